@@ -1,9 +1,10 @@
-"""Lunabox: a database node in Python with Tarantool's box API.
+"""Lunabox: a database node in Python with Tarantool's `box` API.
 
     from box import Node
 
 The names below are the interface for programs; `box.sync` has it without a loop, `box.testing` has clusters for tests.
-What needs LuaJIT, as `Node` does, is loaded when it is asked for: readers of files (`box.spark`) do without.
+`Node` and other names that need LuaJIT are imported on first use, so that readers of files (`box.spark`) work without
+it.
 """
 
 from __future__ import annotations

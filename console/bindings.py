@@ -1,8 +1,8 @@
-"""The terminal's part of `require('console')`, which commands add to an instance, and the way of `require('test_run')`
-to the test runner's inspector.
+"""The terminal's part of `require('console')`, and the connection of `require('test_run')` to the test runner's
+inspector.
 
-Servers and their sessions are every instance's: `lua.bindings.console`. See the text of lua.bindings.binding for what
-bound methods return.
+Commands add it to an instance. Servers and their sessions belong to every instance: `lua.bindings.console`. The results
+of bound methods are described in `lua.bindings.binding`.
 """
 
 from __future__ import annotations
@@ -60,17 +60,19 @@ class TerminalConsole:
 
     @property
     def owns_interrupt(self) -> bool:
-        """Whether a SIGINT belongs to the statement of the interactive session, and not to the program."""
+        """True if a SIGINT is for the statement of the interactive session, and not for the program."""
         return self._interruption is not None and self._interruption.owns_signal()
 
     async def close(self) -> None:
-        """Nobody interrupts statements any more."""
+        """Stop interrupting statements."""
         if self._interruption is not None:
             self._interruption.close()
 
     async def ask(self, function: str, *arguments: Any) -> Any:
-        """A question of the terminal's, such as what begins with `box.sp`: to this node, or to the one that the
-        session is connected to. None where it cannot tell."""
+        """Answer a question of the terminal, such as which names begin with `box.sp`.
+
+        The question goes to this node, or to the node that the session is connected to. Returns None without an answer.
+        """
         from box.data.codec import pack, unpack
 
         try:
@@ -85,7 +87,7 @@ class TerminalConsole:
     # -- the test runner's inspector -------------------------------------------------------------------------
 
     async def _exchange(self, host: bytes, port: float, line: bytes) -> bytes | None:
-        """Send one line to a test runner's inspector; its reply, None without one."""
+        """Send one line to a test runner's inspector. Returns its reply, or None without one."""
         try:
             reader, writer = await asyncio.open_connection(host.decode(), int(port), limit=1 << 26)
         except OSError:
@@ -116,7 +118,7 @@ class TerminalConsole:
         return open_terminal(self.ask, self._interruption, self._node.progress.text)
 
     def _tell(self, text: str) -> None:
-        """A line on the terminal, from any thread, while a statement runs."""
+        """Write a line to the terminal while a statement runs; for any thread."""
         if self._terminal is not None:
             self._terminal.write(text)
 
@@ -130,20 +132,21 @@ class TerminalConsole:
         return None if line is None else line.encode(errors="surrogateescape")
 
     def _begin_repl(self) -> None:
-        """The running fiber becomes the interactive session."""
+        """Make the running fiber the interactive session."""
         ctx: Context = self._runtime.ctx
         ctx.session.type = "repl"
         ctx.session.fd = 1
         write_pushes(ctx.session, self._push)
 
     def _print(self, text: bytes) -> bool | int:
-        """An answer: True, or a token that wakes with it, while a long answer or a slow reader has its own session
-        wait."""
+        """Print an answer. Returns True, or a token that wakes with it while a long answer or a slow reader delays the
+        session.
+        """
         terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
         return self._show(terminal.answer, shown, terminal.is_quick(shown))
 
     def _push(self, text: bytes) -> bool | int:
-        """As an answer, of what comes before it."""
+        """Print text that a statement pushes before its answer. Returns True, or a token that wakes with it."""
         terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
         return self._show(terminal.write, shown, OUTPUT.takes_at_once(len(text)))
 
@@ -164,13 +167,13 @@ class TerminalConsole:
         return token
 
     def _failed(self, stack: bytes, position: bytes) -> None:
-        """The statement of the interactive session has failed."""
+        """Note that the statement of the interactive session has failed."""
         self._open_terminal().failed(stack.decode(errors="replace"), position.decode(errors="replace"))
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
     def _compiles(self) -> bool:
-        """Whether statements of the session may become machine code, which Ctrl-C cannot end."""
+        """Return whether statements of the session may become machine code, which Ctrl-C cannot end."""
         return self._open_terminal().compiles
 
     @staticmethod
@@ -180,11 +183,11 @@ class TerminalConsole:
         return source_of(name)
 
     def _output(self) -> bytes:
-        """The format that the user's settings choose."""
+        """Return the output format in the user's settings."""
         return self._open_terminal().output.encode()
 
     def _limit(self) -> int:
-        """The number of rows of a table that the session shows, 0: all."""
+        """Return the number of table rows that the session shows; 0 means all."""
         return self._terminal.table_rows if self._terminal is not None else 0
 
     def _screen(self) -> Screen:

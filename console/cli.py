@@ -1,11 +1,11 @@
-"""`lunabox [options] [script [arguments]]`.
+"""The command `lunabox [options] [script [arguments]]`.
 
     script given            run it; stay up while something serves or waits
     input is no terminal    run the input as a script, and stay up likewise
     else, or -i             an interactive session, and exit after it
 
-Exit codes: 0; 1 after an error of a script; 64 for a wrong option; the errno of a script that cannot be read;
-what `os.exit` says. SIGTERM and SIGINT end the program with 0.
+Exit codes: 0; 1 after an error of a script; 64 for a wrong option; the errno of a script that cannot be read; what
+`os.exit` says. SIGTERM and SIGINT end the program with 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ COMMANDS = ("completion", "connect", "init", "top")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point of `lunabox`; returns the exit code. Without `arguments` those of the process, which ends here."""
+    """Run `lunabox` and return its exit code. Without `arguments` it takes those of the process, and ends the
+    process.
+    """
     return run(arguments) if arguments is not None else _run_and_leave(sys.argv[1:])
 
 
@@ -73,9 +75,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _has_told_about_itself(arguments: list[str]) -> bool:
-    """Write the help or the version if nothing else is asked for, before the slow imports.
+    """Write the help or the version if nothing else is requested, before the slow imports.
 
-    False where it cannot be written: `run` tries again and says why not.
+    Returns False if it cannot be written; then `run` tries again and reports the reason.
     """
     if arguments not in (["--version"], ["-v"], ["-V"], ["--help"], ["-h"]):
         return False

@@ -1,4 +1,4 @@
-"""The command line of `lunabox`: what it accepts, and what is wrong with one."""
+"""Parses the command line of `lunabox`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UsageError(Exception):
 
 @dataclass(slots=True)
 class Options:
-    """The command line. `prelude` has ('l', library) and ('e', expression) in their order."""
+    """The parsed command line. `prelude` has ('l', library) and ('e', expression) in their order."""
 
     prelude: list[tuple[str, str]] = field(default_factory=list)
     interactive: bool = False
@@ -26,7 +26,7 @@ class Options:
 
 
 def parse_arguments(arguments: list[str]) -> Options:
-    """Raises UsageError."""
+    """Parse the command line. Raises UsageError."""
     try:
         pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
     except getopt.GetoptError as error:
@@ -48,7 +48,7 @@ def parse_arguments(arguments: list[str]) -> Options:
 
 
 def _usage_problem(error: getopt.GetoptError) -> str:
-    """In the words of the C library's getopt."""
+    """Describe a problem with the command line in the words of the C library's getopt."""
     if len(error.opt) == 1:
         what = "invalid option" if "not recognized" in error.msg else "option requires an argument"
         return f"{what} -- '{error.opt}'"

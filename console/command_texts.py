@@ -1,4 +1,4 @@
-"""Texts of the command about itself. This module imports next to nothing, so that they are said at once."""
+"""Texts of the command about itself. This module imports next to nothing, so that they appear immediately."""
 
 from __future__ import annotations
 
@@ -40,5 +40,7 @@ Examples:
 
 
 def version_text() -> str:
-    """The text of --version. The runner of suites looks for `Debug`: error injections are there."""
+    """Return the text of --version. It contains `Debug`, by which suite runners know that error injections are
+    available.
+    """
     return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {VERSION}\n"

@@ -1,7 +1,7 @@
-"""Processes that a script has forked by itself (`ffi.C.fork()`), as test frameworks do.
+"""Reaps processes that a script has forked itself (`ffi.C.fork()`), as test frameworks do.
 
-Nobody here waits for them, so that they would stay in the list of processes after their end, and `kill(pid, 0)` would
-find them. Tarantool's loop reaps every child. Here those that somebody waits for are left to them.
+Nobody waits for such processes. They would stay in the process list after their end, and `kill(pid, 0)` would find
+them. Tarantool's loop reaps every child; here children that a part of the instance waits for are left to that part.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 
 
 class ForkedChildren:
-    """Reaps children that are not `owned()` by parts of the instance. Only for the main thread of a program."""
+    """Reaps children that are not `owned()` by parts of the instance; for the main thread of a program."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, owned: Callable[[], set[int]]) -> None:
         self._loop = loop
         self._owned = owned
 
     def watch(self) -> None:
-        """From now on. The loop cannot be asked to: it keeps this signal for itself."""
+        """Begin to reap children. The signal is handled here, because the loop keeps it for its own use."""
         signal.signal(signal.SIGCHLD, lambda *_: self._loop.call_soon_threadsafe(self._reap))
 
     def _reap(self) -> None:
@@ -32,7 +32,7 @@ class ForkedChildren:
 
 
 def _children() -> set[int]:
-    """Of all threads of this process; none where the kernel does not tell."""
+    """Return the children of all threads of this process; none if the kernel does not tell."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):

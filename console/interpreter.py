@@ -1,4 +1,4 @@
-"""Settings of the interpreter for a process that is a node: its collector of cyclic garbage and its threads."""
+"""Settings of the interpreter for a node's process: the collector of cyclic garbage, and threads."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _SWITCH_INTERVAL: Final = 0.001
 
 
 def tune() -> None:
-    """Look for cyclic garbage seldom, a little at a time, and never among what the imports have made; let the loop's
-    thread go first.
+    """Collect cyclic garbage seldom, in small portions and not among objects of the imports; favour the loop's thread.
 
     With a thousand requests in flight, whose objects all survive a collection or two, the collector took a quarter of
-    the time when it came after every 700 of them; after 2,500 it takes a hundredth. Cycles are rare here; reference
-    counts free the rest. Seldomer still is no better: new leaves of trees are among what it comes to, each of which
-    takes it a microsecond, and 10,000 at a time held everybody up for ten milliseconds.
+    the time when it ran after every 700 allocations; after 2,500 it takes a hundredth. Cycles are rare here, and
+    reference counts free the rest. Running it even less often is no better: it also visits new leaves of trees, which
+    take a microsecond each, and 10,000 at once stopped everything for ten milliseconds.
 
-    While the log's thread or that of a snapshot works, the loop's waits for the interpreter after each of its system
-    calls, of which a turn has several. A thread that had it for the usual 5 ms made turns of 15 and more.
+    While the log's or a snapshot's thread works, the loop's thread waits for the interpreter after each of its system
+    calls, several in each turn. A thread that could keep the interpreter for the usual 5 ms made turns of 15 ms and
+    more.
     """
     gc.enable()
     gc.freeze()

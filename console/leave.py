@@ -1,4 +1,4 @@
-"""The end of a process whose work is done."""
+"""Ends a process whose work is done."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with this exit code, without taking the interpreter apart: that takes longer than many a program.
+    """End the process without tearing the interpreter down, which takes longer than many programs run.
 
-    What is registered for the exit runs. The streams are flushed; who wants to know whether that fails does it before.
+    Functions registered for the exit run, and the streams are flushed. Callers that care about a failed flush flush
+    before.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

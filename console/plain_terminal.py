@@ -1,8 +1,4 @@
-"""A session on a terminal that knows no escape sequences (`TERM=dumb`): an editor's shell window, a serial line.
-
-The terminal itself edits the line, and Ctrl-C is a signal: it drops what has been typed, or ends the statement that
-runs.
-"""
+"""A plain session terminal: prompts and lines without escape sequences."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ class PlainTerminal(SessionTerminal):
         self._dropped: asyncio.Future[None] | None = None
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """One statement, or None at the end of the input."""
+        """Read one statement; None at the end of the input."""
         self._delimiter, self._language = delimiter, language
         self._loop = asyncio.get_running_loop()
         if self._interrupts is not None:
@@ -61,7 +57,7 @@ class PlainTerminal(SessionTerminal):
             shown = " " * len(prompt)
 
     async def _next_line(self) -> str | None:
-        """A line with its end, empty at the end of the input; None after Ctrl-C."""
+        """Read a line with its end; empty at the end of the input, None after Ctrl-C."""
         if self._line is None:
             self._line = asyncio.ensure_future(self._lines.next())
         self._dropped = asyncio.get_running_loop().create_future()
@@ -72,11 +68,11 @@ class PlainTerminal(SessionTerminal):
         return line
 
     def _on_interrupt(self) -> None:
-        """From the thread that reads signals."""
+        """Handle Ctrl-C in the thread that reads signals."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._drop)
 
     def _drop(self) -> None:
-        """Ctrl-C while a line is typed; the terminal has forgotten it already."""
+        """Drop a line that was being typed, after Ctrl-C; the terminal has forgotten it already."""
         if self._dropped is not None and not self._dropped.done():
             self._dropped.set_result(None)

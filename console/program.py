@@ -69,7 +69,7 @@ end
 
 
 def strip_shebang(source: bytes) -> bytes:
-    """A first line that begins with `#` is no Lua; the line numbers stay."""
+    """Remove a first line that begins with `#`, which is not Lua; the line numbers stay."""
     if not source.startswith(b"#"):
         return source
     end = source.find(b"\n")
@@ -77,7 +77,7 @@ def strip_shebang(source: bytes) -> bytes:
 
 
 class Program:
-    """One run of the command."""
+    """A run of the command."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -89,7 +89,7 @@ class Program:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
-        """The exit code."""
+        """Run the command and return its exit code."""
         interpreter.tune()
         self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
         try:
@@ -126,7 +126,7 @@ class Program:
             self._stop.set_result(code & 0xFF)
 
     def _die(self) -> None:
-        """The node has panicked: nothing else may happen in this process, no reply, no trigger."""
+        """End the process after a panic of the node; no reply, trigger or anything else may happen."""
         self._instance.node.log.close()
         streams.INHERITED.restore()
         os._exit(streams.finish(1))
@@ -134,7 +134,7 @@ class Program:
     # -- the script --------------------------------------------------------------------------------------
 
     async def _run_script(self) -> int | None:
-        """The exit code, or None if the program stays up."""
+        """Run the script or session. Returns the exit code, or None if the program stays up."""
         is_session = self._options.interactive or self._is_terminal_session()
         if is_session:
             streams.write(f"Lunabox {VERSION} ({PACKAGE})\ntype 'help' for interactive help\n")
@@ -170,7 +170,7 @@ class Program:
             await self._chunk(source, "=stdin", "stdin")
 
     def _reads_input(self) -> bool:
-        """Input that is no terminal is evaluated; what it has started keeps the program up, as a script's."""
+        """Run input that is not a terminal as a script; what it starts keeps the program up."""
         options = self._options
         return options.script is None and not (options.interactive or sys.stdin.isatty())
 
@@ -201,8 +201,11 @@ class Program:
         self._on_signal(signal.SIGUSR1, self._start_snapshot)
 
     def _on_signal(self, number: signal.Signals, act: Callable[[], None]) -> None:
-        """Not by the loop's own handlers: those trust the pipe that wakes the loop, and a child that a script has
-        forked writes its signals there too until it becomes another program."""
+        """Handle a signal in Python instead of the loop.
+
+        The loop trusts the pipe that wakes it. A child forked by a script also writes its signals there, until it
+        executes another program.
+        """
         signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(act))
 
     def _owned_processes(self) -> set[int]:
@@ -229,7 +232,7 @@ class Program:
             node.log.error(f"snapshot: {error.message}")
 
     def _say(self, level: Level, text: str) -> None:
-        """To the log; before box.cfg a bare line on standard error, as Tarantool does."""
+        """Write a message to the log; before box.cfg it is a bare line on standard error, as in Tarantool."""
         if self._instance.node.state.is_configured:
             self._instance.node.log.say(level, text, fiber="main")
         else:
@@ -237,7 +240,7 @@ class Program:
 
 
 def _executable() -> str:
-    """The command that starts this program again, `arg[-1]` of scripts. A module has no file that could be executed."""
+    """Return the command that starts this program again: `arg[-1]` of scripts. A module has no executable file."""
     path = sys.argv[0]
     if os.path.basename(path) != "__main__.py":
         return path
@@ -252,7 +255,7 @@ def _error_text(error: BoxError) -> str:
 
 
 def _check_script(path: str | None) -> int:
-    """0, or the errno of a script that cannot be opened; the reason is printed."""
+    """Check that a script can be opened. Returns 0 or the errno; the reason is printed."""
     if path in (None, "-"):
         return 0
     assert path is not None
@@ -269,7 +272,7 @@ def _check_script(path: str | None) -> int:
 
 
 def _check_directory() -> int:
-    """0, or 1 where the current directory has been removed; the reason is printed."""
+    """Check that the current directory exists. Returns 0 or 1; the reason is printed."""
     try:
         os.getcwd()
     except OSError as error:
@@ -279,7 +282,7 @@ def _check_directory() -> int:
 
 
 def run_program(options: Options) -> int:
-    """Run the command on an event loop of its own; returns the exit code."""
+    """Run the command on a new event loop and return its exit code."""
 
     code = _check_script(options.script) or _check_directory()
     if code:

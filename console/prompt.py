@@ -1,7 +1,7 @@
 """The interactive session's terminal: prompt-toolkit on a tty, plain lines elsewhere.
 
-Enter ends the statement if it is complete and opens another line if not; of several pasted statements it runs one after
-the other. Ctrl-C drops the input, Ctrl-D on an empty input ends the session. The parts are in `console.interactive`.
+Enter ends the statement if it is complete and opens another line if not; pasted statements run one after the other.
+Ctrl-C drops the input, Ctrl-D on an empty input ends the session. The parts are in `console.interactive`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ _MENU_LINES = 8  # kept free below the statement, so that a menu opens without m
 
 
 class PromptTerminal(SessionTerminal):
-    """A tty. `ask` questions the node, `source` and `sink` replace the process's own streams, for tests."""
+    """A session terminal on a tty.
+
+    `ask` questions the node; `source` and `sink` replace the process's streams, for tests.
+    """
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class PromptTerminal(SessionTerminal):
         self._apply()
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """One statement, or None after Ctrl-D and without a terminal."""
+        """Read one statement; None after Ctrl-D and without a terminal."""
         self._delimiter, self._language = delimiter, language
         await self._progress.stop()
         if self._interrupts is not None:
@@ -127,7 +130,7 @@ class PromptTerminal(SessionTerminal):
             self._pasted.clear()
 
     def _abandon(self) -> None:
-        """Drop the rest of the answer, and what was pasted behind it: Ctrl-C while no statement runs."""
+        """Drop the rest of the answer and the pasted statements after it, for Ctrl-C while no statement runs."""
         self.printer.abandon()
         self._pasted.clear()
 
@@ -149,11 +152,11 @@ class PromptTerminal(SessionTerminal):
             session.color_depth = None
 
     def _lexer(self) -> Lexer | None:
-        """Lua's, from the first character on: the prompt does not wait for its import."""
+        """Return the lexer of Lua from the first character on; the prompt does not wait for its import."""
         return _lua_lexer() if self._session.default_buffer.text else None
 
     def _fit_menu(self) -> None:
-        """Keep no more lines for the menu than a low terminal has beside the statement and the bar."""
+        """Limit the menu to the lines that a low terminal has beside the statement and the bar."""
         self._session.reserve_space_for_menu = max(0, min(_MENU_LINES, terminal_size()[1] - 2))
 
     def _on_change(self, buffer: Buffer) -> None:
@@ -163,7 +166,7 @@ class PromptTerminal(SessionTerminal):
             self._bar.update(buffer.document.text_before_cursor)
 
     def _redraw(self) -> None:
-        """The bar has something else to show; without anything it is not there."""
+        """Redraw the bar, or remove it if it has nothing to show."""
         line = self._progress.shown() or (self._bar.shown(terminal_size()[0]) if self.settings.help else None)
         self._session.bottom_toolbar = line
         if self._session.app.is_running:
@@ -203,7 +206,7 @@ class PromptTerminal(SessionTerminal):
         return bindings
 
     def _open_editor(self, buffer: Buffer) -> None:
-        """$VISUAL or $EDITOR on the statement. Ctrl-C is the editor's meanwhile."""
+        """Open $VISUAL or $EDITOR on the statement; Ctrl-C is for the editor meanwhile."""
         if self._interrupts is not None:
             self._interrupts.capture(lambda: None)
         self._hold(True)
@@ -225,10 +228,10 @@ def _lua_lexer() -> Lexer:
 
 
 def _own_terminal() -> Input | None:
-    """The terminal of standard input, with flags of its own.
+    """Open the terminal of standard input with status flags of its own; None if the terminal's file is out of reach.
 
-    The event loop makes what it reads non-blocking, and a terminal's standard input and output are mostly one: what
-    does not fit its buffer would be lost to whatever writes there. None where the terminal's file is out of reach.
+    The event loop makes its input non-blocking, and standard input and output of a terminal usually share their flags.
+    Output that does not fit the terminal's buffer would then be lost.
     """
     try:
         descriptor = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
@@ -238,7 +241,7 @@ def _own_terminal() -> Input | None:
 
 
 def _own_output() -> Output | None:
-    """The terminal of standard output, drawn by a thread; None where there is none."""
+    """Open the terminal of standard output, drawn by a thread; None if there is none."""
     stream = own_stream()
     if stream is None:
         return None
@@ -250,14 +253,14 @@ def _own_output() -> Output | None:
 
 
 class LineTerminal:
-    """Standard input that is no tty: statements of as many lines as they need, no prompt."""
+    """Standard input that is not a tty: statements of as many lines as they need, no prompt."""
 
     def __init__(self) -> None:
         self._lines = streams.InputLines()
         self._syntax = Syntax()
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """One statement, or None at the end of the input."""
+        """Read one statement; None at the end of the input."""
         text: str = ""
         while True:
             line = await self._lines.next()
@@ -269,7 +272,7 @@ class LineTerminal:
             text += "\n"
 
     def write(self, text: str) -> None:
-        """Print what is pushed."""
+        """Print text that a statement pushes."""
         streams.write(text)
 
     def answer(self, text: str) -> None:
@@ -281,7 +284,7 @@ class LineTerminal:
         return OUTPUT.takes_at_once(len(text))
 
     def failed(self, stack: str, position: str) -> None:
-        """Nobody asks for it."""
+        """Do nothing: the stack of an error is not offered here."""
 
     output = "yaml"
     compiles = True  # Ctrl-C ends a program without a terminal
@@ -291,7 +294,7 @@ class LineTerminal:
 
 
 def open_terminal(ask: Ask, interrupts: Interrupts | None = None, progress: Progress | None = None) -> Terminal:
-    """The terminal of the process. What is wrong with the user's file of settings is said."""
+    """Open the process's terminal, and print what is wrong with the user's settings file."""
     if not sys.stdin.isatty():
         return LineTerminal()
     settings, problems = load()
@@ -303,7 +306,7 @@ def open_terminal(ask: Ask, interrupts: Interrupts | None = None, progress: Prog
 def typed_terminal(
     ask: Ask, settings: TerminalSettings, interrupts: Interrupts | None, progress: Progress | None = None
 ) -> PromptTerminal | PlainTerminal:
-    """The one for a person, as good as the terminal allows."""
+    """Return the terminal for a person, as good as the device allows."""
     if is_dumb():
         return PlainTerminal(ask, settings, interrupts)
     return PromptTerminal(ask, settings=settings, interrupts=interrupts, progress=progress)

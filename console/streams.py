@@ -20,9 +20,10 @@ _READ_SIZE: Final = 65536
 
 
 def open_missing() -> None:
-    """Put /dev/null where descriptor 0, 1 or 2 is closed.
+    """Open /dev/null for each of the descriptors 0, 1 and 2 that is closed.
 
-    Else the next file or socket would get that number; the event loop ends the process when it is to close such a one.
+    Otherwise the next file or socket would get that number, and the event loop ends the process when it closes such a
+    one.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is not None:
@@ -35,16 +36,16 @@ def open_missing() -> None:
 
 
 class InheritedFlags:
-    """The status flags of the standard descriptors, which they share with the shell and with other programs.
+    """The status flags of the standard descriptors, which are shared with the shell and other programs.
 
-    A description that does not block loses what the C library's streams write, such as `io.write` in Lua.
+    On a non-blocking descriptor the C library's streams, such as `io.write` in Lua, lose data.
     """
 
     def __init__(self) -> None:
         self._flags: dict[int, int] = {}
 
     def make_blocking(self) -> None:
-        """Remember the flags, and block while this process has the descriptors."""
+        """Remember the flags and make the descriptors blocking."""
         for number in range(3):
             with suppress(OSError):
                 self._flags[number] = flags = fcntl.fcntl(number, fcntl.F_GETFL)
@@ -52,7 +53,7 @@ class InheritedFlags:
                     fcntl.fcntl(number, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
 
     def restore(self) -> None:
-        """Give the descriptors back as they were."""
+        """Restore the flags."""
         for number, flags in self._flags.items():
             with suppress(OSError):
                 if fcntl.fcntl(number, fcntl.F_GETFL) != flags:
@@ -64,17 +65,19 @@ INHERITED = InheritedFlags()
 
 
 def tell_failures() -> None:
-    """Say on standard error, once, that standard output cannot be written."""
+    """Report on standard error, once, that standard output cannot be written."""
     OUTPUT.on_failure = lambda error: complain(f"lunabox: standard output: {error.strerror}")
 
 
 def write(text: str) -> None:
-    """To standard output, bytes that are no UTF-8 as they came. Blocks while its reader is slow; raises nothing."""
+    """Write to standard output; surrogates become the original bytes. Blocks while its reader is slow; raises
+    nothing.
+    """
     OUTPUT.write(text.encode(errors="surrogateescape"))
 
 
 def complain(text: str) -> None:
-    """A line to standard error, if it can be written."""
+    """Write a line to standard error; a failure is ignored."""
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
@@ -89,8 +92,8 @@ def complain(text: str) -> None:
 class InputLines:
     """Lines of standard input, for one reader.
 
-    They are read in a thread that nobody waits for at the end of the program: a line may never come. It reads the
-    descriptor itself, because the interpreter cannot end while a thread is inside of `sys.stdin`.
+    A thread reads them that nobody waits for at the program's end, because a line may never come. It reads the
+    descriptor itself, because the interpreter cannot end while a thread is inside `sys.stdin`.
     """
 
     def __init__(self) -> None:
@@ -99,7 +102,7 @@ class InputLines:
         self._thread: threading.Thread | None = None
 
     async def next(self) -> str:
-        """A line with its end, empty at the end of the input. Bytes that are no UTF-8 become surrogates."""
+        """Return a line with its end, or an empty text at the end of the input. Invalid UTF-8 becomes surrogates."""
         line: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="input", daemon=True)
@@ -129,7 +132,7 @@ class InputLines:
 
 
 async def read_input() -> bytes:
-    """All of standard input, read in a thread that nobody waits for at the end of the program."""
+    """Read all of standard input in a thread that nobody waits for at the program's end."""
     loop = asyncio.get_running_loop()
     everything: asyncio.Future[bytes] = loop.create_future()
 
@@ -143,7 +146,7 @@ async def read_input() -> bytes:
 
 
 def _read_some() -> bytes:
-    """Empty at the end of the input, and where the terminal has hung up."""
+    """Read some input; empty at the end, and if the terminal has hung up."""
     while True:
         try:
             return os.read(0, _READ_SIZE)
@@ -165,6 +168,6 @@ def _wait_for_input() -> None:
 
 
 def finish(code: int) -> int:
-    """Write what is left. The exit code: 1 in the place of 0 if something could not be written."""
+    """Flush the streams. Returns the exit code, with 1 in place of 0 if something could not be written."""
     OUTPUT.flush()
     return 1 if code == 0 and OUTPUT.failure is not None else code

@@ -1,4 +1,4 @@
-"""Tells a finished Lua statement from one that goes on, by a Lua compiler that runs nothing."""
+"""Finds out whether a Lua statement is complete, with a Lua compiler that runs nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ end
 
 
 class Syntax:
-    """A compiler of its own: it may be asked at any time, whatever the node's Lua is doing."""
+    """A separate Lua compiler, which can be used whatever the node's Lua is doing."""
 
     def __init__(self) -> None:
         lupa = importlib.import_module(f"lupa.{default_flavour()}")
@@ -28,7 +28,7 @@ class Syntax:
         self._check: Any = self._state.execute(_CHECK)
 
     def is_complete(self, text: str, *, delimiter: str = "", language: str = "lua") -> bool:
-        """False while more lines are needed: the statement is open, or the delimiter has not come yet."""
+        """Return False while more lines are needed: the statement is open, or the delimiter has not come yet."""
         if text.startswith("\\"):
             return True
         if delimiter:

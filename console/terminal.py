@@ -1,4 +1,4 @@
-"""The terminal of an interactive session, as the session sees it."""
+"""The terminal's interface for an interactive session."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ class Terminal(Protocol):
 
     @property
     def compiles(self) -> bool:
-        """Whether statements may become machine code, which Ctrl-C cannot end."""
+        """True if statements may become machine code, which Ctrl-C cannot end."""
 
     @property
     def output(self) -> str:
-        """The format that answers have at first: yaml, lua or table."""
+        """The initial format of answers: yaml, lua or table."""
 
     @property
     def table_rows(self) -> int:
-        """The number of rows of a table that are shown, 0: all."""
+        """The number of table rows to show; 0 means all."""
 
     @property
     def table_width(self) -> int:
-        """Columns for tables, 0: no limit."""
+        """The number of columns for tables; 0 means no limit."""
 
     @property
     def table_lines(self) -> Lines:
-        """Characters that tables are drawn with."""
+        """The characters that draw tables."""
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """One statement, or None at the end of the input."""
+        """Read one statement; None at the end of the input."""
 
     def write(self, text: str) -> None:
-        """Show what is pushed before an answer."""
+        """Show text that a statement pushes before its answer."""
 
     def answer(self, text: str) -> None:
         """Show an answer. May wait for its reader."""
 
     def failed(self, stack: str, position: str) -> None:
-        """The statement has failed; its answer follows."""
+        """Note that the statement has failed; its answer follows."""
 
     def is_quick(self, text: str) -> bool:
-        """Whether `answer` will not wait, as far as one can know."""
+        """Return whether `answer` will probably not wait."""

@@ -1,7 +1,7 @@
-"""A terminal that is drawn by a thread: one that stands still (Ctrl-S, a slow line) holds up no loop.
+"""A terminal drawn by a thread, so that one that stands still (Ctrl-S, a slow line) does not block the loop.
 
 ```
-drawing     TerminalStream.write ---> queue ---> thread ---> the terminal, by a descriptor of its own
+drawing     TerminalStream.write ---> queue ---> thread ---> the terminal, with a separate descriptor
 answers     OUTPUT.write, in a thread if the queue is not empty: it waits until everything before it is drawn
 ```
 """
@@ -23,7 +23,7 @@ _MOST: Final = 16 * 1024 * 1024
 
 
 class TerminalStream:
-    """The part of a text stream that prompt-toolkit draws with."""
+    """The part of a text stream that prompt-toolkit uses to draw."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -37,7 +37,7 @@ class TerminalStream:
         self._thread: threading.Thread | None = None
 
     def write(self, text: str) -> int:
-        """Hand text over, without waiting if not very much waits already."""
+        """Queue text; waits only if very much is queued already."""
         data = text.encode(errors="replace")
         with self._changed:
             if self._thread is None:
@@ -52,19 +52,19 @@ class TerminalStream:
         return len(text)
 
     def flush(self) -> None:
-        """Everything is on its way already."""
+        """Do nothing: everything is on its way already."""
 
     def fileno(self) -> int:
-        """For those who ask for the size of the terminal."""
+        """Return the descriptor, from which callers get the terminal's size."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """For those who ask what it is."""
+        """Return whether the descriptor is a terminal."""
         return os.isatty(self._descriptor)
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything is written."""
+        """True if everything is written."""
         return self._size == 0
 
     def wait(self, timeout: float | None = None) -> None:
@@ -93,7 +93,9 @@ class TerminalStream:
 
 
 def own_stream() -> TerminalStream | None:
-    """The terminal of standard output by a descriptor of its own, which `OUTPUT` knows of; None where it is none."""
+    """Return standard output's terminal with a separate descriptor, and tell `OUTPUT` about it; None if it is not a
+    terminal.
+    """
     try:
         name = os.ttyname(sys.stdout.fileno())
         stream = TerminalStream(os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC))

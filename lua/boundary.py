@@ -1,6 +1,6 @@
-"""Errors as bytes: how a BoxError crosses between Python and Lua.
+"""Errors as bytes, the form in which a BoxError crosses between Python and Lua.
 
-Layout, one MessagePack array, the same in `lua/modules/internal/error.lua`:
+The layout is one MessagePack array, which `lua/modules/internal/error.lua` shares:
 
     [type: str, code: int, message: str, file: str, line: int, custom type: str | nil, errno: int,
      fields: map | nil, previous error: array | nil]
@@ -20,10 +20,10 @@ _TEXT_ERRORS = "surrogateescape"
 
 
 def encode_error(error: BoxError) -> bytes:
-    """The bytes that Lua's `internal.error` understands.
+    """Encode an error for Lua's `internal.error`, and drop its traceback.
 
-    What the error has passed on its way is let go: it stays as the last error of a context, and the frames know that
-    context, with the transaction and the tuples that they worked on.
+    The error stays in a context as its last error, and the frames of a traceback refer to that context, with its
+    transaction and tuples, so that these would never be freed.
     """
     note_place(error)
     error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -32,19 +32,24 @@ def encode_error(error: BoxError) -> bytes:
 
 
 def decode_error(raw: bytes) -> BoxError:
-    """The BoxError that Lua encoded. Errors of Lua itself have the code PROC_LUA and the type LuajitError."""
+    """Decode an error from Lua. Errors of Lua itself have the code PROC_LUA and the type LuajitError."""
     return _from_list(msgpack.unpackb(raw, unicode_errors=_TEXT_ERRORS, strict_map_key=False))
 
 
 def error_from_exception(error: BaseException) -> BoxError:
-    """A BoxError as it is; any other exception as a LuajitError with the text that users are told."""
+    """Convert an exception to an error for Lua: a BoxError unchanged, any other as a LuajitError with a text for
+    users.
+    """
     if isinstance(error, BoxError):
         return error
     return BoxError(ErrorCode.PROC_LUA, text_of_exception(error), type="LuajitError")
 
 
 def error_of_program(error: BaseException) -> BoxError:
-    """A BoxError as it is; an exception of a program's own function that Lua has called with its type and text."""
+    """Convert an exception of a program's function that Lua has called.
+
+    A BoxError is unchanged; any other exception has its type and text.
+    """
     if isinstance(error, BoxError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -56,7 +61,7 @@ class NoAccess(AttributeError):
 
 
 def text_of_exception(error: BaseException) -> str:
-    """The text for users of Lua of an exception that is no BoxError: nothing that only makes sense in Python."""
+    """Return the text of an exception for users of Lua, without anything that only makes sense in Python."""
     if isinstance(error, NoAccess):
         return str(error)
     if isinstance(error, OSError) and error.errno:
@@ -70,7 +75,7 @@ def text_of_exception(error: BaseException) -> str:
 
 
 def _bound_function(error: BaseException) -> str | None:
-    """The name of the bound function that an exception comes from: the innermost."""
+    """Return the name of the innermost bound function in an exception's traceback, or None."""
     trace, name = error.__traceback__, None
     while trace is not None:
         name = trace.tb_frame.f_code.co_name if _is_bound(trace) else name

@@ -1,11 +1,11 @@
-"""The Python half of the fiber scheduler: what fibers wait for.
+"""The Python half of the fiber scheduler: the waits of fibers.
 
-A *token* is a negative integer that stands for something outside of Lua: a bound function returns it, the Lua
-fiber parks, and `wake` or `fail` ends the wait. A *timer* is a deadline of a wait inside Lua. Both end in a call
-into Lua that marks the fiber ready; one *tick* a turn of the loop runs the fibers that are ready.
+A *token* is a negative integer that stands for an operation outside of Lua: a bound function returns it, the Lua fiber
+parks, and `wake` or `fail` ends the wait. A *timer* is the deadline of a wait inside Lua. Both end with a call into Lua
+that marks the fiber ready. One *tick* in each turn of the loop runs the ready fibers.
 
-Tokens are used once. `cancel` is asked when the fiber that waits is cancelled: it is told by the creator of the
-token how to give the operation up, or that it cannot be (a WAL write), in which case the wait goes on.
+A token is used once. If the waiting fiber is cancelled, the function given by the token's creator is called: it gives
+the operation up. Without such a function (a WAL write) the wait goes on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Scheduler(Protocol):
 
 
 class Waits:
-    """Tokens, timers and ticks of one runtime. All methods run in the thread of the loop."""
+    """Tokens, timers and ticks of one runtime. All methods run in the loop's thread."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Waits:
         self._cells[_STOP] = 1
 
     def attach(self, lua: Scheduler) -> None:
-        """Give the calls into Lua, once the Lua state is up."""
+        """Set the calls into Lua, once the Lua state exists."""
         self._lua = lua
 
     # ---- ticks ----
@@ -90,15 +90,20 @@ class Waits:
             self._tick = self.loop.call_soon(self._run)
 
     def pause(self) -> None:
-        """Let no fiber that waits go on: the instance ends, and a program that tries again and again what fails at once
-        by now would never let it. As in Tarantool, fibers are left where they are."""
+        """Resume no more waiting fibers, because the instance ends.
+
+        A program that retries an operation which now fails at once would otherwise never let the node end. As in
+        Tarantool, fibers are left where they are.
+        """
         if self._tick is not None:
             self._tick.cancel()
         self._tick = self.loop.call_soon(self._run)  # the last one, and it does not come
         self._tick.cancel()
 
     def _run(self) -> None:
-        """One tick. Fibers that waited only for their writes go on in it, unless others are to have their turn."""
+        """Run one tick. Fibers that waited only for their writes continue in it, unless others are to have their
+        turn.
+        """
         self._tick = None
         fiber_round = self._round
         self._is_running = True
@@ -128,14 +133,17 @@ class Waits:
     # ---- tokens ----
 
     def new_token(self, on_cancel: Callable[[], None] | None = None) -> int:
-        """A token to return to Lua. `on_cancel` is called if the fiber is cancelled before the token ends; it must
-        end the token itself, now or later. Without it the wait cannot be cancelled."""
+        """Return a token for Lua.
+
+        `on_cancel` is called if the fiber is cancelled before the token ends, and must end the token, immediately or
+        later. Without it the wait cannot be cancelled.
+        """
         token = self._last_token = self._last_token - 1
         self._tokens[token] = on_cancel
         return token
 
     def wake_plainly(self, token: int) -> None:
-        """End a wait with no value: noted in shared memory, where Lua looks before it does anything else."""
+        """End a wait without a value, through shared memory, which Lua checks before anything else."""
         if self._lua is None or self._tokens.pop(token, self) is self:
             return
         cells = self._cells
@@ -150,7 +158,7 @@ class Waits:
             self._tick = self.loop.call_soon(self._run)
 
     def wake(self, token: int, *values: Value) -> None:
-        """End a wait with values. A token that has ended already is ignored."""
+        """End a wait with values. A token that has already ended is ignored."""
         if self._lua is not None and self._tokens.pop(token, self) is not self:
             self._lua.deliver(token, *values)
             self.schedule_tick()
@@ -162,7 +170,7 @@ class Waits:
             self.schedule_tick()
 
     def cancel_wait(self, token: int) -> None:
-        """From Lua: the fiber that waits for the token has been cancelled."""
+        """Cancel the operation of a token; Lua calls it when the waiting fiber was cancelled."""
         on_cancel = self._tokens.get(token)
         if on_cancel is not None:
             on_cancel()
@@ -170,22 +178,25 @@ class Waits:
     # ---- finalizers ----
 
     def finalizing(self, fiber_id: int) -> None:
-        """From Lua: a finalizer begins in this fiber; 0: it has ended. The journal refuses what it would wait for."""
+        """Note that a finalizer has begun in a fiber, or, with 0, ended; Lua calls it.
+
+        During a finalizer the journal refuses writes, because a finalizer cannot wait.
+        """
         self._finalizing = fiber_id
         self._round.may_not_wait = self._is_in_finalizer if fiber_id else None
 
     def _is_in_finalizer(self) -> bool:
-        """False while another fiber runs, which the finalizer has started."""
+        """True if the running fiber is inside a finalizer, and not another fiber that the finalizer has started."""
         return self._cells[RUNNING_FIBER] == self._finalizing
 
     # ---- timers ----
 
     def timer_start(self, timer: int, seconds: float) -> None:
-        """From Lua: a wait has a deadline."""
+        """Start a deadline; Lua calls it."""
         self._timers[timer] = self.loop.call_later(seconds, self._fire, timer, self._monotonic() + seconds)
 
     def timer_stop(self, timer: int) -> None:
-        """From Lua: the wait ended before its deadline."""
+        """Stop a deadline, because its wait has ended; Lua calls it."""
         handle = self._timers.pop(timer, None)
         if handle is not None:
             handle.cancel()
@@ -203,8 +214,11 @@ class Waits:
     # ---- coroutines ----
 
     def drive(self, coro: Coroutine[Any, Any, Any], *, is_cancellable: bool = True) -> Any:
-        """Run a coroutine to its first suspension. Returns its result if it ends there, `(False, error bytes)` if it
-        raises, and a token otherwise. A cancellation of the fiber cancels the coroutine, unless it has to end."""
+        """Run a coroutine to its first suspension.
+
+        Returns its result if it ends there, `(False, error bytes)` if it raises, and a token otherwise. Cancelling the
+        fiber cancels the coroutine if `is_cancellable`.
+        """
         try:
             task, result = first_step(self.loop, coro)
         except asyncio.CancelledError:
@@ -214,13 +228,15 @@ class Waits:
         return result if task is None else self._token_of(task, is_cancellable)
 
     def _error_of(self, error: BaseException) -> BoxError:
-        """The error for Lua of an exception; one that is no BoxError is a mistake of ours, for the log."""
+        """Return the error for Lua of an exception; one that is not a BoxError is a bug of ours and is logged."""
         if not isinstance(error, BoxError) and self.on_unexpected is not None:
             self.on_unexpected(error)
         return error_from_exception(error)
 
     def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
-        """Run a coroutine to its first suspension: the task of the rest, None if it has ended. Raises its error."""
+        """Run a coroutine to its first suspension. Returns the task of the rest, or None if it has ended. Raises its
+        error.
+        """
         task, _ = first_step(self.loop, coro)
         return task
 
@@ -271,7 +287,7 @@ class Waits:
         return tasks
 
     def abandon(self) -> None:
-        """Forget Lua and whatever waits; nobody is told."""
+        """Forget Lua and everything that waits, without a notice to anyone."""
         self._lua = None
         self._tick = None
         self._timers.clear()

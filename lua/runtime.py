@@ -4,9 +4,9 @@ Rules (ARCHITECTURE.md, "Rules of the Lua boundary"): Python holds Lua functions
 dispatcher functions made once on the main Lua state; errors cross as values; only bytes, numbers, booleans and nil
 cross.
 
-How a bound function ends (see `bind`): it returns bytes, None, True or a number >= 0 as its result; `(False, error
-bytes)` for an error that Lua raises; a negative integer, a token from `new_token` or `drive`, to let the fiber wait.
-It must not raise.
+A bound function (see `bind`) returns bytes, None, True or a number >= 0 as its result; `(False, error bytes)` for an
+error that Lua raises; a negative integer, a token from `new_token` or `drive`, to let the fiber wait. It must not
+raise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ Ending = Callable[[Values | BoxError], None]
 
 
 def default_flavour() -> str:
-    """`LUNABOX_LUAJIT`, else luajit20 where the wheel has it: its `pairs()` has Tarantool's order."""
+    """Return the name of the LuaJIT version: `LUNABOX_LUAJIT`, or luajit20 if available, whose `pairs()` has
+    Tarantool's order.
+    """
     chosen = os.environ.get("LUNABOX_LUAJIT")
     if chosen:
         return chosen
@@ -51,11 +53,11 @@ def default_flavour() -> str:
 
 
 class Runtime:
-    """One Lua state and its fibers.
+    """A Lua state and its fibers.
 
-    `new_context()` makes the Context of a fiber when it is first asked for; `end_context(ctx)` is told when such a
-    fiber has ended. `log(level, text)` takes what nobody caught; levels are 'crit', 'error', 'warn', 'info', 'debug'.
-    `write(bytes)` is where `print` goes, `on_exit(code)` is told of `os.exit`.
+    `new_context()` makes the Context of a fiber on first use; `end_context(ctx)` is called when such a fiber has ended.
+    `log(level, text)` receives uncaught errors, with the levels 'crit', 'error', 'warn', 'info' and 'debug'.
+    `write(bytes)` receives the output of `print`, `on_exit(code)` the code of `os.exit`.
     """
 
     def __init__(
@@ -152,11 +154,11 @@ class Runtime:
             return None
 
     def bind(self, name: str, function: Callable[..., Any], *, is_direct: bool = False) -> None:
-        """Offer `function` to Lua as `require('internal.python').<name>`. Bind once, at start-up: a bound callable
-        lives as long as the state. Arguments arrive as bytes, int, float, bool or None.
+        """Offer `function` to Lua as `require('internal.python').<name>`.
 
-        Other arguments and exceptions are errors of Lua; not of a function that is called directly, which saves a tenth
-        of a microsecond a call.
+        Bind once, at start-up, because a bound callable lives as long as the state. Arguments arrive as bytes, int,
+        float, bool or None. Arguments of other types and exceptions become Lua errors. With `is_direct` they are not
+        handled, which saves a tenth of a microsecond for each call.
         """
         self._bind(name.encode(), function, is_direct)
 
@@ -164,7 +166,7 @@ class Runtime:
 
     @property
     def ctx(self) -> Any:
-        """The Context of the Lua fiber that is running; made when first asked for."""
+        """The Context of the running Lua fiber; made on first use."""
         fiber_id = self.cells[RUNNING_FIBER]
         ctx = self.contexts.get(fiber_id)
         return ctx if ctx is not None else self._make_context(fiber_id)
@@ -182,11 +184,11 @@ class Runtime:
 
     @property
     def fiber_id(self) -> int:
-        """Id of the Lua fiber that is running, 0 if none is."""
+        """The id of the running Lua fiber, or 0."""
         return self.cells[RUNNING_FIBER]
 
     def fiber_ended(self, fiber_id: int) -> None:
-        """From Lua: a fiber that has a Context is no more."""
+        """Forget the Context of a fiber that has ended; Lua calls it."""
         ctx = self.contexts.pop(fiber_id, None)
         if ctx is None:
             return
@@ -197,9 +199,9 @@ class Runtime:
             self.end_context(ctx)
 
     def _lend(self, ctx: Any) -> int:
-        """Give `ctx` to a fiber that is about to be made, for its life: the id that it has to have, 0 without `ctx`.
+        """Give `ctx` to the fiber that is about to be made. Returns the id that the fiber must get, or 0 without `ctx`.
 
-        The id is taken at once, because on the way into Lua a finalizer may make fibers too.
+        The id is reserved at once, because a finalizer that runs on the way into Lua may make fibers, too.
         """
         if ctx is None:
             return 0
@@ -214,14 +216,21 @@ class Runtime:
     # ---- calls into Lua ----
 
     def start(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values | asyncio.Future[Values]:
-        """Start a registered function on a fiber of its own, with `ctx` as its Context. Returns its values if it ends
-        without waiting, else a future of them. Raises BoxError, as the future does. Cancelling the future cancels the
-        fiber."""
+        """Start a registered function on a new fiber, with `ctx` as its Context.
+
+        Returns its values if it ends without waiting, otherwise a future of them. Cancelling the future cancels the
+        fiber.
+
+        Raises:
+            BoxError: the function failed before it waited; the future raises it otherwise.
+        """
         return self._started(self._start(0, name.encode(), self._lend(ctx), handle, *args))
 
     def start_inside(self, handle: int, *args: Value, ctx: Any = None) -> Values | asyncio.Future[Values]:
-        """As `start`, but inside the fiber that `ctx` belongs to (without a Context: the fiber that is running), if
-        that fiber is in a bound function now: triggers see the fiber of their statement. Else on a fiber of its own.
+        """Start a registered function inside the fiber that `ctx` belongs to, if that fiber is in a bound function now.
+
+        So triggers run in the fiber of their statement. Without a Context the fiber is the running one. In any other
+        case the function gets a new fiber, as with `start`, which also describes the result.
         """
         running = self.cells[RUNNING_FIBER]
         fiber_id = running if ctx is None else self._fiber_of.get(id(ctx), 0)
@@ -254,7 +263,7 @@ class Runtime:
         return future
 
     def finish(self, activation: int, ok: bool, *values: Any) -> None:
-        """From Lua: a call that had to wait has ended."""
+        """Report the end of a call that had to wait; Lua calls it."""
         waiter = self._activations.pop(activation, None)
         if waiter is None:
             return
@@ -268,9 +277,10 @@ class Runtime:
             waiter.set_exception(decode_error(values[0]))
 
     def start_then(self, ended: Ending, handle: int, *args: Value, ctx: Any, name: str = "lua") -> None:
-        """As `start`; `ended` is told of the values or the error, at once if the call does not wait.
+        """Start a registered function on a new fiber, and pass its values or error to `ended`.
 
-        It costs less than a future. Nobody can cancel the call, and when the runtime closes nothing is told.
+        `ended` is called immediately if the function does not wait. This is cheaper than a future, but the call cannot
+        be cancelled, and nothing is reported when the runtime closes.
         """
         outcome = self._start(0, name.encode(), self._lend(ctx), handle, *args)
         if self.cells[_TICK_WANTED]:
@@ -287,17 +297,19 @@ class Runtime:
             self._activations[status] = ended
 
     async def call_raw(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values:
-        """Call a registered function with plain values on a fiber of its own; the values that it returns."""
+        """Call a registered function with plain values on a new fiber, and return its values."""
         outcome = self.start(handle, *args, ctx=ctx, name=name)
         return outcome if isinstance(outcome, tuple) else await outcome
 
     async def invoke(self, handle: int, *args: Value, ctx: Any = None) -> Values:
-        """Call a registered function as `start_inside` does; the values that it returns."""
+        """Call a registered function, in the fiber that `start_inside` chooses, and return its values."""
         outcome = self.start_inside(handle, *args, ctx=ctx)
         return outcome if isinstance(outcome, tuple) else await outcome
 
     def invoke_now(self, handle: int, *args: Value, ctx: Any = None) -> Values:
-        """As `invoke`, for a function that does not wait."""
+        """Call a registered function that does not wait, in the fiber that `start_inside` chooses, and return its
+        values.
+        """
         outcome = self.start_inside(handle, *args, ctx=ctx)
         if isinstance(outcome, tuple):
             return outcome
@@ -314,8 +326,14 @@ class Runtime:
         serializer: int | None = None,
         name: str = "lua",
     ) -> bytes:
-        """Run a source text with the arguments of a MessagePack array. Returns the MessagePack array of its results,
-        or what the Lua function with the handle `serializer` makes of them. Raises BoxError."""
+        """Run a source text with the arguments of a MessagePack array.
+
+        Returns the MessagePack array of its results, or what the Lua function with the handle `serializer` makes of
+        them.
+
+        Raises:
+            BoxError: the text does not compile, or its code failed.
+        """
         chunk = None if chunk_name is None else chunk_name.encode()
         prefix: tuple[int, ...] = () if serializer is None else (serializer,)
         handle = self._entries["eval" if serializer is None else "eval_with"]
@@ -323,8 +341,11 @@ class Runtime:
         return cast(bytes, result)
 
     async def call(self, target: str | int, args: bytes = b"\x90", ctx: Any = None, *, name: str = "lua") -> bytes:
-        """Call a function by name ('a.b', 'a.b:method') or handle, with MessagePack arrays in and out. Raises BoxError,
-        NO_SUCH_PROC for an unknown name."""
+        """Call a function by name ('a.b', 'a.b:method') or handle; arguments and results are MessagePack arrays.
+
+        Raises:
+            BoxError: NO_SUCH_PROC for an unknown name, or the error of the function.
+        """
         if isinstance(target, int):
             (result,) = await self.call_raw(self._entries["call_handle"], target, args, ctx=ctx, name=name)
         else:
@@ -333,19 +354,21 @@ class Runtime:
         return cast(bytes, result)
 
     def compile(self, source: bytes, chunk_name: str) -> int:
-        """Run a source text that must not wait and returns one value, mostly a function: its handle."""
+        """Run a source text that must not wait and returns one value, usually a function. Returns the value's
+        handle.
+        """
         return cast(int, self.invoke_now(self._entries["compile_handle"], source, chunk_name.encode())[0])
 
     def entry(self, name: bytes, handle: int) -> None:
-        """From Lua: the handle of a function that Python starts by name."""
+        """Register the handle of a function that Python starts by name; Lua calls it."""
         self._entries[os.fsdecode(name)] = handle
 
     def handle_of(self, name: str) -> int:
-        """Handle of a function that a Lua module gave with `internal.python.entry(name, handle)`."""
+        """Return the handle of a function that a Lua module registered with `internal.python.entry(name, handle)`."""
         return self._entries[name]
 
     def release(self, handle: int) -> None:
-        """Give a handle back."""
+        """Release a handle."""
         if not self.closed:
             self._release(handle)
 
@@ -369,7 +392,7 @@ class Runtime:
     # ---- end ----
 
     async def close(self) -> None:
-        """Give up every fiber, wait and timer. Calls that have not ended are cancelled. The state is freed."""
+        """Give up every fiber, wait and timer, cancel running calls and free the Lua state."""
         if self.closed:
             return
         self.invoke_now(self._entries["finalize"])
@@ -391,8 +414,10 @@ class Runtime:
         self._free()
 
     def abandon(self) -> None:
-        """End as a process that is killed: nobody is told, no finalizer of the user runs. The state is freed while what
-        it needs is there; the collector of garbage would not look to that. Not from within Lua."""
+        """End as a killed process does: nobody is told, and no finalizer of the user runs. Not to be called from Lua.
+
+        The state is freed here, while everything it needs still exists; the garbage collector would not ensure that.
+        """
         if self.closed:
             return
         self.closed = True
@@ -426,7 +451,10 @@ class _Dispatchers:
 
 
 def _module_path(name: str) -> str:
-    """The file of a built-in module. An absolute path, and what leaves the directory, is no name of one: no file."""
+    """Return the file of a built-in module.
+
+    An absolute path, or one that leaves the directory, is not a module's name and has no file.
+    """
     parts = name.split(".")
     is_name = all(part.replace("_", "").replace("-", "").isalnum() for part in parts)
     return os.path.join(_MODULES, *parts) + ".lua" if is_name else ""

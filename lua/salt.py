@@ -1,10 +1,10 @@
-"""Salt: four bytes behind a tuple that crosses between Python and Lua as a string.
+"""Salt: four bytes appended to a tuple that crosses between Python and Lua as a string.
 
-LuaJIT interns every string. The older version hashes the length and four words of it only, the first, the last and two
-between them, so tuples that differ elsewhere share a hash, and each new one is compared with all of those that are not
-collected yet: a loop over `{id, 'name of ' .. id, id + 0.5}` became five times slower. A last word that changes
-from string to string keeps the hashes apart. The receiver cuts it off. Lua's half is in `internal/msgpack_encode.lua`
-and `internal/tuple.lua`.
+LuaJIT interns every string. The older version hashes only the length and four words: the first, the last and two in
+between. Tuples that differ elsewhere share a hash, and each new one is compared with all that are not collected yet: a
+loop over `{id, 'name of ' .. id, id + 0.5}` became five times slower. A last word that changes from string to string
+keeps the hashes apart. The receiver cuts it off. Lua's half is in `internal/msgpack_encode.lua` and
+`internal/tuple.lua`.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ _SALTS: Final = tuple(number.to_bytes(SALT_SIZE, "little") for number in range(_
 
 
 def salter() -> Callable[[], bytes]:
-    """A function that gives another salt each time."""
+    """Return a function that returns a different salt each time."""
     return cycle(_SALTS).__next__

@@ -1,7 +1,8 @@
-"""Standard output of the process: what is written arrives, whatever the descriptor is.
+"""Standard output of the process: everything written arrives, whatever the descriptor is.
 
-A descriptor that does not block (whoever shares the terminal may have switched that on) is waited for, a short write
-is continued. A reader that has gone is no error, as for Tarantool's `print`; any other failure is told once.
+A descriptor that does not block is waited for (another program that shares the terminal may have set that), and a short
+write is continued. A reader that has gone is not an error, as for Tarantool's `print`; any other failure is reported
+once.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ _PATIENCE: Final = 1.0
 
 
 class Ahead(Protocol):
-    """Something that draws on the same terminal, and comes first."""
+    """Something that draws on the same terminal and whose output comes first."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything is written."""
+        """True if everything is written."""
 
     def wait(self, timeout: float | None = None) -> None:
         """Block until everything is written."""
 
 
 class StandardOutput:
-    """Writes to `sys.stdout` as it is at that moment: programs and tests replace it. For any thread."""
+    """Writes to the current `sys.stdout`, which programs and tests may replace. For any thread."""
 
     def __init__(self) -> None:
         self.failure: OSError | None = None
@@ -43,7 +44,9 @@ class StandardOutput:
         self._lock = threading.Lock()
 
     def write(self, data: bytes) -> None:
-        """All of it, in one piece among those of other threads. Blocks as long as the reader does not read."""
+        """Write all bytes, without mixing them with those of other threads. Blocks as long as the reader does not
+        read.
+        """
         stream = sys.stdout
         if stream is None:
             return
@@ -63,7 +66,7 @@ class StandardOutput:
             pass
 
     def takes_at_once(self, size: int) -> bool:
-        """Whether so few bytes can be written without waiting, as far as one can know."""
+        """True if so few bytes can probably be written without waiting."""
         if self.ahead is not None and not self.ahead.is_idle:
             return False
         try:
@@ -73,8 +76,10 @@ class StandardOutput:
         return descriptor is None or (size <= select.PIPE_BUF and _is_ready(descriptor, 0))
 
     def flush(self) -> None:
-        """Write what others have left in the stream. What cannot be written any more is forgotten, so that the
-        interpreter's own end says nothing of it."""
+        """Write the data that others have left in the stream.
+
+        Data that can no longer be written is dropped, so that the interpreter does not report it at its end.
+        """
         if sys.stdout is None:
             return
         try:
@@ -90,7 +95,7 @@ class StandardOutput:
             pass
 
     def _flush_in_time(self, stream: TextIO, descriptor: int) -> None:
-        """A thread whose reader stands still is not waited for: the process is about to end."""
+        """Write the stream's data, but give up on a reader that does not read, because the process is about to end."""
         if self.ahead is not None:
             self.ahead.wait(_PATIENCE)
         if self._lock.acquire(timeout=_PATIENCE):
@@ -106,11 +111,11 @@ class StandardOutput:
 
 
 def _ignore(error: OSError) -> None:
-    """Nobody wants to know."""
+    """Ignore a failure that concerns nobody."""
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """The descriptor below a stream of the interpreter's kind, None for another."""
+    """Return the descriptor below a stream of the interpreter's kind, or None for another."""
     if not isinstance(stream, io.TextIOWrapper):
         return None
     try:

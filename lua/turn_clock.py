@@ -1,6 +1,6 @@
-"""The clocks of fibers, which stand still during a turn of the loop, as those of Tarantool's loop do.
+"""The clocks of fibers, which stand still during a turn of the loop, as in Tarantool.
 
-Programs count on it: what is due at once is not late in the same turn.
+Programs rely on it: a deadline that is due immediately is not late within the same turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ WALL, MONOTONIC, CLOCKS = range(3)
 
 
 class TurnClock:
-    """Reads the clocks for the first that asks in a turn, and forgets them at the turn's end."""
+    """Reads the clocks on the first request in a turn, and forgets them at the turn's end."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class TurnClock:
         self._monotonic = monotonic
 
     def read(self) -> None:
-        """From Lua: nobody has asked in this turn."""
+        """Read the clocks; Lua calls it on the first request in a turn."""
         times = self._times
         times[WALL] = self._clock()
         times[MONOTONIC] = self._monotonic()

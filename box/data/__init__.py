@@ -1,4 +1,4 @@
 """Values and tuples: codec, field types, formats, key definitions, JSON paths, updates, collations, texts.
 
-Nothing here knows of spaces, transactions or I/O. A tuple is `bytes`: one MessagePack array.
+Nothing here knows spaces, transactions or I/O. A tuple is `bytes`: one MessagePack array.
 """

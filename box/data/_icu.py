@@ -1,7 +1,7 @@
-"""Sort keys from the system's ICU, by ctypes: `ucol_open`, `ucol_setAttribute`, `ucol_getSortKey`.
+"""Sort keys from the system's ICU library, called through ctypes: `ucol_open`, `ucol_setAttribute`, `ucol_getSortKey`.
 
-ICU's C functions carry the version in their names (`ucol_open_72`), which the file name tells. The keys live in
-memory only, so that two machines with different versions never compare each other's.
+ICU's C functions carry the version in their names (`ucol_open_72`), which the file name tells. The keys live only in
+memory, so that keys of machines with different versions are never compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRENGTHS: Final = {"primary": 0, "secondary": 1, "tertiary": 2, "quaternary": 
 
 
 class Icu:
-    """The library, and the collators opened so far (they live as long as the process)."""
+    """The ICU library and the collators opened so far, which live as long as the process."""
 
     def __init__(self, library: ctypes.CDLL, version: str) -> None:
         self.version = version
@@ -46,7 +46,7 @@ class Icu:
         return function
 
     def collator(self, locale: str, strength: str) -> Callable[[str], bytes]:
-        """text -> sort key for a locale ('' is the root)."""
+        """Return a function from text to sort key for a locale; '' is the root locale."""
         status = ctypes.c_int(0)
         handle = self._open(locale.encode(), ctypes.byref(status))
         self._set(handle, _STRENGTH_ATTRIBUTE, _STRENGTHS[strength], ctypes.byref(status))
@@ -72,7 +72,7 @@ _LITTLE_ENDIAN: Final = sys.byteorder == "little"
 
 @lru_cache(maxsize=1)
 def library() -> Icu | None:
-    """The system's ICU, or the one inside the `icu4py` wheel, or None."""
+    """Return the system's ICU, or the one inside the `icu4py` wheel, or None."""
     for path, load_first in _candidates():
         version = re.search(r"\.(?:so\.)?(\d+)", path.rpartition("icui18n")[2])
         try:
@@ -86,7 +86,7 @@ def library() -> Icu | None:
 
 
 def _candidates() -> list[tuple[str, list[str]]]:
-    """Library files to try, each with those that must be loaded before it."""
+    """Return the library files to try, each with those that must be loaded before it."""
     found: list[tuple[str, list[str]]] = []
     import ctypes.util  # 3 ms, which few starts need
 

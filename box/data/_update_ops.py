@@ -1,4 +1,4 @@
-"""Update operations: reading them from a request, and what the scalar ones compute.
+"""Update operations: parses them and computes the scalar ones.
 
     =  set      {op, field, value}               !  insert  {op, field, value}
     +  -        {op, field, number}              #  delete  {op, field, count}
@@ -33,13 +33,13 @@ _DECIMAL_CONTEXT: Final = Context(
 
 
 class Single(float):
-    """A result that fits a single-precision float, which is how it is stored, except in a field of type double."""
+    """A result that fits a single-precision float and is stored as one, except in a field of type double."""
 
     __slots__ = ()
 
 
 class _Steps:
-    """The steps of a path that was read before, with PathLexer's interface."""
+    """The remaining steps of a path that was parsed before, with the interface of PathLexer."""
 
     __slots__ = ("pos", "steps")
 
@@ -58,7 +58,7 @@ class _Steps:
 
 @dataclass(slots=True)
 class Operation:
-    """One operation. `fieldno` is 0-based or negative; `rest` reads the path below the field."""
+    """An update operation. `fieldno` is 0-based or negative; `rest` reads the path below the field."""
 
     opcode: str
     fieldno: int
@@ -72,7 +72,7 @@ class Operation:
 
     @property
     def is_last_step(self) -> bool:
-        """Nothing of the path is left: the operation applies here."""
+        """True if the path is used up, so that the operation applies here."""
         return self.rest.at_end
 
     @property
@@ -80,7 +80,11 @@ class Operation:
         return not self.steps and self.rest.at_end
 
     def next_step(self) -> Step:
-        """Read a step; raises UPDATE_FIELD for bad syntax and NO_SUCH_FIELD_NAME at the end."""
+        """Read the next step of the path.
+
+        Raises:
+            ClientError: UPDATE_FIELD for bad syntax, NO_SUCH_FIELD_NAME at the end.
+        """
         if self.rest.at_end:
             raise self.no_such_field()
         try:
@@ -91,7 +95,7 @@ class Operation:
         return step
 
     def again(self, rest: Path) -> Operation:
-        """The same operation, to be applied where only the last steps `rest` of its path are left."""
+        """Return a copy of the operation for a place where only the last steps `rest` of its path are left."""
         done = self.steps[: len(self.steps) - len(rest)]
         again = Operation(self.opcode, self.fieldno, self.path, _Steps(rest), steps=done)
         again.argument, again.offset, again.cut, again.raw = self.argument, self.offset, self.cut, self.raw
@@ -122,7 +126,7 @@ class Operation:
     # --- what scalar operations compute ---
 
     def compute(self, old: Any) -> Any:
-        """The new value of a field that holds `old` (decoded)."""
+        """Return the new value of a field that holds `old` (decoded)."""
         if self.opcode in "+-":
             return self._arithmetic(old)
         if self.opcode == ":":
@@ -186,7 +190,7 @@ class Operation:
     # --- arguments ---
 
     def read_arguments(self, arguments: Sequence[Any], index_base: int) -> None:
-        """Check and keep what follows the field."""
+        """Check and keep the arguments after the field."""
         value = arguments[0]
         if self.opcode in "=!":
             self.argument = value
@@ -237,17 +241,19 @@ def _fits_single(value: float) -> bool:
 
 
 def pack_result(value: Any, is_double: bool = False) -> bytes:
-    """The bytes of a computed value."""
+    """Return the bytes of a computed value."""
     if type(value) is Single:
         return pack(float(value)) if is_double else pack_float32(value)
     return pack(value)
 
 
 def read_operations(ops: Any, form: TupleFormat, index_base: int) -> list[Operation]:
-    """Check and resolve operations as decoded from a request, before any is applied.
+    """Check and resolve the operations of a request before any of them is applied.
 
-    Raises ILLEGAL_PARAMS, UNKNOWN_UPDATE_OP, UPDATE_ARG_TYPE, UPDATE_FIELD, UPDATE_SPLICE, NO_SUCH_FIELD_NO,
-    NO_SUCH_FIELD_NAME.
+    Raises:
+        ClientError: ILLEGAL_PARAMS, UNKNOWN_UPDATE_OP, UPDATE_ARG_TYPE, UPDATE_FIELD, UPDATE_SPLICE, NO_SUCH_FIELD_NO
+            or
+            NO_SUCH_FIELD_NAME.
     """
     if not isinstance(ops, (list, tuple)):
         raise illegal_params("update operations must be an array {{op,..}, {op,..}}")

@@ -1,4 +1,4 @@
-"""A tuple that opens up along the paths of the update operations that act on it.
+"""A tuple that is opened along the paths of the update operations that act on it.
 
 The states of a place, and what an operation below it makes of them:
 
@@ -8,10 +8,10 @@ The states of a place, and what an operation below it makes of them:
     Route  bytes with one Array or Map inside; follows its path, or branches like a Bar
     Array  a list of places                 -> stays
     Map    keys with places, and raw pairs  -> stays
-    Done   the result of an operation       -> error: one operation a field ('=' in an Array or Map may repeat)
+    Done   the result of an operation       -> error: one operation for each field ('=' in an Array or Map may repeat)
 
-A Bar keeps the order of a map's keys; a Map puts the changed keys first, the last changed foremost, as Tarantool
-stores them. Opening only what is needed keeps all other bytes exactly as they were.
+A Bar keeps the order of a map's keys. A Map puts the changed keys first, the last changed one foremost, as Tarantool
+stores them. Only what is needed is opened, so that all other bytes stay exactly as they were.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from box.data.types import FieldType
 
 
 class Raw:
-    """Bytes no operation has touched."""
+    """A place whose bytes no operation has touched."""
 
     __slots__ = ("data",)
 
@@ -39,7 +39,7 @@ class Raw:
 
 
 class Done:
-    """A value that an operation set or computed."""
+    """A place with a value that an operation has set or computed."""
 
     __slots__ = ("data", "value")
 
@@ -51,17 +51,17 @@ class Done:
         return self.data
 
     def store_as(self, kind: FieldType) -> bytes:
-        """The bytes in a field of that type: `double` takes no single-precision float."""
+        """Return the bytes for a field of a type: `double` accepts no single-precision float."""
         return pack_result(self.value, True) if type(self.value) is Single and kind is FieldType.DOUBLE else self.data
 
 
 class Bar:
-    """`source` with one operation at `steps`; `data` is the result."""
+    """A place with one operation inside, at `steps` of `source`; `data` is the result."""
 
     __slots__ = ("changes_container", "data", "operation", "source", "steps")
 
     def __init__(self, source: bytes, operation: Operation, form: TupleFormat) -> None:
-        """Apply; raises before anything is changed."""
+        """Apply the operation; raises before anything is changed."""
         self.source = source
         self.operation = operation
         place = _Place(source, operation)
@@ -76,7 +76,7 @@ class Bar:
 
 
 class Route:
-    """`source` with the container `child` at `steps`."""
+    """A place with an opened container `child` at `steps` of `source`."""
 
     __slots__ = ("child", "source", "steps")
 
@@ -105,7 +105,7 @@ class Array:
         return pack_array_header(len(self.items)) + b"".join([item.store() for item in self.items])
 
     def store_root(self) -> bytes:
-        """As `store`, for a whole tuple."""
+        """Return the bytes of a whole tuple, with results in the types of its fields."""
         parts = [
             item.store_as(self.form.field_type((number,))) if type(item) is Done else item.store()
             for number, item in enumerate(self.items)
@@ -113,7 +113,7 @@ class Array:
         return pack_array_header(len(parts)) + b"".join(parts)
 
     def exchange(self, step: Step, change: Callable[[Raw], Node]) -> None:
-        """Put there what `change` makes of the element to which a path leads, which nothing has changed yet."""
+        """Replace an unchanged element at a step by `change(element)`."""
         assert isinstance(step, int)
         old = self.items[step]
         assert isinstance(old, Raw)
@@ -143,7 +143,7 @@ class Array:
         return number
 
     def _insert(self, operation: Operation, step: int) -> None:
-        """Also fills the gap before a field beyond the end with nils, in the tuple itself only."""
+        """Insert a value. In the tuple itself, nils fill a gap before a field beyond the end."""
         if step > len(self.items) and operation.is_for_root:
             self.items += [Raw(b"\xc0")] * (step - len(self.items))
         self.items.insert(self._existing(operation, step, len(self.items) + 1), Raw(operation.raw))
@@ -155,7 +155,7 @@ class Array:
 
 
 class _MapItem:
-    """A key with its place (no key: none), and the raw pairs that followed it in the original map."""
+    """A key with its place (the first item may have no key), and the raw pairs that followed it in the original map."""
 
     __slots__ = ("key", "node", "tail")
 
@@ -175,7 +175,7 @@ class Map:
         self.items = [_MapItem(None, None, _split_map(raw))]
 
     def exchange(self, step: Step, change: Callable[[Raw], Node]) -> None:
-        """Open the key that a path leads to, and put there what `change` makes of its value."""
+        """Open the key at a step and replace its value by `change(value)`."""
         tail = self.items[0].tail
         number = _position(tail, str(step))
         node = change(Raw(tail[number][1]))
@@ -217,7 +217,7 @@ class Map:
             item.key = item.node = None
 
     def _find(self, key: str) -> _MapItem | None:
-        """The item of a key, opened now if it stands in a raw tail."""
+        """Return the item of a key, opening it if it is in a raw tail."""
         for item in self.items:
             if item.key == key:
                 return item
@@ -239,7 +239,7 @@ Node = Raw | Done | Bar | Route | Array | Map
 
 
 def apply_below(node: Node, operation: Operation, form: TupleFormat) -> Node:
-    """Apply an operation whose path goes on inside `node`; returns what the place has become."""
+    """Apply an operation whose path continues inside `node`. Returns the new state of the place."""
     if isinstance(node, Raw):
         return Bar(node.data, operation, form)
     if isinstance(node, (Array, Map)):
@@ -251,7 +251,7 @@ def apply_below(node: Node, operation: Operation, form: TupleFormat) -> Node:
 
 
 def _changed(node: Node, operation: Operation, form: TupleFormat) -> Done:
-    """The place itself set or computed anew."""
+    """Return the place itself after an operation that sets or computes its value."""
     if operation.opcode == "=":
         return Done(operation.raw)
     if not isinstance(node, Raw):
@@ -286,7 +286,7 @@ def _branch(node: Bar | Route, operation: Operation, form: TupleFormat) -> Node:
 
 
 def _open(source: bytes, position: int, operation: Operation, step: Step, form: TupleFormat) -> Array | Map:
-    """The container at an offset, for an operation that goes on with `step`."""
+    """Open the container at an offset, for an operation that continues with `step`."""
     raw = source[position : skip(source, position)]
     kind, _, _ = read_container(raw)
     if kind == "array":
@@ -301,7 +301,7 @@ def _open(source: bytes, position: int, operation: Operation, step: Step, form: 
 
 
 def _put_child(container: Array | Map, node: Bar | Route, depth: int, form: TupleFormat) -> None:
-    """Move what `node` has done into the container that stands at `depth` of its path."""
+    """Move the change that `node` holds into the container at `depth` of its path."""
     step, rest = node.steps[depth], node.steps[depth + 1 :]
     if isinstance(node, Bar) and not rest and node.changes_container:
         container.apply(node.operation.again(()), step)
@@ -318,8 +318,8 @@ def _put_child(container: Array | Map, node: Bar | Route, depth: int, form: Tupl
 class _Place:
     """The place in `source` that an operation's path leads to, as offsets.
 
-    `parent` is the innermost container on the path, `key` the key's offset in a map, `start` to `end` the value; when
-    only the last step is missing and may be created, `found` is false and `start` is where it would be.
+    `parent` is the innermost container on the path, `key` the offset of the key in a map; the value is from `start` to
+    `end`. If only the last step is missing and may be created, `found` is false and `start` is where it would be.
     """
 
     __slots__ = ("end", "found", "key", "operation", "parent", "source", "start", "step")
@@ -363,7 +363,7 @@ class _Place:
         self.start = self.end = skip(self.source, self.parent)
 
     def apply(self, form: TupleFormat) -> bytes:
-        """The source with the operation done."""
+        """Return the source with the operation done."""
         operation = self.operation
         if operation.opcode == "#":
             return self._deleted()
@@ -405,9 +405,9 @@ class _Place:
 
 
 def _find_child(source: bytes, position: int, step: Step) -> tuple[int, int]:
-    """Offsets of the key (in an array: of the value) and of the value at one step; (-1, -1) where there is none.
+    """Return the offsets of key (in an array: of the value) and value at a step; (-1, -1) if there is none.
 
-    An index also finds an integer key of a map, counted from one, as Tarantool does.
+    An index also finds an integer key of a map, counted from one, as in Tarantool.
     """
     kind, count, position = read_container(source, position)
     if kind == "array" and type(step) is int and step < count:

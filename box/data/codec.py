@@ -1,4 +1,4 @@
-"""MessagePack and Python values, with Tarantool's decimal and UUID extensions.
+"""Converts between MessagePack and Python values, with Tarantool's decimal and UUID extensions.
 
     nil     <-> None        str  <-> str (UTF-8; bytes that are not UTF-8 travel as surrogates)
     boolean <-> bool        bin  <-> bytes
@@ -6,16 +6,15 @@
     float   <-> float       map  <-> dict
     ext 1   <-> Decimal     ext 2 <-> UUID     other ext <-> Ext
 
-Decimal (ext 1): the scale as a MessagePack integer, then the digits as packed decimal, most significant
-first, two a byte, the last half byte being the sign (0x0c plus, 0x0d minus; 0x0a, 0x0e, 0x0f and 0x0b are
-read as well):
+Decimal (ext 1): the scale as a MessagePack integer, then the digits as packed decimal, most significant first, two in
+each byte. The last half byte is the sign (0x0c plus, 0x0d minus; on reading also 0x0a, 0x0e and 0x0f plus, 0x0b minus):
 
     Decimal("-12.34")  ->  d6 01 | 02 | 01 23 4d        scale 2, digits 01234, minus
 
 UUID (ext 2): its 16 bytes, big-endian: `d8 02 <16 bytes>`.
 
-The C extension of `msgpack` does the work. What it cannot do (a map whose key is an array or a map, more than 1,024
-levels) goes to a decoder in Python, which also finds the error in input that is no MessagePack at all.
+The C extension of `msgpack` does the work. A Python decoder handles what it cannot (a map whose key is an array or a
+map, more than 1,024 levels), and finds the error in malformed input.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Ext(ExtType):  # type: ignore[misc]  # msgpack has no types
 
 
 class FrozenMap(dict[Any, Any]):
-    """A map that is a key of another map, where Python wants a hash; never changed after decoding."""
+    """A map that is a key of another map, which Python requires to be hashable; never changed after decoding."""
 
     __slots__ = ()
 
@@ -70,9 +69,11 @@ _pack: Callable[[Any], bytes] = Packer(autoreset=True).pack
 
 
 def pack(value: Any) -> bytes:
-    """The MessagePack bytes of a value.
+    """Return the MessagePack bytes of a value.
 
-    Raises: PROC_RET for a type without an encoding, UNSUPPORTED for one that is nested too deep, or contains itself.
+    Raises:
+        ClientError: PROC_RET, the type has no encoding.
+        UnsupportedError: the value is nested too deep or contains itself.
     """
     try:
         return _pack(value)
@@ -88,14 +89,14 @@ def pack(value: Any) -> bytes:
 
 
 def _pack_refused(value: Any, error: Exception) -> bytes:
-    """Pack what the C extension has refused, if that was because of its depth."""
+    """Pack a value that the C extension refused, if the reason was its depth."""
     if str(error).startswith(_TOO_DEEP):
         return _pack_deep(value)
     raise client_error(ErrorCode.PROC_RET, f"integer: {error}") from None
 
 
 def _pack_deep(value: Any) -> bytes:
-    """As `pack`, for a value of up to MAX_NESTING levels."""
+    """Pack a value of up to MAX_NESTING levels."""
     parts: list[bytes] = []
     levels: list[Iterator[Any]] = [iter((value,))]
     is_open: dict[int, None] = {}
@@ -124,19 +125,19 @@ def _pack_deep(value: Any) -> bytes:
 
 
 def pack_float32(value: float) -> bytes:
-    """The 5-byte form of a number that fits a single-precision float."""
+    """Return the 5-byte form of a number that fits a single-precision float."""
     return b"\xca" + struct.pack(">f", value)
 
 
 def pack_array_header(size: int) -> bytes:
-    """The header of an array of `size` elements, which follow."""
+    """Return the header of an array of `size` elements."""
     if size < 16:
         return bytes((0x90 | size,))
     return b"\xdc" + size.to_bytes(2, "big") if size < 0x10000 else b"\xdd" + size.to_bytes(4, "big")
 
 
 def pack_map_header(size: int) -> bytes:
-    """The header of a map of `size` pairs, which follow."""
+    """Return the header of a map of `size` pairs."""
     if size < 16:
         return bytes((0x80 | size,))
     return b"\xde" + size.to_bytes(2, "big") if size < 0x10000 else b"\xdf" + size.to_bytes(4, "big")
@@ -151,7 +152,7 @@ def _pack_default(value: Any) -> Any:
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """The body of the decimal extension."""
+    """Return the body of the decimal extension."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or len(digits) > MAX_DECIMAL_DIGITS:
         raise unsupported("MessagePack", f"decimal {value}")
@@ -160,7 +161,7 @@ def encode_decimal(value: Decimal) -> bytes:
 
 
 def decode_decimal(data: bytes) -> Decimal:
-    """A decimal from the body of its extension; raises ValueError when it is malformed."""
+    """Decode the body of the decimal extension. Raises ValueError if it is malformed."""
     try:
         end = skip(data, 0)
     except BoxError:
@@ -178,7 +179,7 @@ def decode_decimal(data: bytes) -> Decimal:
 
 
 def decode_ext(code: int, data: bytes) -> Any:
-    """The `ext_hook` of the decoder: a Decimal, a UUID or an Ext; raises ValueError."""
+    """Decode an extension to a Decimal, a UUID or an Ext: the decoder's `ext_hook`. Raises ValueError."""
     try:
         if code == DECIMAL_EXT:
             return decode_decimal(data)
@@ -190,7 +191,11 @@ def decode_ext(code: int, data: bytes) -> Any:
 
 
 def unpack(raw: bytes, what: str = "packet body") -> Any:
-    """The value of `raw`, which must hold exactly one; raises INVALID_MSGPACK ("Invalid MsgPack - <what>")."""
+    """Decode `raw`, which must hold exactly one value.
+
+    Raises:
+        ClientError: INVALID_MSGPACK ("Invalid MsgPack - <what>").
+    """
     try:
         return unpackb(raw, strict_map_key=False, ext_hook=decode_ext, unicode_errors="surrogateescape")
     except (ValueError, TypeError):
@@ -198,10 +203,10 @@ def unpack(raw: bytes, what: str = "packet body") -> Any:
 
 
 def unpack_many(raws: Sequence[bytes]) -> list[Any] | None:
-    """The values of many, as `unpack` gives each; None where something is unusual, and each has to be looked at.
+    """Decode many values with one call; None if any of them is unusual, so that each has to be decoded separately.
 
-    One call decodes them all, as an array with a mark behind each. As many marks come out as there are in the bytes,
-    and each at its place: so every one of `raws` holds exactly one value.
+    They are decoded as one array with a mark after each value. If exactly the marks' positions hold marks, every item
+    of `raws` held exactly one value.
     """
     count = len(raws)
     joined = _MARK.join((*raws, b""))
@@ -220,9 +225,9 @@ def unpack_many(raws: Sequence[bytes]) -> list[Any] | None:
 
 
 def unpack_heads(raws: Sequence[bytes], count: int) -> list[list[Any]] | None:
-    """The first `count` fields of tuples, or all of shorter ones; None where one is not a well-formed array.
+    """Decode the first `count` fields of tuples, or all fields of shorter ones; None if one is not a well-formed array.
 
-    What follows is passed over without becoming objects: of a large text that is not UTF-8 this saves 9 ms a megabyte.
+    The remaining fields do not become objects: for a large text that is not UTF-8 this saves 9 ms for each megabyte.
     """
     heads = []
     try:
@@ -256,7 +261,11 @@ def _unpack_slow(raw: bytes, what: str) -> Any:
 
 
 def skip(raw: bytes, pos: int) -> int:
-    """The offset just after the value that starts at `pos`; raises INVALID_MSGPACK when it is cut or malformed."""
+    """Return the offset after the value that starts at `pos`.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, the value is truncated or malformed.
+    """
     pending = 1
     try:
         while pending:
@@ -282,7 +291,11 @@ def skip(raw: bytes, pos: int) -> int:
 
 
 def split_array(raw: bytes, pos: int = 0) -> list[bytes]:
-    """The raw elements of the array at `pos`; raises TUPLE_NOT_ARRAY for another value."""
+    """Return the raw elements of the array at `pos`.
+
+    Raises:
+        ClientError: TUPLE_NOT_ARRAY.
+    """
     kind, count, pos = read_container(raw, pos)
     if kind != "array":
         raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
@@ -295,7 +308,7 @@ def split_array(raw: bytes, pos: int = 0) -> list[bytes]:
 
 
 def _decode(raw: bytes, pos: int) -> tuple[Any, int]:
-    """The value at `pos` and the offset after it, for input the C decoder refused."""
+    """Decode the value at `pos`, which the C decoder refused. Returns it with the offset after it."""
     frames: list[tuple[str, int, list[Any]]] = []  # containers that are open: kind, how many values, those so far
     while True:
         kind, count, start = read_container(raw, pos)
@@ -330,7 +343,7 @@ def _decode_scalar(raw: bytes, pos: int) -> tuple[Any, int]:
 
 
 def _freeze(value: Any) -> Any:
-    """A hashable form that packs to the same bytes: arrays become tuples, maps FrozenMaps."""
+    """Return a hashable form that packs to the same bytes: arrays become tuples, maps FrozenMaps."""
     if isinstance(value, list):
         return tuple(map(_freeze, value))
     if isinstance(value, dict):

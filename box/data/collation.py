@@ -3,9 +3,9 @@
 0 `none` and 3 `binary` compare UTF-8 bytes. 1 `unicode` and 2 `unicode_ci` are ICU's root collation at tertiary and
 primary strength; 4 and up are those of a locale, three strengths each (`unicode_<locale>_s1` to `_s3`).
 
-The exact order is ICU's, so ICU makes the keys where the system has it (`_icu.py`). Without ICU, `unicode` and
-`unicode_ci` fall back to an order of our own, right for letters, digits and punctuation of common texts;
-the locale's collations are then an error.
+The exact order is ICU's, so ICU makes the keys if the system has it (`_icu.py`). Without ICU, `unicode` and
+`unicode_ci` use an order of our own, which is right for letters, digits and punctuation of common texts; collations of
+a locale are an error.
 
 Source of the table: the `_collation` space of a running 2.8.1.
 """
@@ -79,28 +79,33 @@ _BY_NAME: Final = {collation.name: collation for collation in COLLATIONS}
 
 
 def collation_by_name(name: str) -> Collation | None:
-    """The built-in collation of that name."""
+    """Return the built-in collation with a name, or None."""
     return _BY_NAME.get(name)
 
 
 def collation_by_id(collation_id: int) -> Collation | None:
-    """The built-in collation with that id."""
+    """Return the built-in collation with an id, or None."""
     return COLLATIONS[collation_id] if 0 <= collation_id < len(COLLATIONS) else None
 
 
 def is_binary(collation_id: int | None) -> bool:
-    """No collation, or one that compares the UTF-8 bytes."""
+    """Return whether there is no collation, or one that compares the UTF-8 bytes."""
     return collation_id in (None, 0, 3)
 
 
 def sort_key(collation_id: int, text: str) -> bytes:
-    """Bytes that compare as the collation orders the texts."""
+    """Return bytes that compare as the collation orders the texts."""
     return sort_key_function(collation_id)(text)
 
 
 @cache
 def sort_key_function(collation_id: int | None) -> Callable[[str], bytes]:
-    """text -> sort key; raises WRONG_INDEX_OPTIONS for an unknown id, UNSUPPORTED without ICU."""
+    """Return a function from text to sort key.
+
+    Raises:
+        ClientError: WRONG_INDEX_OPTIONS, the id is unknown.
+        UnsupportedError: the collation needs ICU.
+    """
     if is_binary(collation_id):
         return lambda text: text.encode("utf-8", "surrogateescape")
     collation = collation_by_id(collation_id or 0)

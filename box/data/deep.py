@@ -1,8 +1,8 @@
-"""MessagePack nested deeper than the C extension goes, which stops at 1,024 levels: the same calls in Python.
+"""MessagePack nested deeper than the 1,024 levels of the C extension: its functions again, in Python.
 
-Whoever reads bytes that may hold tuples of users tries the extension first and comes here after a StackError. Nothing
-here is recursive. MAX_NESTING is the limit of the whole node: what passes it is refused where it comes in, and what is
-in can be read again everywhere, Lua's decoder included, which ends at about 5,450 levels.
+Code that reads users' tuples tries the extension first and comes here after a StackError. Nothing here is recursive.
+MAX_NESTING is the limit of the whole node: deeper values are refused on entry, so that everything stored can be read
+again everywhere, even by Lua's decoder, which ends at about 5,450 levels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
 def read_container(raw: bytes, pos: int = 0) -> tuple[str, int, int]:
-    """The container at `pos`: ("array" | "map" | "", number of elements or pairs, offset of the first)."""
+    """Return the container at `pos`: ("array" | "map" | "", number of elements or pairs, offset of the first)."""
     byte = raw[pos]
     if 0x80 <= byte < 0xA0:
         return ("map" if byte < 0x90 else "array"), byte & 0x0F, pos + 1
@@ -48,8 +48,10 @@ def read_container(raw: bytes, pos: int = 0) -> tuple[str, int, int]:
 
 
 def end_of_scalar(raw: bytes, pos: int) -> int:
-    """The offset after what is no array and no map. Raises ValueError for a reserved byte and where bytes are
-    missing."""
+    """Return the offset after a value that is neither an array nor a map.
+
+    Raises ValueError for a reserved byte and for missing bytes.
+    """
     byte = raw[pos]
     if size := FIXED[byte]:
         end = pos + size
@@ -64,13 +66,15 @@ def end_of_scalar(raw: bytes, pos: int) -> int:
 
 
 def too_deep() -> Exception:
-    """The error for a value that is nested too deep."""
+    """Return the error for a value that is nested too deep."""
     return unsupported("MessagePack", f"more than {MAX_NESTING} arrays and maps inside each other")
 
 
 def end_of(raw: bytes, pos: int) -> int:
-    """The offset after the value at `pos`, a tuple or what is around one. Raises ValueError or IndexError where bytes
-    are missing, and what `too_deep` gives."""
+    """Return the offset after the value at `pos`.
+
+    Raises ValueError or IndexError for missing bytes, and the error of `too_deep`.
+    """
     open_counts: list[int] = []  # values that are still to come, of each container that is open
     while True:
         kind, count, start = read_container(raw, pos)
@@ -89,7 +93,7 @@ def end_of(raw: bytes, pos: int) -> int:
 
 
 class DeepUnpacker:
-    """Stands in for `msgpack.Unpacker` over bytes that are all there."""
+    """A replacement for `msgpack.Unpacker` over complete bytes, without its limit of depth."""
 
     def __init__(self, raw: bytes, pos: int = 0) -> None:
         self._raw = raw
@@ -102,7 +106,7 @@ class DeepUnpacker:
         self._pos = end_of(self._raw, self._pos)
 
     def unpack(self) -> object:
-        """A key, a header or another value that is not the user's: with texts as bytes."""
+        """Return the next value, with texts as bytes: a key, a header or another value that is not the user's."""
         start = self._pos
         self.skip()
         return msgpack.unpackb(self._raw[start : self._pos], raw=True, strict_map_key=False)
@@ -127,7 +131,7 @@ class DeepUnpacker:
 
 
 def skip_one(unpacker: msgpack.Unpacker | DeepUnpacker, raw: bytes) -> msgpack.Unpacker | DeepUnpacker:
-    """Get over the next value of `raw`, which the unpacker was made of: the unpacker to go on with."""
+    """Skip the next value of `raw`, of which the unpacker was made. Returns the unpacker to continue with."""
     start = unpacker.tell()
     try:
         unpacker.skip()

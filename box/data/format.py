@@ -1,11 +1,11 @@
-"""Tuple formats: what the fields of a space's tuples must be.
+"""Tuple formats: the rules for the fields of a space's tuples.
 
-A format joins the space's field list with the parts of all its indexes, as Tarantool does: where an index part
-is stricter than the field, the part's type counts; a field that only indexes mention takes its nullability from
-the first part. JSON paths of index parts add a tree of inner fields.
+A format joins the space's field list with the parts of all its indexes, as in Tarantool. If an index part is stricter
+than the field, the part's type counts. A field that only indexes mention takes its nullability from the first part.
+JSON paths of index parts add a tree of inner fields.
 
-Order of checks (`tuple_format.c` of 2.8.1): field count, then the type of every present field from left to right,
-then the first required field that is missing.
+Order of checks (`tuple_format.c` of 2.8.1): field count, then the type of every present field from left to right, then
+the first required field that is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGE: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class FieldDef:
-    """A field of a space's format. `nullable_action` is Tarantool's: 'none' exactly when nil is allowed."""
+    """A field of a space's format. `nullable_action` is Tarantool's: 'none' exactly if nil is allowed."""
 
     name: str | None = None
     type: FieldType = FieldType.ANY
@@ -45,7 +45,7 @@ class FieldDef:
 
 @dataclass(slots=True)
 class _Node:
-    """A field of the tree: a top-level field, or a place inside one that an index part's path passes."""
+    """A field of the tree: a top-level field, or a place inside one on the path of an index part."""
 
     path: Path
     type: FieldType = FieldType.ANY
@@ -59,12 +59,12 @@ class _Node:
 
     @property
     def is_multikey(self) -> bool:
-        """The only child stands for every element of the array."""
+        """True if the only child stands for every element of the array."""
         return ANY_INDEX in self.children
 
 
 class _FieldTree:
-    """The fields, with the places inside them that index parts name: what `TupleFormat` knows, and the slow check."""
+    """The tree of fields, with the places inside them that index parts name, and the slow check of tuples."""
 
     def __init__(self, fields: tuple[FieldDef, ...], key_defs: Sequence[KeyDef], exact_field_count: int) -> None:
         self.fields = fields
@@ -108,7 +108,7 @@ class _FieldTree:
         return parent.children[step]
 
     def _merge_action(self, node: _Node, part: PartDef) -> None:
-        """The stricter of the two: they may differ only where one is the default."""
+        """Set the stricter action of node and part: they may differ only if one is the default."""
         if node.action == "default":
             if not part.is_nullable or part.path:
                 node.action = part.nullable_action
@@ -121,7 +121,7 @@ class _FieldTree:
     # --- places ---
 
     def field_text(self, fieldno: int) -> str:
-        """The name of a top-level field in messages: `2`, or `2 (name)`."""
+        """Return the name of a top-level field for messages: `2`, or `2 (name)`."""
         name = self.fields[fieldno].name if fieldno < len(self.fields) else None
         return str(fieldno + 1) if name is None else f"{fieldno + 1} ({name})"
 
@@ -130,7 +130,7 @@ class _FieldTree:
         return self.field_text(first) if isinstance(first, int) and not inner else path_text(node.path)
 
     def lookup(self, path: Path) -> _Node | None:
-        """The node at a place; None where nothing is said about it."""
+        """Return the node at a place, or None if the format has no rule for it."""
         first = path[0]
         if type(first) is not int or not 0 <= first < len(self.nodes):
             return None
@@ -146,7 +146,7 @@ class _FieldTree:
     # --- checking ---
 
     def check(self, raw: bytes, fields: list[Any]) -> list[Any]:
-        """Every rule, one by one, with the error of the first that is broken; returns `fields`."""
+        """Check every rule one by one and raise the error of the first violation. Returns `fields`."""
         if type(fields) is not list:
             raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
         count = len(fields)
@@ -176,7 +176,7 @@ class _FieldTree:
                 self._note_missing(child, missing)
 
     def _check_elements(self, node: _Node, elements: list[Any] | None) -> None:
-        """Check the elements of an array, of which each has to have everything that the node below it requires."""
+        """Check the elements of an array, each against everything that the node below it requires."""
         for element in elements or ():
             missing: list[_Node] = []
             self._check_value(node, element, missing)
@@ -198,7 +198,7 @@ class _FieldTree:
         return min(missing, key=order.index)
 
     def _check_single_floats(self, raw: bytes, count: int) -> None:
-        """`double` takes no single-precision float, a difference that decoding erases."""
+        """Check that no field of type `double` has a single-precision float, a difference that decoding loses."""
         doubles = [number for number, node in enumerate(self.nodes[:count]) if node.type is FieldType.DOUBLE]
         if not doubles or 0xCA not in raw:
             return
@@ -211,10 +211,11 @@ class _FieldTree:
 class TupleFormat:
     """Checks tuples and knows their field names.
 
-    Raises at construction FORMAT_MISMATCH_INDEX_PART, INDEX_PART_TYPE_MISMATCH, ACTION_MISMATCH.
+    `validate` is compiled. It refers to the tree of fields and not to the format, so that the format dies with its last
+    user and a changed schema leaves nothing to the garbage collector.
 
-    `validate` is compiled; it knows the tree of fields and not the format, which dies with its last user: a changed
-    schema leaves nothing to the garbage collector.
+    Raises:
+        ClientError: FORMAT_MISMATCH_INDEX_PART, INDEX_PART_TYPE_MISMATCH or ACTION_MISMATCH, in the constructor.
     """
 
     def __init__(
@@ -233,19 +234,24 @@ class TupleFormat:
 
     @cached_property
     def validate(self) -> Callable[[bytes], list[Any]]:
-        """Decode a tuple and check it. Compiled when it is first asked for: while a space gets its indexes one by one,
-        it has many formats that see no tuple."""
+        """A function that decodes a tuple and checks it.
+
+        It is compiled on first use: a space that gets its indexes one by one has many formats that see no tuple.
+        """
         return _compile_validate(self._tree, bool(self.double_fields))
 
     def indexed_fields(self, raws: Sequence[bytes]) -> list[list[Any]]:
-        """The fields of tuples that are known to be right, at least as many of each as keys are made of."""
+        """Return the fields of tuples that are known to be valid, at least as many of each as keys need."""
         found = unpack_heads(raws, self.index_field_count) if _are_large(raws) else unpack_many(raws)
         return found or list(map(unpack, raws))
 
     @cached_property
     def validate_many(self) -> Callable[[Sequence[bytes]], list[list[Any]]]:
-        """`validate` of each, in less time; the error is that of the first wrong one. Large tuples may come without the
-        fields that the format says nothing about."""
+        """A function that decodes and checks many tuples, faster than `validate` for each; raises the first tuple's
+        error.
+
+        Large tuples may come without the fields for which the format has no rule.
+        """
         return _compile_validate_many(self._tree, bool(self.double_fields), self.validate)
 
     def __repr__(self) -> str:
@@ -253,24 +259,24 @@ class TupleFormat:
 
     @property
     def field_count(self) -> int:
-        """Fields the format says something about."""
+        """The number of fields for which the format has a rule."""
         return len(self._tree.nodes)
 
     def field_no(self, name: str) -> int | None:
-        """The 0-based number of a named field."""
+        """Return the 0-based number of a named field, or None."""
         return self.names.get(name)
 
     def field_type(self, path: Path) -> FieldType:
-        """The type at a place, a top-level field number first; ANY where the format says nothing."""
+        """Return the type at a place, a path that begins with a top-level field number; ANY without a rule."""
         node = self._tree.lookup(path)
         return FieldType.ANY if node is None else node.type
 
     def field_text(self, fieldno: int) -> str:
-        """The name of a top-level field in messages: `2`, or `2 (name)`."""
+        """Return the name of a top-level field for messages: `2`, or `2 (name)`."""
         return self._tree.field_text(fieldno)
 
     def can_store(self, other: TupleFormat) -> bool:
-        """Tuples of `other` fit this format without a look at the data."""
+        """Return whether all tuples of `other` fit this format, without looking at data."""
         if self.exact_field_count != other.exact_field_count:
             return False
         for node in self._tree.all_nodes():
@@ -283,12 +289,12 @@ class TupleFormat:
         return True
 
     def check(self, raw: bytes, fields: list[Any]) -> list[Any]:
-        """Every rule, one by one, with the error of the first that is broken; returns `fields`."""
+        """Check every rule one by one and raise the error of the first violation. Returns `fields`."""
         return self._tree.check(raw, fields)
 
 
 def _are_large(raws: Sequence[bytes]) -> bool:
-    """Whether it pays to look at the first fields alone; tuples that come together are much alike."""
+    """Return whether it pays to look at the first fields alone; tuples that arrive together are usually similar."""
     return bool(raws) and len(raws[0]) > _LARGE
 
 
@@ -299,9 +305,9 @@ def _has(container: Any, step: Step) -> bool:
 
 
 def _compile_validate(tree: _FieldTree, has_doubles: bool) -> Callable[[bytes], list[Any]]:
-    """`validate(raw) -> fields`: decodes once and answers with a few inline checks in the common case.
+    """Compile `validate(raw) -> fields`, which decodes once and has a few inline checks for the common case.
 
-    The common case is a tuple with all fields the checks name; whatever else goes to the tree's check.
+    The common case is a tuple with all fields that the checks name; the tree's check handles everything else.
     """
     source = f"""
 def validate(raw):
@@ -328,7 +334,9 @@ def validate(raw):
 def _compile_validate_many(
     tree: _FieldTree, has_doubles: bool, validate: Callable[[bytes], list[Any]]
 ) -> Callable[[Sequence[bytes]], list[list[Any]]]:
-    """`validate_many(raws) -> list of fields`: decodes all at once; if not all are the common case, one by one."""
+    """Compile `validate_many(raws) -> list of fields`, which decodes all at once, or one by one if any tuple is
+    unusual.
+    """
     takes_heads = f"are_large(raws) and {not tree.exact_field_count}"
     source = f"""
 def validate_many(raws):
@@ -353,7 +361,9 @@ def validate_many(raws):
 
 
 def _common_case(tree: _FieldTree, has_doubles: bool) -> str:
-    """Source of "the fields `f` of the tuple `raw` are all there, and right"; False for many that are right, too."""
+    """Return the source of "all fields `f` of the tuple `raw` exist and are valid"; it may be False for a valid
+    tuple.
+    """
     checks = []
     needed = 0
     for number, node in enumerate(tree.nodes):

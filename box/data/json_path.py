@@ -15,7 +15,7 @@ Path = tuple[Step, ...]
 
 
 class PathError(ValueError):
-    """The path is malformed at `position`; `steps` are those before it."""
+    """A path that is malformed at `position`; `steps` are those before it."""
 
     def __init__(self, position: int) -> None:
         super().__init__(f"invalid JSON in position {position}")
@@ -23,7 +23,7 @@ class PathError(ValueError):
 
 
 class PathLexer:
-    """Reads a path step by step, so that a caller may fail on a missing field before a later syntax error."""
+    """Reads a path step by step, so that a caller can report a missing field before a later syntax error."""
 
     __slots__ = ("pos", "text")
 
@@ -36,7 +36,7 @@ class PathLexer:
         return self.pos >= len(self.text)
 
     def next(self) -> Step:
-        """The next step; the caller checks `at_end` first. Raises PathError."""
+        """Return the next step; the caller checks `at_end` first. Raises PathError."""
         text, pos = self.text, self.pos
         if text[pos] == "[":
             return self._bracket()
@@ -92,7 +92,7 @@ class PathLexer:
 
 
 def parse_path(text: str) -> Path:
-    """All steps of a path; raises PathError."""
+    """Return all steps of a path. Raises PathError."""
     lexer = PathLexer(text)
     steps = []
     while not lexer.at_end:
@@ -101,9 +101,9 @@ def parse_path(text: str) -> Path:
 
 
 def parse_field_path(text: str) -> Path:
-    """All steps of a path that begins with a field of a tuple; raises PathError.
+    """Return all steps of a path that begins with a field of a tuple. Raises PathError.
 
-    Tarantool reads what follows the field as a path of its own, which may begin without a dot: `[2]car.color`.
+    Tarantool parses the text after the field as a separate path, which may begin without a dot: `[2]car.color`.
     """
     if not text:
         return ()
@@ -113,14 +113,14 @@ def parse_field_path(text: str) -> Path:
 
 
 def path_text(steps: Path) -> str:
-    """The canonical text: `[3]["FIO"]["fname"]`."""
+    """Return the canonical text of a path: `[3]["FIO"]["fname"]`."""
     return "".join(
         "[*]" if step is None else f'["{step}"]' if isinstance(step, str) else f"[{step + 1}]" for step in steps
     )
 
 
 def follow(value: Any, steps: Path) -> Any:
-    """The value at the path, or None where it does not lead anywhere."""
+    """Return the value at the path, or None if the path leads nowhere."""
     for step in steps:
         if type(step) is int:
             if type(value) is not list or step >= len(value):

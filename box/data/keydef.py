@@ -1,4 +1,4 @@
-"""Key definitions: which fields make a key, and keys as natively comparable Python values.
+"""Key definitions: the fields that make a key, and keys as directly comparable Python values.
 
 A sort key orders as Tarantool orders the tuples:
 
@@ -15,8 +15,8 @@ A sort key orders as Tarantool orders the tuples:
 
 A part whose path has `[*]` makes the definition multikey: a tuple has a key for every element of that array.
 
-The functions are compiled from source made of fixed text and field numbers: a key extraction stays one
-Python call, and none at all for the commonest key (`operator.itemgetter`).
+The functions are compiled from source made of fixed text and field numbers: a key extraction stays one Python call, and
+none at all for the commonest key (`operator.itemgetter`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NIL_PART: Final = (False,)
 
 
 class _Lowest:
-    """NaN's key: equal to itself, below every number."""
+    """The key of NaN: equal to itself, below every number."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class _Lowest:
 
 
 class _Highest:
-    """Above everything: `key + (TOP,)` is just after every key that starts with `key`."""
+    """A value above everything: `key + (TOP,)` is just after every key that starts with `key`."""
 
     __slots__ = ()
 
@@ -100,7 +100,7 @@ TOP: Final = _Highest()
 
 @dataclass(frozen=True, slots=True)
 class PartDef:
-    """One part of a key. `fieldno` is 0-based, `path` a JSON path inside that field."""
+    """A part of a key. `fieldno` is 0-based, `path` a JSON path inside that field."""
 
     fieldno: int
     type: FieldType
@@ -111,7 +111,7 @@ class PartDef:
 
     @property
     def steps(self) -> Path:
-        """The path as steps; () when the part is the field itself."""
+        """The path as steps; () if the part is the field itself."""
         return parse_path(self.path) if self.path else ()
 
     @property
@@ -119,7 +119,7 @@ class PartDef:
         return "none" if self.is_nullable else "default"
 
     def same_place(self, other: PartDef) -> bool:
-        """Both parts read the same value and compare it alike."""
+        """Return whether both parts read the same value and compare it alike."""
         return self.fieldno == other.fieldno and self.steps == other.steps and self._collation() == other._collation()
 
     def _collation(self) -> int | None:
@@ -149,7 +149,7 @@ _PLAIN: Final = {FieldType.UNSIGNED, FieldType.INTEGER, FieldType.BOOLEAN, Field
 
 
 def _part_key(part: PartDef) -> Callable[[Any], Any]:
-    """value -> part key, for one that is not nil."""
+    """Return a function from a value, which is not nil, to the part's key."""
     if part.type in _PLAIN:
         return lambda value: value
     if part.type in (FieldType.NUMBER, FieldType.DOUBLE):
@@ -163,7 +163,7 @@ def _part_key(part: PartDef) -> Callable[[Any], Any]:
 
 
 def _part_source(part: PartDef, number: int) -> str:
-    """Source of the part's key of the fields `f`; `k<n>` are part keys, `p<n>` JSON paths."""
+    """Return the source of the part's key in terms of the fields `f`; `k<n>` are part keys, `p<n>` JSON paths."""
     place, there = f"f[{part.fieldno}]", f"len(f) > {part.fieldno} and "
     if ANY_INDEX in part.steps:
         place, there = "e" if part.steps[-1] is ANY_INDEX else f"follow(e, p{number})", ""
@@ -192,7 +192,7 @@ def _is_plain(part: PartDef) -> bool:
 
 
 class GeneralKey:
-    """Keys by way of each part's own functions: takes whatever the compiled functions of a `KeyDef` do not."""
+    """Makes keys with each part's own functions: the slow way for everything that compiled functions do not handle."""
 
     __slots__ = ("_checkers", "is_nullable", "part_keys", "parts")
 
@@ -203,12 +203,12 @@ class GeneralKey:
         self._checkers = [checker(part.type) for part in parts]
 
     def extract_values(self, fields: list[Any]) -> list[Any]:
-        """The field values of the key, as a user would pass them (nil for missing fields)."""
+        """Return the field values of the key in the form that users give (nil for missing fields)."""
         count = len(fields)
         return [follow(fields[part.fieldno], part.steps) if part.fieldno < count else None for part in self.parts]
 
     def parse_parts(self, values: list[Any], *, exact: bool = False) -> tuple[Any, ...]:
-        """The part keys of a checked key, always as a tuple; partial and with nils unless `exact`."""
+        """Return the part keys of a checked key, always as a tuple; partial and with nils unless `exact`."""
         if not isinstance(values, (list, tuple)):
             raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
         if exact and len(values) != len(self.parts):
@@ -227,16 +227,16 @@ class GeneralKey:
         return (True, key) if part.is_nullable else key
 
     def parse(self, values: list[Any], exact: bool = True) -> SortKey:
-        """The sort key of a key given by a user."""
+        """Return the sort key of a key that a user gave."""
         key = self.parse_parts(values, exact=exact)
         return key[0] if len(self.parts) == 1 and key else key
 
     def extract(self, fields: list[Any]) -> SortKey:
-        """The sort key of a tuple; takes strings that are not UTF-8."""
+        """Return the sort key of a tuple; accepts strings that are not UTF-8."""
         return self._key_of_values(self.extract_values(fields))
 
     def extract_all(self, fields: list[Any]) -> tuple[SortKey, ...]:
-        """The sort keys of a tuple by a multikey definition; takes strings that are not UTF-8."""
+        """Return the sort keys of a tuple for a multikey definition; accepts strings that are not UTF-8."""
         keys: dict[SortKey, None] = {}
         values = self.extract_values(fields)
         suffixes = {
@@ -261,13 +261,14 @@ class GeneralKey:
 
 
 class KeyDef:
-    """An ordered list of parts.
+    """An ordered list of key parts.
 
-    `extract(fields)` gives the sort key of a decoded tuple that passed its format. `parse(values, exact)` checks
-    a key given by a user: KEY_PART_TYPE, KEY_PART_COUNT, EXACT_MATCH.
+    `extract(fields)` returns the sort key of a decoded tuple that fits its format. `parse(values, exact)` checks a key
+    given by a user. Both refer to a `GeneralKey` and not to the definition, so that the definition dies with its last
+    user and dropped indexes leave nothing to the garbage collector.
 
-    The functions know the general way and not the definition, which dies with its last user: dropped indexes leave
-    nothing to the garbage collector.
+    Raises:
+        ClientError: KEY_PART_TYPE, KEY_PART_COUNT or EXACT_MATCH, from `parse`.
     """
 
     __slots__ = ("__dict__", "general", "is_multikey", "is_nullable", "part_keys", "parts")
@@ -289,7 +290,7 @@ class KeyDef:
 
     @cached_property
     def extract_all(self) -> Callable[[list[Any]], tuple[SortKey, ...]]:
-        """The sort keys of a decoded tuple by a multikey definition: each once, in the order of the elements."""
+        """A function that returns the sort keys of a decoded tuple for a multikey definition, without repetition."""
         return _compile_extract_all(self.general)
 
     @cached_property
@@ -309,13 +310,15 @@ class KeyDef:
         return f"KeyDef({', '.join(f'[{part.fieldno + 1}, {part.type}]' for part in self.parts)})"
 
     def merge(self, tail: KeyDef) -> KeyDef:
-        """This key followed by the parts of `tail` it has not: what makes a key of a non-unique index unique."""
+        """Return this key followed by those parts of `tail` that it lacks, which makes keys of a non-unique index
+        unique.
+        """
         missing = [part for part in tail.parts if not any(part.same_place(own) for own in self.parts)]
         return KeyDef(self.parts + tuple(missing))
 
 
 def multikey_array(parts: Sequence[PartDef], fields: list[Any]) -> list[Any]:
-    """The array of a tuple whose elements have the keys of a multikey definition; [] where there is none."""
+    """Return the array in a tuple whose elements have the keys of a multikey definition, or []."""
     part = next(part for part in parts if ANY_INDEX in part.steps)
     if part.fieldno >= len(fields):
         return []
@@ -325,8 +328,7 @@ def multikey_array(parts: Sequence[PartDef], fields: list[Any]) -> list[Any]:
 
 @lru_cache(256)
 def key_def_of(parts: tuple[PartDef, ...]) -> KeyDef:
-    """`KeyDef` of these parts, the same for all who ask: indexes of the same kind, formats of their spaces, and every
-    instance that starts in this process."""
+    """Return the `KeyDef` of these parts, one shared object for all indexes, formats and instances of the process."""
     return KeyDef(parts)
 
 
@@ -382,7 +384,7 @@ def extract_all(f):
 
 
 def _compile_parse(general: GeneralKey) -> Callable[..., SortKey]:
-    """`parse(values, exact=True)` with a quick way through for full keys of parts that are never nil."""
+    """Compile `parse(values, exact=True)` with a fast path for full keys whose parts are never nil."""
     parts = general.parts
     if not parts or general.is_nullable:
         return general.parse

@@ -1,4 +1,4 @@
-"""MurmurHash3 with 32 bits, as Tarantool has it in `digest` and in the ids of prepared statements."""
+"""MurmurHash3 with 32 bits, which Tarantool uses in `digest` and for the ids of prepared statements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def murmur3(data: bytes, seed: int) -> int:
-    """MurmurHash3, 32 bits."""
+    """Return the 32-bit MurmurHash3."""
     state = seed & _MASK
     whole = len(data) & ~3
     for pos in range(0, whole, 4):

@@ -1,8 +1,8 @@
-"""Tuples as text, as messages quote them: `[1, "a", null, {"k": 1.5}]`.
+"""Tuples as text for messages: `[1, "a", null, {"k": 1.5}]`.
 
 Facts observed on Tarantool (`mp_snprint`): floats print with six significant digits, decimals without an exponent,
-UUIDs without quotes, binaries like strings; `/`, control characters and DEL are escaped; containers nested
-deeper than 33 levels are `...`; the text is cut at 1023 bytes.
+UUIDs without quotes, binaries like strings; `/`, control characters and DEL are escaped; containers nested deeper than
+33 levels are `...`; the text is cut at 1023 bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ESCAPES: Final = {
 
 
 def tuple_str(raw: bytes) -> str:
-    """The text of a tuple; input that is no MessagePack gives `<failed to format tuple>`."""
+    """Return the text of a tuple; malformed input gives `<failed to format tuple>`."""
     try:
         text = value_str(unpack(raw))
     except BoxError:
@@ -36,7 +36,7 @@ def tuple_str(raw: bytes) -> str:
 
 
 def value_str(value: Any, depth: int = _MAX_DEPTH) -> str:
-    """The text of a decoded value."""
+    """Return the text of a decoded value."""
     kind = type(value)
     if kind is str:
         return f'"{value.translate(_ESCAPES)}"'

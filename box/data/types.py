@@ -1,7 +1,7 @@
-"""Field types, what values they take, and how values are called in messages.
+"""Field types, the values they accept, and the names of values in messages.
 
-Facts: `field_def.c` of 2.8.1. A type takes MessagePack kinds, not ranges: a `number` takes a decimal, a
-`double` does not take an integer, and `scalar` takes neither UUIDs nor nil.
+Facts: `field_def.c` of 2.8.1. A type accepts MessagePack kinds, not ranges: a `number` may be a decimal, a `double` may
+not be an integer, and `scalar` includes neither UUIDs nor nil.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class FieldType(Enum):
         return self.value
 
     def contains(self, other: FieldType) -> bool:
-        """Every value of `other` is also a value of this type."""
+        """Return whether every value of `other` is also a value of this type."""
         return self is other or self is FieldType.ANY or other in _SUBTYPES.get(self, ())
 
     @classmethod
     def by_name(cls, name: str) -> FieldType | None:
-        """The type of that name, any case; 'num', 'str' and '*' are names of 1.6 and 1.7.
+        """Return the type with a name, in any case; 'num', 'str' and '*' are names of 1.6 and 1.7.
 
-        A beginning of 'num' or 'str' stands for it, as with Tarantool.
+        Names that begin with 'num' or 'str' are accepted, as in Tarantool.
         """
         lower = name.lower()
         found = _BY_NAME.get(lower)
@@ -93,7 +93,7 @@ _EXPRESSIONS: Final = {
 
 
 def check_expression(kind: FieldType, nullable: bool, variable: str) -> str | None:
-    """Python source of "the value of `variable` fits the type"; None when every value does."""
+    """Return the Python source of "the value of `variable` fits the type", or None if every value does."""
     if kind is FieldType.ANY:
         return None
     test = _EXPRESSIONS[kind].format(variable)
@@ -102,7 +102,7 @@ def check_expression(kind: FieldType, nullable: bool, variable: str) -> str | No
 
 @lru_cache(1024)
 def compiled_source(source: str) -> CodeType:
-    """Formats and keys with the same types have the same source; compiling it costs more than all else about them."""
+    """Compile a source. Cached, because formats and keys with the same types have the same source."""
     return compile(source, "<compiled>", "exec")
 
 
@@ -116,7 +116,7 @@ _CHECKERS: Final = {(kind, nullable): _checker(kind, nullable) for kind in Field
 
 
 def checker(kind: FieldType, nullable: bool = False) -> Callable[[Any], bool]:
-    """A predicate: does a decoded value fit the type?"""
+    """Return a predicate: does a decoded value fit the type?"""
     return _CHECKERS[kind, nullable]
 
 
@@ -132,7 +132,7 @@ _NAMES: Final = {
 
 
 def type_name_of(value: Any) -> str:
-    """The name of a decoded value's MessagePack kind, as messages have it: `unsigned`, `nil`, `extension`, ..."""
+    """Return the name of a decoded value's MessagePack kind for messages: `unsigned`, `nil`, `extension`, ..."""
     if type(value) is int:
         return "unsigned" if value >= 0 else "integer"
     return _NAMES.get(type(value), "extension")

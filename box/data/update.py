@@ -1,8 +1,8 @@
-"""Update and upsert of a tuple: operations in order, each on what the ones before it left.
+"""Update and upsert of a tuple: operations are applied in order, each to the result of the previous ones.
 
-Most updates set a few top-level fields or add to them. They take a short way: decode, change, encode, allowed when
-encoding the unchanged fields gives back the very same bytes. All others open the tuple as a tree of
-raw pieces (`_update_tree.py`), which copies everything they do not touch byte for byte.
+Most updates set a few top-level fields or add to them. They take a short way: decode, change, encode. It is allowed if
+encoding the unchanged fields gives back the very same bytes. All others open the tuple as a tree of raw pieces
+(`_update_tree.py`), which copies everything they do not touch byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBERS: Final = (int, float)
 
 
 def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> bytes:
-    """The tuple after the operations; the first error ends it.
+    """Return the tuple after the operations. The first error ends them.
 
     `ops` is the decoded list of lists of a request, whose field numbers start from `index_base` (1 in Lua, 0 in a
     request without IPROTO_INDEX_BASE). The result is not checked against the format.
@@ -37,9 +37,9 @@ def apply_upsert(
     index_base: int = 1,
     on_error: Callable[[BoxError], None] | None = None,
 ) -> bytes:
-    """The tuple after the operations that could be applied.
+    """Return the tuple after the operations that could be applied.
 
-    One that fails is left out and reported to `on_error`; malformed operations raise, as in `apply_update`.
+    An operation that fails is skipped and reported to `on_error`; malformed operations raise, as in `apply_update`.
     """
     short = _apply_short(raw, ops, fmt, index_base)
     if short is not None:
@@ -48,17 +48,19 @@ def apply_upsert(
 
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
-    """Raise what reading the operations raises: an upsert that inserts still wants them well-formed."""
+    """Raise the errors of malformed operations: an upsert that inserts checks them too."""
     read_operations(ops, fmt, index_base)
 
 
 def _ignore(error: BoxError) -> None:
-    """Errors of upsert operations concern nobody here."""
+    """Ignore an error of an upsert operation."""
 
 
 def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> bytes | None:
-    """The result if every operation sets, or adds to, another top-level field that exists; None for everything else,
-    errors among it: the long way finds them."""
+    """Return the result if every operation sets, or adds to, another existing top-level field.
+
+    Returns None in all other cases, even for errors, which the general way then finds.
+    """
     fields = unpack(raw)
     if type(fields) is not list or type(ops) is not list or len(ops) > MAX_OPERATIONS or pack(fields) != raw:
         return None
@@ -86,9 +88,9 @@ def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> byt
 
 
 def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:
-    """Of whole numbers, and in a field of type double; None for anything else.
+    """Return the sum of whole numbers, or of numbers in a field of type double; None for anything else.
 
-    Elsewhere a sum of floats may have to be stored with single precision, and decimals have rules of their own.
+    In other fields a sum of floats may have to be stored with single precision, and decimals have separate rules.
     """
     if opcode == "-" and type(other) in _NUMBERS:
         other = -other

@@ -1,4 +1,7 @@
-"""Arguments of requests: keys, operations, iterators. What cannot be meant is refused with what is expected."""
+"""Checks and converts the arguments of requests: keys, operations, rows, limits and iterators.
+
+An argument that cannot be right raises an error that says what is expected.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +34,10 @@ _TEXTS: Final = (str, bytes, bytearray, memoryview)
 
 
 def key_values(key: Any) -> list[Any]:
-    """The parts of a key: it may be given as a sequence, or alone.
+    """Return the parts of a key as a list; the key is a sequence of parts or a single value.
 
     Raises:
-        BoxError: as `encode_values`.
+        BoxError: the key is an object that has no MessagePack form.
     """
     values = list(key) if isinstance(key, (list, tuple)) else [key]
     for value in values:
@@ -45,10 +48,10 @@ def key_values(key: Any) -> list[Any]:
 
 
 def operation_list(operations: Operations) -> list[list[Any]]:
-    """Operations as lists; a dict assigns values to fields.
+    """Return operations as a list of lists; a dict `{field: value}` becomes assignments.
 
     Raises:
-        TypeError: something else, such as one operation without the list around it.
+        TypeError: the operations have another form, for instance one operation without the list around it.
     """
     if operations.__class__ is list and set(map(type, operations)) == {list}:
         return [*map(list, operations)]
@@ -70,10 +73,10 @@ def _no_operations(given: Any) -> TypeError:
 
 
 def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
-    """Several rows.
+    """Return the rows of a call that stores many, after a check that they are several rows.
 
     Raises:
-        TypeError: one row, or nothing that can be gone through.
+        TypeError: `rows` is a single row, or cannot be iterated.
     """
     if isinstance(rows, (*_TEXTS, Mapping)) or not hasattr(rows, "__iter__"):
         raise TypeError(f"{caller} takes many rows, such as [[1, 'a'], [2, 'b']], not {rows!r}")
@@ -81,7 +84,11 @@ def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
 
 
 def limit_of(limit: int | None) -> int:
-    """The greatest number of rows; None is no limit."""
+    """Return the largest number of rows to read; None means no limit.
+
+    Raises:
+        TypeError: the limit is not an integer.
+    """
     if limit is None:
         return NO_LIMIT
     if not isinstance(limit, int):
@@ -95,10 +102,10 @@ NO_LIMIT: Final = 0xFFFFFFFF
 
 
 def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) -> IteratorType:
-    """An iterator by name or number; without one EQ, or ALL without a key.
+    """Return the iterator for a name or number. The default is EQ with a key and ALL without one.
 
     Raises:
-        DataError: ITERATOR_TYPE, there is none of this name.
+        DataError: ITERATOR_TYPE, no iterator has this name or number.
     """
     if iterator is None:
         return IteratorType.EQ if key else IteratorType.ALL

@@ -1,4 +1,4 @@
-"""The place where a task waits, for error texts: the innermost `await` of the program itself."""
+"""Finds the place where a task waits, for error texts: the innermost `await` in the program's own code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _ASYNCIO: Final = str(Path(asyncio.__file__).parent)
 
 
 def place_of_await(task: asyncio.Task[Any]) -> str | None:
-    """`in transfer() at /home/me/shop.py:12`, None for a task that does not wait in a coroutine."""
+    """Return the place where a task waits, such as `in transfer() at /home/me/shop.py:12`.
+
+    Returns None for a task that does not wait in a coroutine.
+    """
     place = None
     for frame in _frames(task.get_coro()):
         file = frame.f_code.co_filename
@@ -23,7 +26,7 @@ def place_of_await(task: asyncio.Task[Any]) -> str | None:
 
 
 def _frames(awaited: Any) -> Iterator[FrameType]:
-    """The frames of coroutines and generators that wait for one another, outermost first."""
+    """Yield the frames of the coroutines and generators that wait for one another, outermost first."""
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is None:

@@ -1,4 +1,5 @@
-"""Python callables that the instance calls: functions for Lua and clients, triggers of spaces, sessions and the end.
+"""Python callables that the instance calls: functions for Lua and clients, and triggers of spaces, sessions and
+shutdown.
 
 ```
 called by                                    runs in
@@ -8,8 +9,8 @@ a commit or rollback                         after the outcome is decided
 a session's begin and end, the shutdown      a context of its own, with the rights of admin
 ```
 
-A callable is a function or a coroutine function. Requests that it makes through the node belong to whoever called it.
-One that waits gives way as a Lua function would: without `memtx_use_mvcc_engine` that undoes an open transaction.
+A callable is a function or a coroutine function. Requests that it makes through the node belong to whoever called it. A
+callable that waits yields as a Lua function would: without `memtx_use_mvcc_engine` that rolls back an open transaction.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ PythonFunction = Callable[..., Any]
 
 
 class SessionInfo(NamedTuple):
-    """The session of which an on_connect or on_disconnect trigger is told: number, kind ("binary", "console"), user and
-    remote address."""
+    """The session that an on_connect or on_disconnect trigger is called for.
+
+    Its fields are the number, the kind ("binary", "console"), the user and the remote address.
+    """
 
     id: int
     type: str
@@ -68,7 +71,7 @@ class SessionInfo(NamedTuple):
 
 
 class FunctionTable:
-    """The Python functions that Lua can call by name, of one instance."""
+    """The Python functions of one instance that Lua can call by name."""
 
     def __init__(self, embedding: Embedding, runtime: Runtime) -> None:
         self._embedding = embedding
@@ -78,12 +81,15 @@ class FunctionTable:
         self._define = runtime.compile(_DEFINE, "=embed")
 
     def define(self, name: str, function: PythonFunction) -> None:
-        """Make the function the global `name` of Lua; `a.b` goes into the table `a`."""
+        """Make the function the global `name` of Lua; for `a.b` it becomes the field `b` of the global table `a`."""
         self._functions.append(function)
         self._runtime.invoke_now(self._define, name.encode(), len(self._functions) - 1)
 
     def _call(self, number: float, args: bytes) -> Any:
-        """From Lua: MessagePack arrays in and out; the token of a wait; (False, error)."""
+        """Run a function for Lua: arguments and results are MessagePack arrays.
+
+        Returns the token of a wait for a coroutine function, and `(False, error)` for an exception.
+        """
         contexts, ctx = self._embedding.contexts, self._runtime.ctx
         function = self._functions[int(number)]
         try:
@@ -102,21 +108,24 @@ class FunctionTable:
 
 
 def _packed(result: Any) -> bytes:
-    """The results of a function: a tuple that is no row is several values, as in Python."""
+    """Pack the results of a function; a plain Python tuple is several results, a row is one."""
     if isinstance(result, tuple) and not isinstance(result, NamedRow):
         return encode_values(list(result))
     return encode_values([] if result is None else [result])
 
 
 def as_box_error(error: Exception) -> BoxError:
-    """An error of the program as the instance passes it on: PROC_LUA with type and text, unless it is a BoxError."""
+    """Convert an exception of the program to a BoxError: PROC_LUA with its type and text, unless it is a BoxError
+    already.
+    """
     return error_of_program(error)
 
 
 def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) -> TransactionHook:
-    """Makes a hook of a transaction's end that calls `function(changes)`, which may wait.
+    """Make a hook for the end of a transaction that calls `function(changes)`; the function may wait.
 
-    An error of the function comes too late to change anything: it is logged."""
+    An error of the function comes too late to change anything: it is logged.
+    """
     core, contexts = embedding.core, embedding.contexts
     codec = embedding.codec
 
@@ -149,7 +158,7 @@ def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) 
 
 
 class SpaceTrigger:
-    """A trigger of one space, in Python: `function(old, new)`, rows or None."""
+    """A Python trigger of one space: `function(old, new)`, where each is a row or None."""
 
     def __init__(
         self, embedding: Embedding, space: Space, kind: str, function: PythonFunction, codec: RowCodec
@@ -163,12 +172,12 @@ class SpaceTrigger:
         self._list.insert(0, self)
 
     def remove(self) -> None:
-        """Take the trigger away; again does nothing."""
+        """Remove the trigger; a second call does nothing."""
         if self in self._list:
             self._list.remove(self)
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Run for one change: the tuple to store, for before_replace."""
+        """Call the function for one change. Returns the tuple to store, for before_replace."""
         contexts, decode = self._embedding.contexts, self._codec.decode
         before = None if old is None else decode(old)
         after = None if new is None else decode(new)
@@ -188,7 +197,7 @@ class SpaceTrigger:
 
 
 def session_hook(embedding: Embedding, function: PythonFunction) -> Any:
-    """A hook of sessions that calls `function(SessionInfo)`; an error refuses a client."""
+    """Make a session hook that calls `function(SessionInfo)`; an exception of the function refuses the client."""
 
     async def hook(ctx: Context) -> None:
         if not embedding.is_running:

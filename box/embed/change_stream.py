@@ -3,7 +3,7 @@
 ```
 a statement changes the space      noted in its transaction
 the transaction is committed       its changes are put into the queue of every watcher, in its order
-it is rolled back                  nothing
+it is rolled back                  its changes are dropped
 the space is truncated             one change without tuples
 the queue is full                  the reader gets what is in it, then ChangesLost: no gap goes unnoticed
 ```
@@ -49,8 +49,10 @@ _OWN_SIZE: Final = 100
 
 
 class Change(NamedTuple, Generic[R]):
-    """A committed change of one tuple. `old` is None for an insertion, `new` for a deletion, both when the space was
-    truncated: all its tuples are gone.
+    """A committed change of one tuple.
+
+    `old` is None for an insertion, `new` for a deletion. Both are None when the space was truncated, which removes all
+    its tuples.
 
     `lsn` and `replica_id` are those of its row in the log: its number, and the instance that made it. Both are None for
     a temporary space, which has no rows there.
@@ -63,16 +65,16 @@ class Change(NamedTuple, Generic[R]):
 
     @property
     def is_truncation(self) -> bool:
-        """Whether the whole space was emptied."""
+        """True if the change is a truncation, which emptied the whole space."""
         return self.old is None and self.new is None
 
 
 class ChangesLost(ClientError):
-    """Changes cannot be given without a gap.
+    """Changes were lost, so that a stream cannot go on without a gap. Code ILLEGAL_PARAMS.
 
-    The reader of `changes()` was too slow: `limit` changes, or `max_bytes` of tuples, waited when another came.
-    Everything before it was given; go on with `changes(start=stream.position)`. Or the log does not reach back to a
-    `start` any more: read the space anew. Type ClientError, code ILLEGAL_PARAMS.
+    Either the reader of `changes()` was too slow: `limit` changes, or `max_bytes` of tuples, waited when another one
+    came. Everything before it was delivered; go on with `changes(start=stream.position)`. Or the log no longer reaches
+    back to `start`: read the space anew.
     """
 
     __slots__ = ()
@@ -83,11 +85,11 @@ def _lost(text: str) -> ChangesLost:
 
 
 class ChangeStream(Generic[R]):
-    """An asynchronous iterator over the changes of a space since it was made, or since a vclock in the log.
+    """An asynchronous iterator over the changes of a space, from now on or from a vclock in the log.
 
-    Watching begins with the call of `changes()` and ends with `close()` or `async with`; a stream that is given up is
-    closed when its queue is full. The stream ends with NoSuchSpaceError when the space is dropped (also if that is
-    rolled back), and as a loop does when the node stops. One task at a time reads.
+    Watching begins with the call of `changes()` and ends with `close()` or `async with`. An abandoned stream is closed
+    when its queue is full. The stream raises NoSuchSpaceError when the space is dropped, even if the drop is rolled
+    back, and ends like a loop when the node stops. Only one task at a time may read.
     """
 
     def __init__(
@@ -130,11 +132,11 @@ class ChangeStream(Generic[R]):
 
     @property
     def position(self) -> dict[int, int]:
-        """The vclock of what was read so far, by replica id: the `start` of a later stream that goes on from here."""
+        """The vclock of the changes read so far, by replica id; pass it as `start` to continue with a later stream."""
         return dict(self._position)
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Note that the transaction of a statement changes the space."""
+        """Note that the current transaction changes the space, so that its commit is reported."""
         txn = ctx.txn
         if txn is not None and self._committed not in txn.on_commit:
             txn.on_commit.append(self._committed)
@@ -162,7 +164,7 @@ class ChangeStream(Generic[R]):
             self._reader.set_result(None)
 
     def _finish(self, end: BaseException) -> None:
-        """Take nothing more; `end` follows what is waiting."""
+        """Accept no more changes; the reader gets `end` after the changes that are waiting."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -183,7 +185,7 @@ class ChangeStream(Generic[R]):
             self._finish(client_error(ErrorCode.NO_SUCH_SPACE, space.name))
 
     def close(self) -> None:
-        """Stop watching. What is waiting can still be read; then the loop ends."""
+        """Stop watching. Changes that are waiting can still be read; then the loop ends."""
         self._finish(StopAsyncIteration())
 
     def __aiter__(self) -> Self:
@@ -213,7 +215,10 @@ class ChangeStream(Generic[R]):
         return change_of(self._codec.decode, old, new, lsn, replica_id)
 
     def _next(self) -> RawChange | None:
-        """The next change that is there, None if one has to be waited for. Raises the end."""
+        """Return the next waiting change, or None if there is none yet.
+
+        Raises the exception that ends the stream, once no change is waiting.
+        """
         history = self._history
         if history is not None:
             change = history.next()
@@ -238,7 +243,7 @@ class ChangeStream(Generic[R]):
 
 
 class _History:
-    """Changes from the log, for one stream; `wake` is called when there are some."""
+    """The changes of one stream that come from the log; it calls `wake` when some are ready."""
 
     def __init__(self, embedding: Embedding, space_id: int, start: VClock, wake: Callable[[], None]) -> None:
         self._core = embedding.core
@@ -278,7 +283,9 @@ class _History:
         self._wake()
 
     def next(self) -> RawChange | None:
-        """The next change, None if there is none yet, or none any more. Raises what has gone wrong."""
+        """Return the next change, or None if there is none yet or none any more. Raises the error that ended the
+        reading.
+        """
         while self._batches:
             batch = self._batches[0]
             if batch:
@@ -296,14 +303,14 @@ class _History:
         return None
 
     def close(self) -> None:
-        """Give up reading."""
+        """Stop reading the log."""
         self._task.cancel()
         if self._replay is not None:
             self._replay.close()
 
 
 def _size(change: RawChange) -> int:
-    """Bytes of the tuples of a change, and some for itself."""
+    """Return the bytes that a waiting change counts for: its tuples and a fixed overhead."""
     old, new, _, _ = change
     return _OWN_SIZE + len(old or b"") + len(new or b"")
 
@@ -311,5 +318,5 @@ def _size(change: RawChange) -> int:
 def change_of(
     decode: Callable[[bytes], Any], old: bytes | None, new: bytes | None, lsn: int | None, replica_id: int | None
 ) -> Change[Any]:
-    """A change of tuples that are still packed."""
+    """Decode the packed tuples of a change and return it as a `Change`."""
     return Change(None if old is None else decode(old), None if new is None else decode(new), lsn, replica_id)

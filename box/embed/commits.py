@@ -1,4 +1,4 @@
-"""Commits of the embedding program: written in the same turn of the loop where nobody else could join them.
+"""Commits of the embedding program, written within the same turn of the loop if no other task could join the write.
 
 ```
 a change of a task, and the loop has others to run      at the end of the turn, together with theirs: one write
@@ -26,7 +26,10 @@ _AT_ONCE: Final = 32
 
 
 class Commits:
-    """Runs functions that may hand something to the journal. `ready` is what the loop runs next; None: nobody knows."""
+    """Runs functions that may submit to the journal, and writes at once where waiting would gain nothing.
+
+    `ready` is the loop's queue of callbacks that run next, or None if it is unknown.
+    """
 
     __slots__ = ("_count", "_dml", "_ready", "_round")
 
@@ -37,8 +40,10 @@ class Commits:
         self._count = 0
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function, and write at once what it commits if nobody else could join that. Gives its result, or that
-        of the `Pending` which has ended by that; raises the error of one that has failed."""
+        """Call a function and write its commit at once if no other task could join that write.
+
+        Returns the function's result. If that is a `Pending` which has ended, returns its result or raises its error.
+        """
         fiber_round = self._round
         if self._ready is None or self._ready or fiber_round.is_held:
             return function(*args)

@@ -1,7 +1,7 @@
-"""Functions and triggers that a program declares on a node: they are in force each time that the node runs.
+"""Functions and triggers that a program declares on a node; they are installed each time the node starts.
 
 ```
-function               a global of Lua, by name
+function               a global of Lua with this name
 on_connect             a client has connected; an error refuses it
 on_disconnect          a session is over
 on_shutdown            the node is about to stop, and still works
@@ -26,7 +26,7 @@ SHUTDOWN_SECONDS = 3.0
 
 
 class NodeTrigger:
-    """A trigger of a node; `remove()` takes it away."""
+    """A trigger of a node; `remove()` removes it."""
 
     def __init__(self, declarations: Declarations, kind: str, function: PythonFunction) -> None:
         self._declarations = declarations
@@ -34,12 +34,12 @@ class NodeTrigger:
         self.function = function
 
     def remove(self) -> None:
-        """Take the trigger away; again does nothing."""
+        """Remove the trigger; a second call does nothing."""
         self._declarations.remove(self)
 
 
 class Declarations:
-    """See the module's text. One of a node."""
+    """The declared functions and triggers of one node."""
 
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding
@@ -48,24 +48,24 @@ class Declarations:
         self._table: FunctionTable | None = None
 
     def function(self, name: str, function: PythonFunction) -> None:
-        """Declare a function; one of the same name is replaced."""
+        """Declare a function. It replaces an earlier one with the same name."""
         self._functions[name] = function
         if self._table is not None:
             self._table.define(name, function)
 
     def trigger(self, kind: str, function: PythonFunction) -> NodeTrigger:
-        """Declare a trigger: `on_connect`, `on_disconnect` or `on_shutdown`. The newest runs first."""
+        """Declare a trigger of the kind `on_connect`, `on_disconnect` or `on_shutdown`; the newest runs first."""
         trigger = NodeTrigger(self, kind, function)
         self._triggers.insert(0, trigger)
         return trigger
 
     def remove(self, trigger: NodeTrigger) -> None:
-        """Take a trigger away."""
+        """Remove a trigger."""
         if trigger in self._triggers:
             self._triggers.remove(trigger)
 
     def apply(self, instance: LuaInstance) -> None:
-        """Put everything in force on a new instance."""
+        """Install all declared functions and triggers on a new instance."""
         self._table = FunctionTable(self._embedding, instance.runtime)
         for name, function in self._functions.items():
             self._table.define(name, function)
@@ -83,11 +83,11 @@ class Declarations:
         return run_all
 
     def release(self) -> None:
-        """The instance is gone."""
+        """Forget the instance, which has stopped."""
         self._table = None
 
     async def shut_down(self) -> None:
-        """Run the on_shutdown triggers, for as long as they may take; their errors are logged."""
+        """Run the on_shutdown triggers until their time limit; their errors are logged."""
         contexts, log = self._embedding.contexts, self._embedding.core.log
         try:
             async with asyncio.timeout(SHUTDOWN_SECONDS):

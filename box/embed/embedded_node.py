@@ -30,8 +30,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _leave_soon(code: int) -> None:
-    """`os.exit` of an embedded node: SystemExit out of the loop, which `asyncio.run` passes on once it has cancelled
-    the program's tasks and with that has stopped the node."""
+    """Handle `os.exit` of an embedded node: raise SystemExit out of the loop.
+
+    `asyncio.run` passes it on after it has cancelled the program's tasks, which stops the node.
+    """
     asyncio.get_running_loop().call_soon(_leave, code)
 
 
@@ -40,16 +42,17 @@ def _leave(code: int) -> None:
 
 
 class ClusterInfo(TypedDict):
-    """The replica set of a node."""
+    """The replica set of a node: the `cluster` part of its information."""
 
     uuid: str
 
 
 class NodeInfo(TypedDict):
-    """Information of a node on itself, as `box.info` has it.
+    """Information about a node, as in `box.info`.
 
-    `id` and `uuid` are its own; `vclock` maps replica ids to the numbers of their newest rows here, `lsn` is its own
-    component. `ro` is true while it takes no changes. `listen` is the bound address, None without a server.
+    `id` and `uuid` identify the instance. `vclock` maps each replica id to the number (lsn) of its newest row here;
+    `lsn` is the instance's own component. `ro` is true while the node accepts no changes. `listen` is the bound
+    address, or None without a server.
     """
 
     id: int
@@ -65,15 +68,15 @@ class NodeInfo(TypedDict):
 class Node:
     """A node inside a Python program: `async with Node("data", listen=3301) as node`.
 
-    `directory` has its files, and is made if its parent exists; None keeps everything in memory. Keywords are the
-    options of `box.cfg` (`NodeOptions`). The node logs to `logger`, the one called `box` by default, unless the option
+    `directory` holds its files and is created if its parent exists; None keeps everything in memory. Keywords are the
+    options of `box.cfg` (`NodeOptions`). The node logs to `logger`, by default the one called `box`, unless the option
     `log` says otherwise. `os.exit(code)` in Lua raises SystemExit out of the program's loop.
 
     Raises:
-        TypeError: an option that does not exist.
-        ConfigError: at the start, an option with a wrong value.
-        BoxSystemError: at the start, a directory that cannot be made or read.
-        ClientError: at the start, ALREADY_RUNNING: the directory belongs to another node that runs.
+        TypeError: an option does not exist.
+        ConfigError: an option has a wrong value (at the start).
+        BoxSystemError: the directory cannot be made or read (at the start).
+        ClientError: ALREADY_RUNNING, another running node owns the directory (at the start).
     """
 
     def __init__(
@@ -105,10 +108,10 @@ class Node:
         return self._embedding.is_running
 
     async def start(self) -> None:
-        """Start the node; `async with` does it.
+        """Start the node; `async with` calls it.
 
         Raises:
-            ClientError: ALREADY_RUNNING, it runs; and what `Node` lists.
+            ClientError: ALREADY_RUNNING, the node is running already. See `Node` for the other errors of a start.
         """
         embedding = self._embedding
         if embedding.is_running:
@@ -131,7 +134,7 @@ class Node:
         embedding.begin(instance)
 
     def _make_directory(self) -> None:
-        """Make the directory where it is missing and its parent is not."""
+        """Create the directory if it is missing and its parent exists."""
         if self._directory is None or os.path.isdir(self._directory):
             return
         try:
@@ -141,7 +144,7 @@ class Node:
             raise system_error(f"can't create directory '{path}': {error.strerror}", error.errno or 0) from None
 
     def _with_directory(self, error: BoxError) -> BoxError:
-        """The error of a start, with the path that the program gave where it names the directory of the files."""
+        """Return the error of a start with the directory named as the program gave it."""
         if self._directory is None or self._options.get("work_dir"):
             return error
         path = os.fspath(self._directory)
@@ -151,22 +154,22 @@ class Node:
         return error if text == error.message else BoxError(error.code, text, type=error.type, errno=error.errno)
 
     def _log_lines(self) -> Callable[[Level, str], None]:
-        """Takes the lines of the log: a simulation keeps them, too."""
+        """Return the function that takes the lines of the log; simulated nodes override it to keep the lines."""
         return forward_to(self._logger)
 
     def _make_instance(self) -> LuaInstance:
-        """An instance that is not configured: a simulation makes others."""
+        """Make an instance that is not configured yet; simulated nodes override it."""
         return LuaInstance(self._directory, on_exit=_leave_soon)
 
     async def stop(self) -> None:
         """Stop the node; safe to call again.
 
-        Calls that have not ended are cancelled. Writes that wait end as they would; one that has no quorum yet raises
-        FiberIsCancelled: it is in the log, and the next start decides. Open transactions are rolled back. In a fork of
-        the process it does nothing: all of the node is the parent's.
+        Calls that have not ended are cancelled. Pending writes end as usual; a write that has no quorum yet raises
+        FiberIsCancelled, although it is in the log and the next start decides about it. Open transactions are rolled
+        back. In a forked child process the call does nothing, because the node belongs to the parent.
 
         Raises:
-            RuntimeError: in another thread than the node's.
+            RuntimeError: the call comes from another thread than the node's.
         """
         embedding = self._embedding
         if embedding.running_contexts is not None:
@@ -199,8 +202,8 @@ class Node:
         """Change options while the node runs: `box.cfg{...}`.
 
         Raises:
-            TypeError: an option that does not exist.
-            ConfigError: a wrong value, or an option that only a start can set.
+            TypeError: an option does not exist.
+            ConfigError: a value is wrong, or the option can only be set at the start.
         """
         check_names("configure()", options)
         self._embedding.new_context("configure()")
@@ -211,19 +214,23 @@ class Node:
         return TransactionBlock(self._embedding)
 
     async def eval(self, source: str, *args: Any) -> Any:
-        """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values.
+        """Run Lua source, with the arguments as `...`. Returns None, the value, or a list of several values.
 
-        Inside a transaction of Python it is part of that. A transaction that it leaves open itself is rolled back.
+        Inside a Python transaction the source is part of it. A transaction that the source itself leaves open is rolled
+        back.
 
         Raises:
-            LuajitError: the source is wrong, or its code has failed.
-            TransactionError: FUNCTION_TX_ACTIVE, it has left a transaction open.
-            BoxError: what `box.error` raises in Lua.
+            LuajitError: the source does not compile, or its code raised a Lua error.
+            TransactionError: FUNCTION_TX_ACTIVE, the source left a transaction open.
+            BoxError: the code raised it with `box.error`.
         """
         return await self._embedding.eval(source, *args)
 
     async def call(self, name: str, *args: Any) -> Any:
-        """Call a Lua function by name: `a.b`, `a.b:method`. Results, transactions and errors are those of `eval`."""
+        """Call a Lua function by name: `a.b` or `a.b:method`.
+
+        Arguments, results, transactions and errors are those of `eval`.
+        """
         return await self._embedding.call(name, *args)
 
     # -- functions and triggers, which stay declared when the node stops and starts
@@ -237,9 +244,10 @@ class Node:
     def function(self, function: F | str) -> F | Callable[[F], F]:
         """Make a Python function a global of Lua: `@node.function`, or `@node.function("module.name")`.
 
-        Lua and, with the privilege, clients call it by name; arguments and results are the values of `eval`, a tuple
-        being several results. It belongs to its caller: its requests are part of the fiber's transaction. A coroutine
-        function may wait. Exceptions are errors in Lua: BoxErrors as they are, others with their type and text.
+        Lua code calls it by name, and so do clients that have the privilege. Arguments and results are the values of
+        `eval`; a tuple is several results. Requests that the function makes are part of its caller's transaction. A
+        coroutine function may wait. Exceptions become Lua errors: a BoxError as it is, any other with its type and
+        text.
         """
         if isinstance(function, str):
             name = function
@@ -253,20 +261,22 @@ class Node:
         return function
 
     def on_connect(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function(SessionInfo)` called when a client has connected; an exception refuses it."""
+        """Have `function(SessionInfo)` called when a client connects; an exception refuses the client."""
         return self._declarations.trigger("on_connect", function)
 
     def on_disconnect(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function(SessionInfo)` called when a client's session is over."""
+        """Have `function(SessionInfo)` called when a client's session ends."""
         return self._declarations.trigger("on_disconnect", function)
 
     def on_shutdown(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function()` called when `stop` begins, while the node still works; all together may take 3 s."""
+        """Have `function()` called when `stop` begins, while the node still works; all such functions share 3
+        seconds.
+        """
         return self._declarations.trigger("on_shutdown", function)
 
     @property
     def info(self) -> NodeInfo:
-        """Status, ids, vclock and read-only mode, as in `box.info`."""
+        """Status, ids, vclock and read-only mode of the node, as in `box.info`."""
         node = self._embedding.core
         return {
             "id": node.state.instance_id,

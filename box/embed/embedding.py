@@ -1,4 +1,4 @@
-"""A running instance as its program sees it: contexts of calls, rows, Lua in and out. Each `Node` has one."""
+"""A running instance as its program uses it: contexts of calls, rows, and calls of Lua. Each `Node` has one."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ F = TypeVar("F")
 
 
 class Watcher(Protocol):
-    """Something that watches the node as long as it runs."""
+    """Anything that watches the node and has to be closed when the node stops."""
 
     def close(self) -> None:
         """Stop watching."""
 
 
 class ContextSource(Protocol):
-    """Gives the context of a call: whose transaction is it part of?"""
+    """Finds the context of a call, that is the transaction which the call is part of."""
 
     @property
     def commits(self) -> Commits:
-        """Runs what commits."""
+        """Runs functions whose commits may be written at once."""
 
     @property
     def idle(self) -> Context | None:
-        """The context for calls that belong to no transaction, and are over when they return. None where a call may
-        belong to one, or comes from a wrong thread."""
+        """The shared context for calls that belong to no transaction and are over when they return.
+
+        None if the call may belong to a transaction, or comes from a wrong thread.
+        """
 
     def current(self, caller: str) -> Context:
-        """The context of one call, whose name is for errors."""
+        """Return the context of one call; `caller` names the call in errors."""
 
     def new(self) -> Context:
-        """A context for a transaction of its own."""
+        """Return a new context, for a separate transaction."""
 
 
 class Embedding:
-    """The instance, its contexts and the codecs of its spaces: shared by handles, transactions and functions."""
+    """The instance, its contexts and the codecs of its spaces, shared by handles, transactions and functions."""
 
     def __init__(self) -> None:
         self._instance: LuaInstance | None = None
@@ -66,11 +68,13 @@ class Embedding:
     # -- life
 
     def prepare(self, contexts: TaskContexts) -> None:
-        """Take the contexts of an instance that is about to start: triggers may run already."""
+        """Set the contexts of an instance that is about to start, because triggers may run before the start is
+        complete.
+        """
         self._contexts = contexts
 
     def begin(self, instance: LuaInstance) -> None:
-        """The instance is started."""
+        """Take the instance that has started; calls are accepted from now on."""
         self._instance = instance
         self._was_started = True
         self.epoch = object()
@@ -80,7 +84,7 @@ class Embedding:
         self.epoch = object()
 
     def end(self) -> LuaInstance | None:
-        """Let go of the instance: calls are refused from now on. Gives it, to be stopped."""
+        """Release the instance and refuse calls from now on. Returns the instance, for the caller to stop."""
         instance, self._instance = self._instance, None
         contexts, self._contexts = self._contexts, None
         self._codecs = {}
@@ -93,7 +97,7 @@ class Embedding:
 
     @property
     def instance(self) -> LuaInstance:
-        """The node's parts.
+        """The instance.
 
         Raises:
             NotReadyError: before the start and after the stop.
@@ -115,23 +119,31 @@ class Embedding:
 
     @property
     def core(self) -> Instance:
-        """The instance without its Lua runtime. Raises as `instance`."""
+        """The instance without its Lua runtime.
+
+        Raises:
+            NotReadyError: before the start and after the stop.
+        """
         return self.instance.node
 
     @property
     def contexts(self) -> TaskContexts:
-        """The contexts of calls. Raises as `instance`."""
+        """The contexts of calls.
+
+        Raises:
+            NotReadyError: before the start and after the stop.
+        """
         if self._contexts is None:
             raise self._not_running()
         return self._contexts
 
     @property
     def running_contexts(self) -> TaskContexts | None:
-        """The contexts of calls, None while the node does not run."""
+        """The contexts of calls, or None while the node does not run."""
         return self._contexts
 
     def new_context(self, caller: str) -> Context:
-        """The context of one call, in the node's own session, which is admin's.
+        """Return a context for one call in the node's own session, whose user is admin.
 
         Raises:
             RuntimeError: in another thread than the node's.
@@ -140,20 +152,22 @@ class Embedding:
         return self.contexts.current(caller)
 
     def keep(self, work: asyncio.Future[F]) -> asyncio.Future[F]:
-        """Remember work in the background until its end; the stop waits for it."""
+        """Remember background work until it ends; the stop waits for it."""
         self._background.add(work)
         work.add_done_callback(self._background.discard)
         return work
 
     async def wait_background(self) -> None:
-        """Wait for the end of what runs in the background; it was told to give up."""
+        """Wait until the background work, which was told to give up, has ended."""
         while self._background:
             await asyncio.wait(list(self._background))
 
     # -- rows
 
     def codec(self, space: Space, row: type | None = None) -> RowCodec:
-        """The codec of a space's tuples; with `row`, a NamedTuple or a dataclass, they are objects of that class."""
+        """Return the codec of a space's tuples; with `row`, a NamedTuple or a dataclass, rows are objects of that
+        class.
+        """
         found = self._codecs.get((space, row))
         if found is None:
             found = self._codecs[space, row] = RowCodec(space) if row is None else RecordCodec(space, row)

@@ -31,20 +31,20 @@ else:
 
 
 class SpaceHandle(Generic[R]):
-    """One space of an embedded node: `node.space["goods"]` or `node.space.goods`.
+    """A space of an embedded node: `node.space["goods"]` or `node.space.goods`.
 
     Rows are given as sequences, as dicts by the names of the format, or as dataclasses. Results are `NamedRow`s, or
-    objects of the class that `rows_as` or `create_space(row=...)` was given. A key of one part may be given as it is.
-    `index` is a name or a number; 0 is the primary one.
+    objects of the class given to `rows_as` or `create_space(row=...)`. A key with one part may be given as the bare
+    value. `index` is a name or a number; 0 is the primary index.
 
-    A call is part of the transaction that its task has open, else a transaction of its own, whatever other calls wait
-    for.
+    A call is part of the transaction that its task has open. Otherwise it is a transaction of its own, even while other
+    calls are waiting.
 
     Raises:
-        NoSuchSpaceError: the space is not there any more.
-        NoSuchIndexError: there is no such index.
+        NoSuchSpaceError: the space no longer exists.
+        NoSuchIndexError: the space has no such index.
         DataError: a key, a row or an operation does not fit.
-        ReadOnlyError: the instance takes no changes.
+        ReadOnlyError: the instance accepts no changes.
         TransactionError: the transaction of the task was rolled back.
         NotReadyError: the node does not run.
         RuntimeError: the call comes from another thread than the node's.
@@ -77,23 +77,23 @@ class SpaceHandle(Generic[R]):
         return Indexes(self._requests)
 
     def rows_as(self, row: type[S]) -> SpaceHandle[S]:
-        """A handle of the space whose rows are objects of a class: a NamedTuple or a dataclass.
+        """Return a handle of the space whose rows are objects of a class: a NamedTuple or a dataclass.
 
-        The names of its fields are names of the format, in any order.
+        The field names of the class are names of the format, in any order.
 
         Raises:
             DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a field of the class.
-            TypeError: the class is neither of both.
+            TypeError: the class is neither a NamedTuple nor a dataclass.
         """
         return SpaceHandle._of(self._requests.with_rows(row))
 
     # -- changes
 
     async def insert(self, row: R | Row) -> R | None:
-        """Add a tuple. Returns what is stored; None if a before_replace trigger has prevented it.
+        """Add a tuple. Returns the stored tuple, or None if a before_replace trigger prevented the insertion.
 
         Raises:
-            DuplicateKeyError: its key, or one of another unique index, is taken.
+            DuplicateKeyError: the primary key, or the key of another unique index, is taken.
         """
         requests = self._requests
         outcome = requests.store(INSERT, row)
@@ -102,7 +102,9 @@ class SpaceHandle(Generic[R]):
         return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def replace(self, row: R | Row) -> R | None:
-        """Add a tuple, or replace the one with its primary key. Returns what is stored, as `insert`.
+        """Add a tuple, or replace the tuple with the same primary key.
+
+        Returns the stored tuple, or None if a before_replace trigger prevented the change.
 
         Raises:
             DuplicateKeyError: a key of another unique index is taken.
@@ -114,10 +116,10 @@ class SpaceHandle(Generic[R]):
         return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
-        """Add many tuples: all of them in one transaction, or `batch` in each. Returns how many were stored.
+        """Add many tuples, all in one transaction or `batch` in each. Returns the number of stored tuples.
 
-        Nothing of a transaction that fails is stored; earlier batches stay. Inside an open transaction the rows are
-        part of that. Others have their turn between batches only: give one for 10,000 rows and more.
+        A transaction that fails stores nothing; earlier batches stay. Inside an open transaction the rows are part of
+        it. Other tasks run between batches only, so pass `batch` for 10,000 rows and more.
 
         Raises:
             DuplicateKeyError: a key is taken.
@@ -125,7 +127,14 @@ class SpaceHandle(Generic[R]):
         return await self._requests.store_many(INSERT, rows, batch)
 
     async def replace_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
-        """Add or replace many tuples: `insert_many` for `replace`. Returns how many were stored."""
+        """Add or replace many tuples, all in one transaction or `batch` in each. Returns the number of stored tuples.
+
+        A transaction that fails stores nothing; earlier batches stay. Inside an open transaction the rows are part of
+        it.
+
+        Raises:
+            DuplicateKeyError: a key of another unique index is taken.
+        """
         return await self._requests.store_many(REPLACE, rows, batch)
 
     async def update(self, key: Any, operations: Operations, *, index: str | int = 0) -> R | None:
@@ -136,8 +145,8 @@ class SpaceHandle(Generic[R]):
         `["#", 4, 1]`, also `-`, `&`, `|`, `^`. Fields are names, paths or numbers counted from 1.
 
         Raises:
-            DataError: the index is not unique, a field is not there or has another type, the primary key would change.
-            TypeError: the operations are no list of lists.
+            DataError: the index is not unique, a field is missing or has another type, or the primary key would change.
+            TypeError: the operations are neither a dict nor a list of lists.
         """
         requests = self._requests
         outcome = requests.update(index, key, operations)
@@ -146,7 +155,7 @@ class SpaceHandle(Generic[R]):
         return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def upsert(self, row: R | Row, operations: Operations) -> None:
-        """Insert the tuple, or apply the operations (see `update`) to the one with its primary key."""
+        """Insert a tuple, or apply operations (see `update`) to the tuple with the same primary key."""
         outcome = self._requests.upsert(row, operations)
         if isinstance(outcome, Pending):
             await self._requests.ended(outcome)
@@ -155,7 +164,7 @@ class SpaceHandle(Generic[R]):
         """Remove a tuple. Returns it, or None if the key is absent.
 
         Raises:
-            DataError: the index is not unique, or the key is not whole.
+            DataError: the index is not unique, or the key lacks parts.
         """
         requests = self._requests
         outcome = requests.delete(index, key)
@@ -170,10 +179,10 @@ class SpaceHandle(Generic[R]):
     # -- reads
 
     async def get(self, key: Any, *, index: str | int = 0) -> R | None:
-        """Look up the tuple with a full key of a unique index. Returns None if the key is absent.
+        """Look up a tuple by a full key of a unique index. Returns None if the key is absent.
 
         Raises:
-            DataError: the index is not unique, or the key is not whole.
+            DataError: the index is not unique, or the key lacks parts.
         """
         return cast("R | None", self._requests.get(index, key))
 
@@ -186,29 +195,30 @@ class SpaceHandle(Generic[R]):
         offset: int = 0,
         limit: int | None = None,
     ) -> list[R]:
-        """List tuples by a (partial) key: at most `limit` without the first `offset`, as they are at the call.
+        """List the tuples that match a full or partial key, as of the call: at most `limit`, after the first `offset`.
 
-        `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in either case; a
-        HASH index knows EQ, ALL and GT. Others have their turn while a long result is put together, but not inside a
+        `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in upper or lower
+        case. A HASH index supports EQ, ALL and GT. Other tasks run while a long result is built, except inside a
         transaction.
 
         Raises:
-            DataError: ITERATOR_TYPE, or the key does not fit.
+            DataError: ITERATOR_TYPE, or the key does not fit the index.
         """
         return await self._requests.select(index, key, iterator, offset, limit)
 
     def pairs(
         self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
     ) -> AsyncIterator[R]:
-        """Iterate over tuples: `async for row in space.pairs(...)` gives those of `select`, without a list of them all.
+        """Iterate over tuples: `async for row in space.pairs(...)` yields the tuples of `select` without a list of them
+        all.
 
-        Tuples are read some hundreds at a time, and others have their turn in between. The tuples are those of the
-        first step, whatever is changed or dropped meanwhile. Inside a transaction they are those that the transaction
-        sees, its own changes on the way included; without `memtx_use_mvcc_engine`, where it must not give way, nobody
-        else has a turn then.
+        Tuples are read some hundreds at a time, and other tasks run in between. The tuples are those that exist at the
+        first step, whatever is changed or dropped later. Inside a transaction they are those that the transaction sees,
+        including changes it makes meanwhile. Without `memtx_use_mvcc_engine` a transaction must not yield, so no other
+        task runs during the iteration.
 
         Raises:
-            NotReadyError: the node stops meanwhile.
+            NotReadyError: the node stops during the iteration.
         """
         return self._requests.pairs(index, key, iterator)
 
@@ -218,31 +228,33 @@ class SpaceHandle(Generic[R]):
     async def count(
         self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
     ) -> int:
-        """Count the tuples that `select` would give."""
+        """Count the tuples that `select` with these arguments would return."""
         return self._requests.count(index, key, iterator)
 
     async def min(self, key: Any = (), *, index: str | int = 0) -> R | None:
-        """Find the first tuple by an index, of those that begin with `key`; None if there is none.
+        """Find the first tuple in the order of an index whose key begins with `key`; None if there is none.
 
         Raises:
-            UnsupportedError: the index is a HASH.
+            UnsupportedError: the index is of type HASH.
         """
         return cast("R | None", self._requests.least(index, key))
 
     async def max(self, key: Any = (), *, index: str | int = 0) -> R | None:
-        """Find the last tuple by an index, of those that begin with `key`; None if there is none.
+        """Find the last tuple in the order of an index whose key begins with `key`; None if there is none.
 
         Raises:
-            UnsupportedError: the index is a HASH.
+            UnsupportedError: the index is of type HASH.
         """
         return cast("R | None", self._requests.greatest(index, key))
 
     async def random(self, seed: int, *, index: str | int = 0) -> R | None:
-        """Pick a tuple: one seed gives one tuple as long as nothing changes; None if the space is empty."""
+        """Pick a tuple by `seed`; None if the space is empty. The result depends on nothing else while the data is
+        unchanged.
+        """
         return cast("R | None", self._requests.random(index, seed))
 
     async def len(self) -> int:
-        """Count all tuples."""
+        """Count all tuples of the space."""
         return self._requests.size()
 
     # -- the dictionary
@@ -259,17 +271,17 @@ class SpaceHandle(Generic[R]):
         if_not_exists: bool = False,
         **options: Any,
     ) -> IndexHandle[R]:
-        """Create an index; the first one of a space is the primary one.
+        """Create an index; the first index of a space is the primary one.
 
-        `type` is "TREE" (the default), "HASH", "RTREE" or "BITSET"; `parts` are names or numbers of fields, or dicts
-        with `field`, `type`, `path`, `is_nullable`, `exclude_null`, `collation`; the first field by default. `sequence`
-        fills the first part: True makes a sequence, a name takes one that exists.
+        `type` is "TREE" (the default), "HASH" or "BITSET"; "RTREE" is not supported. `parts` are names or numbers of
+        fields, or dicts with `field`, `type`, `path`, `is_nullable`, `exclude_null`, `collation`; the default is the
+        first field. `sequence` fills the first part: True makes a sequence, a name takes an existing one.
 
         Raises:
-            AlreadyExistsError: there is an index of this name.
+            AlreadyExistsError: an index with this name exists.
             SchemaError: the definition is wrong.
             DataError: a tuple does not fit the parts.
-            DuplicateKeyError: two tuples have the same key of a unique index.
+            DuplicateKeyError: two tuples have the same key in a unique index.
         """
         given = {
             "type": type,
@@ -285,11 +297,11 @@ class SpaceHandle(Generic[R]):
 
     @property
     def format(self) -> list[dict[str, Any]]:
-        """The fields of the space, each a dict with `name`, `type` and what else was given."""
+        """The fields of the space, each a dict with `name`, `type` and the other attributes that were given."""
         return [dict(field) for field in self._requests.space.definition.format]
 
     async def set_format(self, fields: Sequence[str | Sequence[Any] | Mapping[str, Any]]) -> None:
-        """Give the space another format, which all tuples must fit.
+        """Set the format of the space; all its tuples must fit.
 
         Raises:
             DataError: a tuple does not fit.
@@ -298,7 +310,7 @@ class SpaceHandle(Generic[R]):
         await self._requests.run("format(...)", list(fields))
 
     async def rename(self, name: str) -> None:
-        """Give the space another name; this handle follows."""
+        """Rename the space; this handle follows."""
         await self._requests.run("rename(...)", name)
         self._requests.rename(name)
         self.name = name
@@ -310,37 +322,41 @@ class SpaceHandle(Generic[R]):
     # -- triggers
 
     def on_replace(self, function: PythonFunction) -> SpaceTrigger:
-        """Have `function(old, new)` called after each change of a tuple, before the commit; also as a decorator.
+        """Have `function(old, new)` called after each change of a tuple and before its commit; usable as a decorator.
 
-        Both are rows, None where there is none. It belongs to the transaction of the change: what it writes commits
-        with it, an exception undoes the statement and is what its caller gets. A coroutine function may wait; without
-        `memtx_use_mvcc_engine` that undoes the transaction (TransactionYieldError). The newest trigger runs first.
-        `remove()` of the result takes it away.
+        `old` and `new` are rows; `old` is None for an insertion, `new` for a deletion. The function is part of the
+        transaction: its writes commit together with the change. An exception undoes the statement and is raised to the
+        caller. A coroutine function may wait; without `memtx_use_mvcc_engine` that rolls back the transaction
+        (TransactionYieldError). The newest trigger runs first. `remove()` of the result removes the trigger.
         """
         return self._requests.add_trigger("on_replace", function)
 
     def before_replace(self, function: PythonFunction) -> SpaceTrigger:
-        """Have `function(old, new)` called before each change is made; see `on_replace`.
+        """Have `function(old, new)` called before each change of a tuple; usable as a decorator.
 
-        What the function returns is stored instead of `new`: `new` itself, another row or dict, `old` (nothing
-        changes), or None (the tuple is removed, or not inserted).
+        The returned value is stored in place of `new`: `new` itself, another row or dict, `old` (nothing changes), or
+        None (the tuple is deleted, or not inserted). For transactions, waiting and removal see `on_replace`.
         """
         return self._requests.add_trigger("before_replace", function)
 
     def changes(
         self, *, start: Mapping[int, int] | None = None, limit: int = 10_000, max_bytes: int = MAX_BYTES
     ) -> ChangeStream[R]:
-        """Watch the space: `async for change in space.changes()` gives committed changes as `Change`s, in their order.
+        """Watch the space: `async for change in space.changes()` yields committed changes as `Change`s, in commit
+        order.
 
-        Without `start` they are those from now on. With `start`, a vclock such as the `position` of an earlier stream,
-        changes after it come first, from the log. At most `limit` changes, and about `max_bytes` of their tuples, wait
-        for a reader that is slow; one more ends the stream after what is waiting. See `ChangeStream`.
+        Without `start` the stream has the changes from now on. With `start`, a vclock such as the `position` of an
+        earlier stream, it first has the changes after that vclock, read from the log. At most `limit` changes, and
+        about `max_bytes` of their tuples, wait for a slow reader; one more ends the stream with ChangesLost after the
+        waiting ones were read.
         """
         return self._requests.watch(limit, max_bytes, start)
 
 
 class IndexHandle(Generic[R]):
-    """One index of a space: `node.space.goods.index["by_name"]`. Errors are those of `SpaceHandle`."""
+    """An index of a space: `node.space.goods.index["by_name"]`. Its methods raise the errors that `SpaceHandle`
+    lists.
+    """
 
     def __init__(self, requests: Requests, name: str) -> None:
         self._requests = requests
@@ -351,15 +367,15 @@ class IndexHandle(Generic[R]):
 
     @property
     def id(self) -> int:
-        """The number of the index in its space; 0 is the primary one.
+        """The number of the index in its space; 0 is the primary index.
 
         Raises:
-            NoSuchIndexError: the index is dropped.
+            NoSuchIndexError: the index was dropped.
         """
         return self._requests.iid(self.name)
 
     async def get(self, key: Any) -> R | None:
-        """Look up the tuple with a full key; see `SpaceHandle.get`."""
+        """Look up a tuple by a full key; see `SpaceHandle.get`."""
         return cast("R | None", self._requests.get(self.name, key))
 
     async def select(
@@ -370,7 +386,7 @@ class IndexHandle(Generic[R]):
         offset: int = 0,
         limit: int | None = None,
     ) -> list[R]:
-        """List tuples by a (partial) key; see `SpaceHandle.select`."""
+        """List the tuples that match a full or partial key; see `SpaceHandle.select`."""
         return await self._requests.select(self.name, key, iterator, offset, limit)
 
     def pairs(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> AsyncIterator[R]:
@@ -395,19 +411,21 @@ class IndexHandle(Generic[R]):
         return None if outcome is None else cast("R", self._requests.decode(outcome))
 
     async def count(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> int:
-        """Count the tuples that `select` would give."""
+        """Count the tuples that `select` with these arguments would return."""
         return self._requests.count(self.name, key, iterator)
 
     async def min(self, key: Any = ()) -> R | None:
-        """Find the first tuple of those that begin with `key`; None if there is none."""
+        """Find the first tuple whose key begins with `key`; None if there is none."""
         return cast("R | None", self._requests.least(self.name, key))
 
     async def max(self, key: Any = ()) -> R | None:
-        """Find the last tuple of those that begin with `key`; None if there is none."""
+        """Find the last tuple whose key begins with `key`; None if there is none."""
         return cast("R | None", self._requests.greatest(self.name, key))
 
     async def random(self, seed: int) -> R | None:
-        """Pick a tuple: one seed gives one tuple as long as nothing changes; None if the space is empty."""
+        """Pick a tuple by `seed`; None if the space is empty. The result depends on nothing else while the data is
+        unchanged.
+        """
         return cast("R | None", self._requests.random(self.name, seed))
 
     async def len(self) -> int:
@@ -415,11 +433,11 @@ class IndexHandle(Generic[R]):
         return self._requests.size(self.name)
 
     async def alter(self, **options: Any) -> None:
-        """Change `parts`, `unique`, `type` and other options of `SpaceHandle.create_index`."""
+        """Change `parts`, `unique`, `type` or other options; see `SpaceHandle.create_index` for their values."""
         await self._requests.run_index(self.name, "alter(...)", options)
 
     async def rename(self, name: str) -> None:
-        """Give the index another name; this handle follows."""
+        """Rename the index; this handle follows."""
         await self._requests.run_index(self.name, "rename(...)", name)
         self.name = name
 
@@ -427,7 +445,7 @@ class IndexHandle(Generic[R]):
         """Drop the index.
 
         Raises:
-            SchemaError: DROP_PRIMARY_KEY, it is the primary one and there are others.
+            SchemaError: DROP_PRIMARY_KEY, the index is the primary one and others exist.
         """
         await self._requests.run_index(self.name, "drop()")
 
@@ -436,8 +454,8 @@ class Indexes(Mapping[str, IndexHandle[R]]):
     """The indexes of a space by name, in the order of their numbers: `space.index["pk"]` or `space.index.pk`.
 
     Raises:
-        NoSuchIndexError: from brackets; it is a KeyError, too.
-        AttributeError: from a dot.
+        NoSuchIndexError: brackets name an unknown index; it is a KeyError, too.
+        AttributeError: a dot names an unknown index.
     """
 
     def __init__(self, requests: Requests) -> None:
@@ -459,7 +477,7 @@ class Indexes(Mapping[str, IndexHandle[R]]):
         return name in list(self)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The index, or `default` without one."""
+        """Return the index with a name, or `default` if there is none."""
         return default if name not in self else self.__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -475,12 +493,12 @@ class Indexes(Mapping[str, IndexHandle[R]]):
 class Spaces(Mapping[str, SpaceHandle]):
     """The user's spaces by name, in the order of their numbers: `node.space["goods"]` or `node.space.goods`.
 
-    System spaces such as `node.space["_schema"]` can be asked for as well; they are not listed. A space that is called
-    like a method of mappings (`get`, `keys`, `items`, `values`) is found in brackets only.
+    System spaces such as `node.space["_schema"]` are accessible but not listed. A space whose name is a method of
+    mappings (`get`, `keys`, `items`, `values`) is accessible with brackets only.
 
     Raises:
-        NoSuchSpaceError: from brackets; it is a KeyError, too.
-        AttributeError: from a dot.
+        NoSuchSpaceError: brackets name an unknown space; it is a KeyError, too.
+        AttributeError: a dot names an unknown space.
     """
 
     def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
@@ -508,7 +526,7 @@ class Spaces(Mapping[str, SpaceHandle]):
         return any(space.name == name for space in self._embedding.core.schema.spaces.values())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The space, or `default` without one."""
+        """Return the space with a name, or `default` if there is none."""
         return default if name not in self else self.__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:

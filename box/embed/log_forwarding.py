@@ -1,11 +1,11 @@
-"""The log of an embedded node in Python's `logging`, unless the option `log` says where it goes.
+"""Sends the log of an embedded node to Python's `logging`, unless the option `log` says where it goes.
 
 ```
 log_level   FATAL      SYSERROR, ERROR   CRIT, WARN   INFO   VERBOSE, DEBUG
 logging     CRITICAL   ERROR             WARNING      INFO   DEBUG
 ```
 
-The logger is `box` unless the node is given one. What the node's `log_level` leaves out does not come here.
+The logger is `box` unless the node is given one. Messages below the node's `log_level` are not forwarded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEVELS = {
 
 
 def logger_of_nodes() -> logging.Logger:
-    """The logger `box`. It has a handler that does nothing, so that a program without logging prints nothing."""
+    """Return the logger `box`. It has a handler that does nothing, so a program without logging prints nothing."""
     logger = logging.getLogger("box")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
@@ -36,7 +36,7 @@ def logger_of_nodes() -> logging.Logger:
 
 
 def forward_to(logger: logging.Logger) -> Callable[[Level, str], None]:
-    """A function that gives messages to a logger; for any thread."""
+    """Make a function that passes messages to a logger; it may be called in any thread."""
 
     def forward(level: Level, text: str) -> None:
         logger.log(_LEVELS[level], "%s", text)

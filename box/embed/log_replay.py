@@ -1,4 +1,4 @@
-"""Changes of a space since a vclock, read from the files of the node: for `changes(start=...)`.
+"""Changes of a space after a vclock, read from the node's files for `changes(start=...)`.
 
 ```
 in the loop     what is on its way to the log, or waits in the limbo, is decided; then the log is read up to there
@@ -50,7 +50,7 @@ _SYNCHRONOUS: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
 
 
 async def settled(core: Instance) -> VClock:
-    """Wait until everything that has been done so far is decided. Gives the vclock of that: all of it is in the log."""
+    """Wait until everything done so far is decided and in the log. Returns the vclock reached."""
     while True:
         with suppress(BoxError):  # what is rolled back is decided, too
             if core.journal is not None:
@@ -65,9 +65,9 @@ async def settled(core: Instance) -> VClock:
 
 
 class LogReplay:
-    """Reads the changes of one space after `start` and not after `stop`; `take(batch)` is called in the loop.
+    """Reads the changes of one space after `start` and up to `stop`; calls `take(batch)` in the loop.
 
-    `take(None)` is the end; `fail(error)` one with an error. `start()` begins, `close()` gives up.
+    `take(None)` reports the end, `fail(error)` an end with an error. `run()` begins, `close()` gives up.
     """
 
     def __init__(
@@ -90,18 +90,18 @@ class LogReplay:
         self._changes: list[RawChange] = []
 
     def run(self) -> asyncio.Future[None]:
-        """Begin; the future ends with the thread."""
+        """Begin to read in a thread. Returns a future that ends with the thread."""
         pool = self._core.resources.threads.pool(1, "changes")
         done: asyncio.Future[None] = self._core.loop.run_in_executor(pool, self._run)
         pool.shutdown(wait=False)
         return done
 
     def release(self) -> None:
-        """The reader has come to the end of a batch."""
+        """Note that the reader has consumed a batch, which makes room for another."""
         self._room.release()
 
     def close(self) -> None:
-        """Give up; safe to call again."""
+        """Stop reading; safe to call again."""
         self._is_closed = True
         self._room.release()
 
@@ -130,7 +130,7 @@ class LogReplay:
             await scratch.close()
 
     def _snapshot(self) -> LogFile:
-        """The newest snapshot that is not later than the start."""
+        """Return the newest snapshot that is not later than the start."""
         paths = self._core.paths
         found = find_snapshots(self._core.disk, paths.memtx_dir)
         usable = [file for file in found if self._start.covers(file.vclock)]
@@ -168,7 +168,7 @@ class LogReplay:
             reader.close()
 
     def _transactions(self, reader: LogReader) -> Iterator[list[Row]]:
-        """Those that matter to the space, up to the end; what stands behind it in the files may yet be taken back."""
+        """Yield the transactions that matter to the space, up to the end; rows after it may still be rolled back."""
         while not reader.vclock.covers(self._stop, ignore_zero=True):
             block = reader.next_rows()
             if block is None:
@@ -181,8 +181,10 @@ class LogReplay:
             self._check_open()
 
     def _matters(self, row: Row) -> bool:
-        """A row of the dictionary, of this space, or about transactions. (Synchronous ones are taken whole: what comes
-        behind them waits for them.)"""
+        """True for a row of the dictionary, of this space, or about transactions.
+
+        Synchronous transactions matter as a whole, because later rows wait for them.
+        """
         if row.type not in DML_TYPES:
             return True
         space_id, _ = decode_row(row)
@@ -194,7 +196,7 @@ class LogReplay:
             self._changes.append(change)
 
     def _hand_over(self, least: int) -> None:
-        """Give the reader what there is, if it is as many at least; waits for one that is slow."""
+        """Give the collected changes to the reader if they are at least `least`. Waits for a slow reader."""
         while len(self._changes) >= least:
             batch, self._changes = self._changes[:_BATCH], self._changes[_BATCH:]
             self._room.acquire()
@@ -207,11 +209,11 @@ class LogReplay:
 
 
 async def _stay() -> None:
-    """The thread has nothing else to do."""
+    """Return at once: the thread has no other work to yield to."""
 
 
 class _Recorder:
-    """Hears of the commits of one space of an instance that reads its log."""
+    """Listens to the commits of one space in the instance that reads the log."""
 
     def __init__(self, scratch: Instance, space_id: int, tell: Callable[[RawChange], None]) -> None:
         self._space_id = space_id
@@ -228,7 +230,7 @@ class _Recorder:
                 self._truncations.on_replace.append(self)
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """A statement of the space, or a truncation of any."""
+        """Note the transaction of a statement in the space, or of a truncation of any space."""
         txn = ctx.txn
         if txn is not None and self._committed not in txn.on_commit:
             txn.on_commit.append(self._committed)
@@ -242,7 +244,9 @@ class _Recorder:
 
 
 def change_in(statement: Statement, space_id: int) -> RawChange | None:
-    """The change of a space that a committed statement is; a truncation has no tuples. None for any other."""
+    """Return the change of a space that a committed statement made, or None if it made none. A truncation has no
+    tuples.
+    """
     space = statement.space
     if space is None or (statement.old is None and statement.new is None):
         return None
@@ -254,6 +258,6 @@ def change_in(statement: Statement, space_id: int) -> RawChange | None:
 
 
 def place_of(statement: Statement) -> tuple[int | None, int | None]:
-    """The lsn and the replica id of a statement's row in the log; None without one."""
+    """Return the lsn and the replica id of a statement's row in the log; both are None if it has no row."""
     row = statement.row
     return (None, None) if row is None or not row.lsn else (row.lsn, row.replica_id)

@@ -1,4 +1,4 @@
-"""An instance joined with a Lua runtime of its own: consoles, the command line and embedded nodes are built on it."""
+"""An instance joined with a Lua runtime: the basis of consoles, the command line and embedded nodes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _NAME_OF_FIBER = b"""
 
 
 class LuaInstance:
-    """A node and its Lua runtime. Nothing is configured until Lua or Python calls `box.cfg`.
+    """A node and its Lua runtime. It stays unconfigured until Lua or Python calls `box.cfg`.
 
-    `directory` is where the node's files are, None for a node in memory; `write` takes what Lua prints, `on_exit` the
-    code of `os.exit()`; `machine` is what its modules reach of files, sockets and clocks.
+    `directory` holds the node's files; None means a node in memory. `write` receives what Lua prints, `on_exit` the
+    code of `os.exit()`. `machine` gives Lua modules their files, sockets and clocks.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class LuaInstance:
         self.node.log.fiber = self._current_fiber
 
     def _current_fiber(self) -> tuple[int, str]:
-        """Id and name for the log of what is at work: a Lua fiber, or a task of the node such as an applier's."""
+        """Return the id and name of the running Lua fiber, or of the node's task (such as an applier's), for the
+        log.
+        """
         fiber_id = self.runtime.fiber_id
         if fiber_id and not self.runtime.closed:
             (found,) = self.runtime.invoke_now(self._name_of_fiber, fiber_id)
@@ -89,16 +91,18 @@ class LuaInstance:
         self.node.log.say(_LEVELS[level], text)
 
     def _end_context(self, ctx: Context) -> None:
-        """A fiber has ended: an open transaction ends with it, and its session if it had one of its own."""
+        """Clean up after a fiber that has ended: roll back its open transaction, and end its session if it had
+        its own.
+        """
         self.node.txns.fiber_stopped(ctx)
         if ctx.session.type == "background":
             self.node.sessions.by_id.pop(ctx.session.id, None)
 
     async def configure(self, options: Mapping[str, Any]) -> None:
-        """`box.cfg` from Python; the table `box` follows."""
+        """Call `box.cfg` from Python; the Lua table `box` follows."""
         await self.runtime.eval(b"box.cfg((...))", pack([dict(options)]), self.node.new_context())
 
     async def stop(self) -> None:
-        """Stop the node, then Lua. Acknowledged changes are on disk; nothing is left behind."""
+        """Stop the node, then Lua. Acknowledged changes are on disk, and no task or thread is left behind."""
         await self.node.close()
         await self.runtime.close()

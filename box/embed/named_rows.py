@@ -1,4 +1,4 @@
-"""Tuples as Python programs see them, and what programs give in their place.
+"""Tuples as Python programs read and give them.
 
 ```
 MessagePack     read as        given as
@@ -11,7 +11,7 @@ decimal, UUID   Decimal, UUID  Decimal of at most 38 digits, UUID
 array, map      list, dict     list, tuple, dict
 ```
 
-Tarantool's 2.8 has no type for a point in time: `datetime`, `date`, `time` and `timedelta` raise UNSUPPORTED.
+Tarantool 2.8 has no type for a point in time: `datetime`, `date`, `time` and `timedelta` raise UNSUPPORTED.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 class NamedRow(tuple[Any, ...]):
     """A tuple of a space: a Python tuple whose fields have the names of the space's format.
 
-    `row.name` and `row["name"]` are a field by name, `row[0]` by place, counted from 0. A field that the tuple leaves
-    out is None by name. Names that Python or `tuple` uses for something else (`count`, `class`) work in brackets only.
-    A row is equal to a tuple or a list of the same values. Rows can be pickled and hashed, the latter as tuples.
+    `row.name` and `row["name"]` access a field by name, `row[0]` by position, counted from 0. A field that the tuple
+    omits is None by name. Names that Python or `tuple` uses otherwise (`count`, `class`) work in brackets only. A row
+    equals a tuple or list with the same values. It can be pickled, and hashes like a tuple.
     """
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class NamedRow(tuple[Any, ...]):
         def __getattr__(self, name: str) -> Any: ...
 
     def _asdict(self) -> dict[str, Any]:
-        """The fields that have names, by name; those that the tuple leaves out are None."""
+        """Return the named fields as a dict; fields that the tuple omits are None."""
         return {name: self[name] for name in self._fields}
 
     def __getitem__(self, place: Any) -> Any:
@@ -94,7 +94,7 @@ def _getter(number: int) -> Callable[[NamedRow], Any]:
 
 @lru_cache(maxsize=4096)
 def row_type(space: str, fields: tuple[str, ...]) -> type[NamedRow]:
-    """The class of the rows of a space with a format of these names."""
+    """Make the row class of a space whose format has these field names."""
     members: dict[str, Any] = {"__slots__": (), "_space": space, "_fields": fields}
     for number, name in enumerate(fields):
         if name.isidentifier() and not (iskeyword(name) or name.startswith("_") or hasattr(NamedRow, name)):
@@ -103,7 +103,7 @@ def row_type(space: str, fields: tuple[str, ...]) -> type[NamedRow]:
 
 
 class RowCodec:
-    """Rows of one space, from and to MessagePack, by the format that the space has now."""
+    """Converts rows of one space from and to MessagePack, following the space's current format."""
 
     __slots__ = ("_definition", "_space", "type")
 
@@ -119,10 +119,10 @@ class RowCodec:
             self.type = row_type(definition.name, tuple(field.name or "" for field in definition.fields))
 
     def check(self) -> None:
-        """Compare what rows are read as with the format, which every `NamedRow` fits."""
+        """Check that the row class fits the format; every `NamedRow` does."""
 
     def decode(self, raw: bytes) -> Any:
-        """A stored tuple as a `NamedRow`."""
+        """Decode a stored tuple to a `NamedRow`."""
         if self._space.definition is not self._definition:
             self._refresh()
         return self.type(unpack(raw))
@@ -132,8 +132,9 @@ class RowCodec:
 
         Raises:
             DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a name.
-            TypeError: the row is nothing of that kind.
-            BoxError: as `encode_values`.
+            TypeError: the row has another type.
+            UnsupportedError: a value is a point in time.
+            ClientError: ILLEGAL_PARAMS, a value cannot be stored.
         """
         kind = type(row)
         if kind is list:
@@ -143,7 +144,7 @@ class RowCodec:
         return encode_values(self._values(row))
 
     def _values(self, row: Any) -> list[Any]:
-        """The values of a row that is no plain list."""
+        """Return the values of a row that is not a plain list."""
         if isinstance(row, Mapping):
             return self._by_name(row)
         if is_dataclass(row) and not isinstance(row, type):
@@ -157,7 +158,7 @@ class RowCodec:
         )
 
     def _by_name(self, row: Mapping[str, Any]) -> list[Any]:
-        """The values in the order of the format; fields left out are None, those at the end are not stored."""
+        """Return the values in the order of the format; missing ones are None, and those at the end are omitted."""
         self._refresh()
         names = self.type._fields
         for name in row:
@@ -169,11 +170,11 @@ class RowCodec:
 
 
 def encode_values(values: list[Any]) -> bytes:
-    """An array of Python values as MessagePack.
+    """Pack Python values as a MessagePack array.
 
     Raises:
-        UnsupportedError: a point in time.
-        ClientError: ILLEGAL_PARAMS, an integer of more than 64 bits or a value of any other type.
+        UnsupportedError: a value is a point in time.
+        ClientError: ILLEGAL_PARAMS, a value is an integer of more than 64 bits or of an unsupported type.
     """
     try:
         return pack(values)
@@ -184,12 +185,15 @@ def encode_values(values: list[Any]) -> bytes:
 
 
 def explained(error: BoxError, values: list[Any]) -> BoxError:
-    """The error of a request that was given `values`: if one of them has no MessagePack form, the one that says so."""
+    """Return a clearer error if one of `values` has no MessagePack form, otherwise `error` itself."""
     return (_refusal(values) if error.code == ErrorCode.PROC_RET else None) or error
 
 
 def _refusal(value: Any) -> BoxError | None:
-    """The error of the first value inside `value` that cannot be stored. The packer goes deeper than Python's stack."""
+    """Return the error for the first part of `value` that cannot be stored, or None.
+
+    The search has a stack of its own, because the packer accepts deeper nesting than Python's stack does.
+    """
     left = [value]
     seen = {}
     while left:

@@ -1,6 +1,6 @@
-"""The options of a node as typed keywords: those of `box.cfg`, with the types that its registry has for them.
+"""The options of a node as typed keywords: the options of `box.cfg` with the types of their registry.
 
-A test holds `NodeOptions` equal to `box.instance.config.OPTIONS`. None stands for the default.
+A test holds `NodeOptions` equal to `box.instance.config.OPTIONS`. None selects the default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LogFormat = Literal["plain", "json"]
 
 
 class NodeOptions(TypedDict, total=False):
-    """Keywords of `Node` and `Node.configure`. Times are seconds, sizes bytes; documented with `box.cfg`."""
+    """The keywords of `Node` and `Node.configure`, documented with `box.cfg`. Times are in seconds, sizes in bytes."""
 
     background: bool | None
     checkpoint_count: float | None
@@ -94,10 +94,10 @@ class NodeOptions(TypedDict, total=False):
 
 
 def check_names(caller: str, options: Iterable[str]) -> None:
-    """Refuse keywords that are no options.
+    """Refuse keywords that are not options.
 
     Raises:
-        TypeError: names the keyword, and the option that was probably meant.
+        TypeError: a keyword is unknown; the text names it and the most similar option.
     """
     for name in options:
         if name in OPTIONS:

@@ -1,4 +1,4 @@
-"""Rows as objects of a class that the program gives: a `NamedTuple` or a dataclass.
+"""Rows as objects of a class of the program: a `NamedTuple` or a dataclass.
 
 ```
 class            read as                               given as
@@ -7,8 +7,8 @@ dataclass        an object of the class                an object of the class, o
 ```
 
 The names of the class's fields are names of the space's format, in any order; a space without a format has the fields
-of the class in their order. Fields that a tuple leaves out are None. What the class does not name is left out of rows
-that are read, and is None in rows that are given.
+of the class in their order. Fields that a tuple leaves out are None. Fields of the format that the class lacks are
+dropped on reading and None on writing.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _TYPES: Final[dict[Any, str]] = {
 
 
 def field_names(kind: type) -> tuple[str, ...]:
-    """The names of the fields of a NamedTuple or a dataclass.
+    """Return the field names of a NamedTuple or a dataclass.
 
     Raises:
-        TypeError: for any other class.
+        TypeError: the class is neither.
     """
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind) if field.init)
@@ -56,7 +56,10 @@ def field_names(kind: type) -> tuple[str, ...]:
 
 
 def format_of(kind: type) -> list[dict[str, Any]]:
-    """The format of a space whose rows are of this class: `X | None` is nullable, an unknown type is `any`."""
+    """Return the format of a space whose rows are of this class.
+
+    A field `X | None` is nullable; a field with an unknown type is `any`.
+    """
     hints = get_type_hints(kind)
     return [_field(name, hints.get(name, Any)) for name in field_names(kind)]
 
@@ -70,7 +73,7 @@ def _field(name: str, hint: Any) -> dict[str, Any]:
 
 
 class RecordCodec(RowCodec):
-    """Rows of one space as objects of a class."""
+    """Converts rows of one space to and from objects of a class."""
 
     __slots__ = ("_fields", "_getters", "_is_plain", "_kind", "_make", "_places", "_width")
 
@@ -97,7 +100,7 @@ class RecordCodec(RowCodec):
         self._is_plain = self._places == tuple(range(len(self._fields)))
 
     def check(self) -> None:
-        """Compare the class with the format.
+        """Check that the format has all fields of the class.
 
         Raises:
             DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a field of the class.
@@ -105,7 +108,7 @@ class RecordCodec(RowCodec):
         self._refresh()
 
     def decode(self, raw: bytes) -> Any:
-        """A stored tuple as an object of the class."""
+        """Decode a stored tuple to an object of the class."""
         if self._space.definition is not self._definition:
             self._refresh()
         values = unpack(raw)
@@ -116,7 +119,7 @@ class RecordCodec(RowCodec):
         return self._make(*[values[place] for place in self._places])
 
     def encode(self, row: Any) -> bytes:
-        """Pack a row: an object of the class, or what `RowCodec` takes."""
+        """Pack a row: an object of the class, or any row that `RowCodec` accepts."""
         if type(row) is self._kind:
             self._refresh()
             if isinstance(row, tuple) and self._is_plain:

@@ -1,6 +1,6 @@
-"""The dictionary from Python: `node.schema` makes and lists spaces, users, roles, grants and functions.
+"""The dictionary from Python: `node.schema` creates and lists spaces, users, roles, grants and functions.
 
-Everything goes through the functions of `box.schema`, so checks, errors and defaults are those of Lua. A change of the
+Every call goes through the functions of `box.schema`, so checks, errors and defaults are those of Lua. A change of the
 dictionary is a request like any other: it is part of the transaction that its task has open.
 """
 
@@ -52,13 +52,13 @@ class GrantedPrivilege(NamedTuple):
 
 
 class SchemaRequests:
-    """Makes and lists spaces, sequences, users, roles, grants and functions: `node.schema`.
+    """Creates and lists spaces, sequences, users, roles, grants and functions: `node.schema`.
 
     Raises:
-        AlreadyExistsError: an object of this name is there, without `if_not_exists`.
-        SchemaError: an object is not there, or its definition is wrong.
+        AlreadyExistsError: an object with this name exists, and `if_not_exists` is not set.
+        SchemaError: an object does not exist, or its definition is wrong.
         AccessDeniedError: a privilege is missing.
-        ReadOnlyError: the instance takes no changes.
+        ReadOnlyError: the instance accepts no changes.
     """
 
     def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
@@ -122,19 +122,18 @@ class SchemaRequests:
         is_local: bool | None = None,
         is_sync: bool | None = None,
     ) -> SpaceHandle[Any]:
-        """Create a space; it needs an index (`SpaceHandle.create_index`) before it takes tuples.
+        """Create a space. It needs an index (`SpaceHandle.create_index`) before it accepts tuples.
 
-        With `row`, a NamedTuple or a dataclass, rows are objects of that class, which also gives the format where none
-        is given: int is `integer`, str `string`, float `number`, bool `boolean`, bytes `varbinary`, and `X | None` is
-        nullable.
-        `id` and the owner `user` are chosen if they are not given. `is_sync` has its transactions wait for a quorum,
-        `is_local` and `temporary` keep its rows from other instances, and from the log.
+        With `row`, a NamedTuple or a dataclass, rows are objects of that class. Without `format` the class defines the
+        format too: int is `integer`, str `string`, float `number`, bool `boolean`, bytes `varbinary`, and `X | None` is
+        nullable. `id` and the owner `user` have defaults. `is_sync` makes its transactions wait for a quorum. Rows of
+        an `is_local` space stay on this instance; those of a `temporary` space are not logged either.
 
         Raises:
-            AlreadyExistsError: SPACE_EXISTS, without `if_not_exists`.
+            AlreadyExistsError: SPACE_EXISTS, and `if_not_exists` is not set.
             SchemaError: the name, the format or an option is wrong.
-            UnsupportedError: the engine `vinyl`.
-            DataError: with `if_not_exists`, the space that exists lacks a field of `row`.
+            UnsupportedError: the engine is `vinyl`.
+            DataError: with `if_not_exists`, the existing space lacks a field of `row`.
         """
         if row is not None and format is None:
             format = format_of(row)
@@ -165,10 +164,12 @@ class SchemaRequests:
         cycle: bool | None = None,
         if_not_exists: bool = False,
     ) -> SequenceHandle:
-        """Create a sequence: numbers from `start` (1), `step` (1) apart, from `min` to `max`, again with `cycle`.
+        """Create a sequence that counts from `start` (1) in steps of `step` (1), between `min` and `max`.
+
+        With `cycle` it starts over at the bound.
 
         Raises:
-            AlreadyExistsError: SEQUENCE_EXISTS, without `if_not_exists`.
+            AlreadyExistsError: SEQUENCE_EXISTS, and `if_not_exists` is not set.
             SchemaError: CREATE_SEQUENCE, the bounds are wrong.
         """
         options = _given(start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists or None)
@@ -176,7 +177,7 @@ class SchemaRequests:
         return SequenceHandle(self._embedding, name)
 
     def sequence(self, name: str) -> SequenceHandle:
-        """A handle of a sequence; its methods raise SchemaError where there is none of this name."""
+        """Return a handle of a sequence. Its methods raise SchemaError if no sequence has this name."""
         return SequenceHandle(self._embedding, name)
 
     async def sequences(self) -> list[str]:
@@ -192,7 +193,7 @@ class SchemaRequests:
         )
 
     async def drop_user(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a user and what it owns."""
+        """Drop a user and the objects that the user owns."""
         await self._embedding.eval("box.schema.user.drop(...)", name, _given(if_exists=if_exists or None))
 
     async def set_password(self, name: str, password: str) -> None:
@@ -242,7 +243,7 @@ class SchemaRequests:
         *,
         if_exists: bool = False,
     ) -> None:
-        """Take privileges or a role away again; the arguments are those of `grant`."""
+        """Revoke privileges or a role; the arguments are those of `grant`."""
         options = _given(if_exists=if_exists or None)
         await self._privilege("revoke", grantee, privileges, object_type, object_name, options)
 
@@ -270,8 +271,11 @@ class SchemaRequests:
         is_multikey: bool | None = None,
         comment: str | None = None,
     ) -> None:
-        """Register a function in Lua: a stored one with `body` (`"function(x) return x end"`), else the global of this
-        name, which may be one of Python (`Node.function`)."""
+        """Register a Lua function: a stored one with `body` (`"function(x) return x end"`), otherwise the global of
+        this name.
+
+        The global may be a Python function (`Node.function`).
+        """
         options = _given(
             body=body,
             if_not_exists=if_not_exists or None,
@@ -288,15 +292,15 @@ class SchemaRequests:
         await self._embedding.eval("box.schema.func.drop(...)", name, _given(if_exists=if_exists or None))
 
     async def functions(self) -> list[str]:
-        """List the names of the functions in Lua that are registered."""
+        """List the names of the registered Lua functions."""
         return list(await self._listed(_LIST_FUNCTIONS))
 
     async def _listed(self, source: str, *args: Any) -> list[Any]:
-        """The list in the first place of what a source returns; an empty table of Lua is an empty list."""
+        """Run a source and return its first result, a list; an empty Lua table is an empty list."""
         (found,) = await self._embedding.eval(source, *args)
         return list(found)
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """The options that are not None."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}

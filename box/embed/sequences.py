@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 class SequenceHandle:
-    """A sequence of an embedded node: gives numbers, each once.
+    """A sequence of an embedded node; it returns each number once.
 
-    An index takes its keys from one with `create_index("pk", sequence="ids")`.
+    `create_index("pk", sequence="ids")` makes an index take its keys from a sequence.
 
     Raises:
-        SchemaError: NO_SUCH_SEQUENCE, it is not there any more.
+        SchemaError: NO_SUCH_SEQUENCE, the sequence no longer exists.
     """
 
     def __init__(self, embedding: Embedding, name: str) -> None:
@@ -32,33 +32,33 @@ class SequenceHandle:
         return await self._embedding.eval(source, self.name, *args)
 
     async def next(self) -> int:
-        """Give the next number.
+        """Return the next number.
 
         Raises:
-            ClientError: SEQUENCE_OVERFLOW, there is none left.
+            ClientError: SEQUENCE_OVERFLOW, the numbers are used up.
         """
         return int(await self._run("next"))
 
     async def current(self) -> int:
-        """Give the number that `next` has given last.
+        """Return the number that `next` returned last.
 
         Raises:
-            ClientError: SEQUENCE_NOT_STARTED, it has given none.
+            ClientError: SEQUENCE_NOT_STARTED, `next` has not been called yet.
         """
         return int(await self._run("current"))
 
     async def set(self, value: int) -> None:
-        """Go on behind `value`."""
+        """Continue after `value`."""
         await self._run("set", value)
 
     async def reset(self) -> None:
-        """Begin again."""
+        """Start over."""
         await self._run("reset")
 
     async def drop(self) -> None:
         """Drop the sequence.
 
         Raises:
-            SchemaError: DROP_SEQUENCE, an index uses it.
+            SchemaError: DROP_SEQUENCE, an index uses the sequence.
         """
         await self._run("drop")

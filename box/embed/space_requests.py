@@ -1,4 +1,4 @@
-"""Requests of one space, with rows in and out: behind `SpaceHandle`, `IndexHandle` and the blocking ones."""
+"""Requests of one space on Python rows; `SpaceHandle`, `IndexHandle` and the blocking handles are built on them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _SEVERAL: Final = "insert_many() and replace_many() take several rows at once"
 
 
 class Requests:
-    """Requests of one space, in the contexts that `contexts` gives; `row` is the class of its rows.
+    """Requests of one space, in the contexts that `contexts` supplies; `row` is the class of its rows.
 
-    A change gives what `Dml` does: the tuple as bytes, None, or a `Pending`; `decode` makes a row of bytes.
+    A change returns the outcome of `Dml`: the tuple as bytes, None, or a `Pending`. `decode` makes a row of bytes.
 
-    The space, its codec and the functions that requests call are looked up once, and again when the dictionary has
-    changed or the node has started anew: `Embedding.epoch` is another object then.
+    The space, its codec and the request functions are looked up once, and again when the dictionary has changed or the
+    node was restarted: `Embedding.epoch` is another object then.
     """
 
     def __init__(
@@ -52,23 +52,28 @@ class Requests:
         self._epoch: object = None
 
     def with_rows(self, row: type) -> Requests:
-        """Requests whose rows are objects of another class, which the format has to fit."""
+        """Return requests whose rows are objects of another class; the format has to fit it."""
         made = Requests(self.embedding, self.name, self._given_contexts, row)
         made.bind()
         made._codec.check()
         return made
 
     def with_contexts(self, contexts: ContextSource) -> Requests:
-        """Requests in other contexts."""
+        """Return requests that run in other contexts."""
         return Requests(self.embedding, self.name, contexts, self.row)
 
     def rename(self, name: str) -> None:
-        """Follow the space to another name."""
+        """Follow the space to its new name."""
         self.name = name
         self._epoch = None
 
     def bind(self) -> None:
-        """Look everything up. NO_SUCH_SPACE, LOADING."""
+        """Look up the space, its codec and the functions of the node.
+
+        Raises:
+            NoSuchSpaceError: no space has this name.
+            ClientError: LOADING, the node is still starting.
+        """
         embedding = self.embedding
         core = embedding.core
         self._space = core.schema.space_by_name(self.name)
@@ -83,25 +88,30 @@ class Requests:
 
     @property
     def space(self) -> Space:
-        """The space. NO_SUCH_SPACE, LOADING."""
+        """The space.
+
+        Raises:
+            NoSuchSpaceError: no space has this name.
+            ClientError: LOADING, the node is still starting.
+        """
         if self._epoch is not self.embedding.epoch:
             self.bind()
         return self._space
 
     def context(self) -> Context:
-        """The context of one call."""
+        """Return the context of one call."""
         if self._epoch is not self.embedding.epoch:
             self.bind()
         return self._contexts.idle or self._contexts.current(f"the handle of space {self.name!r}")
 
     @property
     def has_triggers(self) -> bool:
-        """Whether a change may run code of the program, or wait for it."""
+        """True if a change may run code of the program, or may wait for it."""
         space = self.space
         return bool(space.on_replace or space.before_replace or space.system_trigger is not None) or self._runs_lua
 
     def _context_of_change(self) -> Context:
-        """The context of a change: a new one where triggers or versions may keep it for a while."""
+        """Return the context of a change: a new one if triggers or versions may keep it for a while."""
         if self._epoch is not self.embedding.epoch:
             self.bind()
         space, contexts = self._space, self._contexts
@@ -113,13 +123,17 @@ class Requests:
         return contexts.current(f"the handle of space {self.name!r}")
 
     def iid(self, index: str | int) -> int:
-        """The number of an index. NO_SUCH_INDEX_NAME."""
+        """Return the number of an index.
+
+        Raises:
+            NoSuchIndexError: the space has no index with this name.
+        """
         return index if index.__class__ is int else self.space.index_by_name(index).iid  # type: ignore[arg-type]
 
     # -- changes
 
     def store(self, kind: int, row: Any) -> Outcome:
-        """INSERT or REPLACE a row, as `kind` tells."""
+        """Store a row; `kind` is INSERT or REPLACE."""
         ctx = self._context_of_change()
         raw = self._encode(row)
         try:
@@ -130,19 +144,19 @@ class Requests:
             raise
 
     def update(self, index: str | int, key: Any, operations: Operations) -> Outcome:
-        """Change fields of the tuple with a key."""
+        """Update the tuple with a key."""
         values, ops = key_values(key), operation_list(operations)
         return self._change(Request(UPDATE, b"", values, ops, self.iid(index), 1), (values, ops))
 
     def upsert(self, row: Any, operations: Operations) -> Outcome:
-        """Insert a row, or change the tuple with its key."""
+        """Insert a row, or update the tuple with its primary key."""
         ops = operation_list(operations)
         encode_values(ops)  # an operation that fails is skipped silently
         self.space  # noqa: B018 - binds the codec
         return self._change(Request.upsert(self._encode(row), ops), ops)
 
     def delete(self, index: str | int, key: Any) -> Outcome:
-        """Remove the tuple with a key."""
+        """Delete the tuple with a key."""
         values = key_values(key)
         return self._change(Request(DELETE, b"", values, _NOTHING, self.iid(index)), values)
 
@@ -156,7 +170,9 @@ class Requests:
             raise
 
     async def ended(self, pending: Pending) -> bytes | None:
-        """The tuple of a change that has not ended. One of an open transaction does not outlive its caller."""
+        """Wait for a pending change and return its tuple. If the caller is cancelled, an open transaction is rolled
+        back.
+        """
         try:
             return await pending.wait()
         except asyncio.CancelledError:
@@ -167,14 +183,14 @@ class Requests:
             raise
 
     async def row_of(self, pending: Pending) -> Any:
-        """The row of a change that has not ended."""
+        """Wait for a pending change and return its row."""
         raw = await self.ended(pending)
         return None if raw is None else self.decode(raw)
 
     # -- many rows
 
     def batches(self, kind: int, rows: Iterable[Any], batch: int | None) -> Iterator[list[bytes]]:
-        """Tuples of rows: all of them, or `batch` at a time."""
+        """Yield packed rows in lists: one list of all rows, or lists of `batch` rows."""
         if batch is not None and batch < 1:
             raise illegal_params("batch must be positive")
         rows = rows_of("insert_many()" if kind == INSERT else "replace_many()", rows)
@@ -184,7 +200,7 @@ class Requests:
             yield raws
 
     async def store_many(self, kind: int, rows: Iterable[Any], batch: int | None) -> int:
-        """Store rows in one transaction, or in one for each `batch` of them. Gives their number."""
+        """Store rows in one transaction, or in one for each `batch` of them. Returns their number."""
         count, space = 0, self.space
         for raws in self.batches(kind, rows, batch):
             if count:
@@ -195,9 +211,9 @@ class Requests:
         return count
 
     async def store_raws(self, kind: int, raws: list[bytes]) -> None:
-        """Store tuples in the open transaction, or together in one of their own.
+        """Store packed tuples in the open transaction, or together in a new one.
 
-        Without versions of tuples nothing but a trigger may wait in it, which undoes it.
+        Without tuple versions only a trigger may wait in the transaction, and that rolls it back.
         """
         if not self.has_triggers:
             pending = self.store_at_once(kind, raws)
@@ -207,7 +223,7 @@ class Requests:
             await pending.wait()
 
     def store_at_once(self, kind: int, raws: list[bytes]) -> Any:
-        """Store tuples in a space without triggers, as `store_raws`. Gives what the commit has to wait for."""
+        """Store packed tuples in a space without triggers. Returns the pending commit, if there is one to wait for."""
         ctx = self._contexts.current("insert_many()")
         if ctx.txn is None:
             return self._commits.run(self._store_together, kind, raws)
@@ -253,15 +269,24 @@ class Requests:
     # -- the dictionary
 
     async def truncate(self) -> None:
-        """Remove all tuples."""
+        """Delete all tuples."""
         await self.run("truncate()")
 
     async def run(self, method: str, *args: Any) -> None:
-        """Call a method of the space in Lua: its name and arguments, `...` being `args`. NO_SUCH_SPACE."""
+        """Call a method of the space in Lua. `method` is the name with its argument list, in which `...` stands for
+        `args`.
+
+        Raises:
+            NoSuchSpaceError: the space no longer exists.
+        """
         await self._run("", method, self.space.id, *args)
 
     async def run_index(self, index: str, method: str, *args: Any) -> None:
-        """Call a method of an index in Lua, as `run` does. NO_SUCH_INDEX_NAME."""
+        """Call a method of an index in Lua, as `run` does for the space.
+
+        Raises:
+            NoSuchIndexError: the space has no such index.
+        """
         await self._run(f".index[{self.iid(index)}]", method, self.space.id, *args)
 
     async def _run(self, place: str, method: str, space_id: int, *args: Any) -> None:
@@ -272,7 +297,7 @@ class Requests:
     # -- triggers
 
     def add_trigger(self, kind: str, function: PythonFunction) -> SpaceTrigger:
-        """Set a trigger of the space."""
+        """Add a trigger to the space; `kind` is on_replace or before_replace."""
         self.context()
         return SpaceTrigger(self.embedding, self._space, kind, function, self._codec)
 
@@ -286,7 +311,7 @@ class Requests:
     # -- reads
 
     def find(self, index: str | int, key: Any) -> bytes | None:
-        """The tuple with a full key of a unique index."""
+        """Return the packed tuple with a full key of a unique index, or None."""
         if self._epoch is not self.embedding.epoch:
             self.bind()
         ctx = self._contexts.idle or self.context()
@@ -295,27 +320,27 @@ class Requests:
         return self._reads.get(ctx, self._space, index if index.__class__ is int else self.iid(index), values)
 
     def get(self, index: str | int, key: Any) -> Any:
-        """The row with a full key of a unique index."""
+        """Return the row with a full key of a unique index, or None."""
         raw = self.find(index, key)
         return None if raw is None else self.decode(raw)
 
     def first(
         self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None, offset: int, limit: int
     ) -> list[bytes]:
-        """At most `limit` tuples of a select."""
+        """Return the first `limit` tuples of a select, after `offset`."""
         ctx, values = self.context(), key_values(key)
         kind, iid = iterator_type(iterator, values), self.iid(index)
         return self._reads.select(ctx, self._space, iid, kind, offset, limit, values)
 
     def view(self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None) -> TupleView:
-        """The tuples of a select outside of a transaction, to be read in slices."""
+        """Return a frozen view of the tuples of a select outside of a transaction, to be read in slices."""
         ctx, values = self.context(), key_values(key)
         return self._reads.view(ctx, self._space, self.iid(index), iterator_type(iterator, values), values)
 
     def cursor(
         self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None
     ) -> tuple[Iterator[bytes], Index]:
-        """The tuples of a select inside a transaction, one after another, and the index that is read."""
+        """Return an iterator over the tuples of a select inside a transaction, and the index that is read."""
         ctx, values = self.context(), key_values(key)
         iid = self.iid(index)
         rows = self._reads.cursor(ctx, self._space, iid, iterator_type(iterator, values), values)
@@ -323,13 +348,13 @@ class Requests:
 
     @property
     def is_long(self) -> bool:
-        """Whether a select of a transaction may give way to others."""
+        """True if a select inside a transaction may yield to other tasks."""
         return self._allows_yield
 
     async def select(
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int | None
     ) -> list[Any]:
-        """The rows of a select."""
+        """Return the rows of a select as a list."""
         most = limit_of(limit)
         if self.context().txn is not None:
             if most > CHUNK and self._allows_yield:
@@ -352,7 +377,10 @@ class Requests:
     async def _select_by_turns(
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int
     ) -> list[Any]:
-        """A select of a transaction that may wait: what others commit meanwhile is a conflict or not seen."""
+        """Run a select of a transaction in slices, yielding in between.
+
+        Changes that others commit meanwhile are invisible or cause a conflict.
+        """
         cursor, scanned = self.cursor(key, index, iterator)
         space, decode = self._space, self.decode
         rows: list[Any] = []
@@ -366,7 +394,7 @@ class Requests:
     async def pairs(
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None
     ) -> AsyncGenerator[Any, None]:
-        """The rows of a select, one after another."""
+        """Yield the rows of a select one by one."""
         if self.context().txn is not None:
             rows, scanned = self.cursor(key, index, iterator)
             space, decode = self._space, self.decode
@@ -392,33 +420,33 @@ class Requests:
             raise client_error(ErrorCode.NO_SUCH_SPACE, self.name)
 
     def check_same(self, space: Space, index: Index) -> None:
-        """Refuse to go on with a space or an index that is not what it was."""
+        """Raise an error if the space or index was dropped or rebuilt during an iteration."""
         self._check_there(space)
         if space.index(index.iid) is not index:
             raise illegal_params(f"index '{index.name}' of space '{space.name}' was rebuilt while it was read")
 
     def count(self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None) -> int:
-        """The number of tuples of a select."""
+        """Return the number of tuples of a select."""
         ctx, values = self.context(), key_values(key)
         return self._reads.count(ctx, self._space, self.iid(index), iterator_type(iterator, values), values)
 
     def least(self, index: str | int, key: Any) -> Any:
-        """The first row of those that begin with a key."""
+        """Return the first row whose key begins with `key`, or None."""
         ctx = self.context()
         return self._row(self._reads.min(ctx, self._space, self.iid(index), key_values(key)))
 
     def greatest(self, index: str | int, key: Any) -> Any:
-        """The last row of those that begin with a key."""
+        """Return the last row whose key begins with `key`, or None."""
         ctx = self.context()
         return self._row(self._reads.max(ctx, self._space, self.iid(index), key_values(key)))
 
     def random(self, index: str | int, seed: int) -> Any:
-        """Some row."""
+        """Return the row that `seed` selects, or None in an empty space."""
         ctx = self.context()
         return self._row(self._reads.random(ctx, self._space, self.iid(index), seed))
 
     def size(self, index: str | int = 0) -> int:
-        """The number of tuples."""
+        """Return the number of tuples in an index."""
         ctx = self.context()
         return self._reads.len(ctx, self._space, self.iid(index))
 
@@ -428,7 +456,7 @@ class Requests:
     # -- texts
 
     def describe(self) -> str:
-        """The representation of a handle."""
+        """Return the `repr` of a space handle."""
         embedding = self.embedding
         if not embedding.is_running or self.name not in (one.name for one in embedding.core.schema.spaces.values()):
             return f"<space {self.name!r}, which is not there>"
@@ -438,10 +466,10 @@ class Requests:
         return f"<space {self.name!r} {space.engine} ({names or 'no format'}) indexes: {indexes or 'none'}>"
 
     def describe_index(self, name: str) -> str:
-        """The representation of an index's handle."""
+        """Return the `repr` of an index handle."""
         return f"<index {name!r} of space {self.name!r}>"
 
 
 def _are_several(row: Any) -> bool:
-    """Whether a row looks like a list of rows."""
+    """True if a row looks like a list of rows."""
     return isinstance(row, Sequence) and bool(row) and all(isinstance(one, (list, tuple, Mapping)) for one in row)

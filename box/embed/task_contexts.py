@@ -1,4 +1,4 @@
-"""The context in which a call of the embedding program runs: whose transaction is it part of?
+"""Finds the context in which a call of the embedding program runs, that is the transaction it belongs to.
 
 ```
 called in                                         context
@@ -8,9 +8,9 @@ anything else                                     a new one: the call is a trans
 another thread than the node's                    RuntimeError
 ```
 
-Without versions of tuples (`memtx_use_mvcc_engine`) others would see what an open transaction has changed, so its task
-must not give way: the loop then calls back before it runs anybody else, and the changes are undone at that moment
-(`TransactionManager.on_yield`), as Tarantool does with a fiber that yields.
+Without tuple versions (`memtx_use_mvcc_engine`) other tasks would see the changes of an open transaction, so its task
+must not yield. If it does, the loop calls back before it runs any other task, and the changes are undone at that moment
+(`TransactionManager.on_yield`), as in Tarantool when a fiber yields.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FORKED: Final = (
 
 
 class TaskTransaction:
-    """A transaction that a task has open."""
+    """A transaction that a task has opened."""
 
     __slots__ = ("ctx", "error", "interruption", "task", "txn", "watch")
 
@@ -57,12 +57,12 @@ class TaskTransaction:
 
     @property
     def is_open(self) -> bool:
-        """False once it was committed or rolled back."""
+        """True until the transaction is committed or rolled back."""
         return self.ctx.txn is self.txn
 
 
 class TaskContexts:
-    """See the module's text. One for each time that a node runs."""
+    """Finds the context of each call; made anew for each start of the node."""
 
     def __init__(self, node: Instance) -> None:
         self._node = node
@@ -78,23 +78,26 @@ class TaskContexts:
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """Refuse every call: the node lives in the parent."""
+        """Refuse every call from now on, in a forked child: the node belongs to the parent process."""
         self.is_forked = True
         self._thread = _NO_THREAD
         forks.separate(self._loop)
 
     @property
     def idle(self) -> Context | None:
-        """The context for calls that belong to no transaction, and are over when they return."""
+        """The shared context for calls that belong to no transaction and are over when they return.
+
+        None if the current call may belong to a transaction, or comes from a wrong thread.
+        """
         if self._open or self._inside is not None or threading.get_ident() != self._thread:
             return None
         return self._idle
 
     def current(self, caller: str) -> Context:
-        """The context of one call.
+        """Return the context of one call.
 
         Raises:
-            RuntimeError: in another thread than the node's.
+            RuntimeError: the call comes from another thread than the node's.
         """
         self.check_thread(caller)
         if self._inside is not None:
@@ -106,10 +109,10 @@ class TaskContexts:
         return Context(self._session)
 
     def check_thread(self, caller: str) -> None:
-        """Refuse a call of another thread than the node's, and of a fork of its process.
+        """Refuse a call from another thread than the node's, or from a fork of its process.
 
         Raises:
-            RuntimeError: names `caller`.
+            RuntimeError: the call is refused; the text names `caller`.
         """
         if threading.get_ident() != self._thread:
             if self.is_forked:
@@ -118,7 +121,7 @@ class TaskContexts:
             raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
 
     def new(self) -> Context:
-        """A context for a line of execution of its own."""
+        """Return a new context, for a separate line of execution."""
         return Context(self._session)
 
     # -- transactions of tasks
@@ -127,8 +130,8 @@ class TaskContexts:
         """Open a transaction for the current task.
 
         Raises:
-            TransactionError: ACTIVE_TRANSACTION, the task has one open.
-            UnsupportedError: the loop cannot tell when the task gives way.
+            TransactionError: ACTIVE_TRANSACTION, the task has one open already.
+            UnsupportedError: the loop offers no way to notice that the task yields.
         """
         ctx = self.current("transaction()")
         task = asyncio.current_task()
@@ -144,14 +147,14 @@ class TaskContexts:
         return opened
 
     def end(self, opened: TaskTransaction) -> None:
-        """The transaction is over, or is about to be committed."""
+        """Forget a transaction that has ended or is about to be committed."""
         self._open.pop(opened.task, None)
         if opened.watch is not None:
             opened.watch.cancel()
             opened.watch = None
 
     def stop(self) -> None:
-        """Roll back what is open."""
+        """Roll back all open transactions."""
         for opened in list(self._open.values()):
             self.end(opened)
             if opened.is_open:
@@ -159,7 +162,9 @@ class TaskContexts:
                 self._node.txns.fiber_stopped(opened.ctx)
 
     def _look_at_open(self) -> TaskTransaction | None:
-        """The transaction of the current task. Those of others have waited, if they must not."""
+        """Return the open transaction of the current task. Those of other tasks have yielded: undo them if they must
+        not.
+        """
         task = asyncio.current_task(self._loop)
         own = self._open.get(task) if task is not None else None
         if not self._node.tuples.allows_yield:
@@ -175,13 +180,13 @@ class TaskContexts:
         self._has_waited(opened)
 
     def _has_waited(self, opened: TaskTransaction) -> None:
-        """The transaction's task awaits something: undo its changes, and remember where."""
+        """Undo the changes of a transaction whose task awaits something, and remember the place."""
         self._node.txns.on_yield(opened.ctx)
         if opened.txn.aborted_by_yield and opened.interruption is None:
             opened.interruption = place_of_await(opened.task)
 
     def _call_first(self, callback: Callable[[], None]) -> asyncio.Handle:
-        """Have the loop call back before it runs anything else."""
+        """Schedule a callback that the loop runs before anything else."""
         handle = asyncio.Handle(callback, (), self._loop)
         _queue_of(self._loop).appendleft(handle)
         return handle
@@ -189,7 +194,7 @@ class TaskContexts:
     # -- calls from inside a fiber or a write
 
     def run_inside(self, ctx: Context, function: Callable[..., T], *args: Any) -> T:
-        """Call a function for the line of execution of `ctx`."""
+        """Call a function with `ctx` as the context of its requests."""
         previous, self._inside = self._inside, ctx
         try:
             return function(*args)
@@ -197,13 +202,15 @@ class TaskContexts:
             self._inside = previous
 
     async def drive_inside(self, ctx: Context, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine for the line of execution of `ctx`, which gives way whenever the coroutine waits."""
+        """Run a coroutine with `ctx` as the context of its requests; the line of execution yields whenever the
+        coroutine waits.
+        """
         result: T = await _SteppedCoroutine(self, ctx, work)
         return result
 
 
 class _SteppedCoroutine:
-    """Awaits a coroutine step by step."""
+    """Awaits a coroutine step by step, so that code can run before and after each step."""
 
     def __init__(self, contexts: TaskContexts, ctx: Context, work: Coroutine[Any, Any, Any]) -> None:
         self._contexts = contexts
@@ -235,13 +242,17 @@ def _thrower(work: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[
 
 
 def _ready_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle] | None:
-    """The handles that a loop of asyncio is about to run; None for a loop of another kind."""
+    """Return the queue of handles that an asyncio loop runs next, or None for another kind of loop."""
     queue = getattr(loop, "_ready", None)
     return queue if isinstance(queue, deque) else None
 
 
 def _queue_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle]:
-    """The handles that a loop of asyncio is about to run. UNSUPPORTED for a loop of another kind."""
+    """Return the queue of handles that an asyncio loop runs next.
+
+    Raises:
+        UnsupportedError: the loop is of another kind.
+    """
     queue = _ready_of(loop)
     if queue is None:
         name = type(loop).__module__.partition(".")[0]

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class SavepointBlock:
-    """A place in a transaction to which it can be rolled back.
+    """A savepoint: a place in a transaction to which it can be rolled back.
 
-    As a context manager (`with tx.savepoint():`) it rolls back to itself when the block raises, and passes the error
-    on.
+    As a context manager (`with tx.savepoint():`) it rolls back to itself when the block raises, and passes the
+    exception on.
     """
 
     def __init__(self, transaction: TransactionBlock, savepoint: Savepoint) -> None:
@@ -31,10 +31,11 @@ class SavepointBlock:
         self._savepoint = savepoint
 
     def rollback(self) -> None:
-        """Undo the statements after this place.
+        """Undo the statements after this savepoint.
 
         Raises:
-            TransactionError: NO_TRANSACTION, the transaction is over; NO_SUCH_SAVEPOINT, the place was undone itself.
+            TransactionError: NO_TRANSACTION, the transaction is over; NO_SUCH_SAVEPOINT, the savepoint itself was
+                undone.
         """
         self._transaction._rollback_to(self._savepoint)
 
@@ -49,24 +50,25 @@ class SavepointBlock:
 
 
 class TransactionBlock:
-    """`async with node.transaction() as tx`: the statements of the block are done together or not at all.
+    """A transaction: `async with node.transaction() as tx` executes all statements of the block or none.
 
     The transaction belongs to the task that opens it: every request of that task, through `node.space`, `tx.space`,
-    `node.eval` or `node.call`, is part of it. Requests of other tasks are not; `tx` itself refuses them.
+    `node.eval` or `node.call`, is part of it. Requests of other tasks are not, and using `tx` in them is an error.
 
-    The end of the block commits and waits until the log has it (and a quorum, for synchronous spaces); an exception
-    rolls back and is passed on.
+    The end of the block commits, and waits until the transaction is in the log (and a quorum has it, for synchronous
+    spaces). An exception rolls back and is passed on.
 
-    Isolation: with `memtx_use_mvcc_engine` a transaction sees one state of the data, may wait for anything, and fails
-    if somebody has changed what it read. Without, it must not wait for anything but its own requests: whatever else its
-    task awaits undoes it at that moment, and the commit fails and says where that was. Others never see what is not
-    committed, in both cases. The latter needs a loop of asyncio; with another one (uvloop) it is not supported.
+    Isolation: no other task ever sees uncommitted changes. With `memtx_use_mvcc_engine` a transaction sees one state of
+    the data, may await anything, and fails if another one has changed what it read. Without that option it may await
+    nothing but its own requests: awaiting anything else undoes it at that moment, and the commit fails and names the
+    place. This detection needs an asyncio loop; on another loop (uvloop) transactions without the option are not
+    supported.
 
     Raises:
         TransactionConflictError: at the commit; try the transaction again.
-        TransactionYieldError: at the commit, without `memtx_use_mvcc_engine`.
+        TransactionYieldError: at the commit, without `memtx_use_mvcc_engine`: the task awaited something else.
         TransactionError: ACTIVE_TRANSACTION, the task has a transaction open; SYNC_ROLLBACK, it was rolled back.
-        QuorumTimeoutError: no quorum has confirmed it in time.
+        QuorumTimeoutError: no quorum confirmed it in time.
         DiskWriteError: the log could not be written.
         RuntimeError: another task uses `tx`.
     """
@@ -108,7 +110,7 @@ class TransactionBlock:
             self._embedding.contexts.end(opened)
 
     def _own(self, caller: str) -> TaskTransaction:
-        """The transaction, for its task."""
+        """Return the transaction, after a check that the calling task owns it."""
         opened = self._opened
         if opened is None:
             raise client_error(ErrorCode.NO_TRANSACTION)
@@ -122,10 +124,10 @@ class TransactionBlock:
         return opened
 
     async def commit(self) -> None:
-        """Commit before the end of the block; what the block does then is not part of the transaction.
+        """Commit before the end of the block; later statements of the block are not part of the transaction.
 
         Raises:
-            TransactionError: NO_TRANSACTION, it is over; and what the end of the block raises.
+            TransactionError: NO_TRANSACTION, the transaction is over. Other errors are those of `TransactionBlock`.
         """
         opened = self._own("commit()")
         self._end(opened)
@@ -138,7 +140,7 @@ class TransactionBlock:
             await pending.wait()
 
     async def rollback(self) -> None:
-        """Roll back before the end of the block; what the block does then is not part of the transaction."""
+        """Roll back before the end of the block; later statements of the block are not part of the transaction."""
         opened = self._own("rollback()")
         self._end(opened)
         self._embedding.core.txns.rollback(opened.ctx)
@@ -152,12 +154,15 @@ class TransactionBlock:
         opened.txn.on_commit.append(transaction_hook(self._embedding, function, "on_commit"))
 
     def on_rollback(self, function: PythonFunction) -> None:
-        """Have `function(changes)` called once the transaction is rolled back; as `on_commit`."""
+        """Have `function(changes)` called once the transaction is rolled back.
+
+        `changes` is a list of `Change`s in the order of the statements. Errors are logged: they come too late.
+        """
         opened = self._own("on_rollback()")
         opened.txn.on_rollback.append(transaction_hook(self._embedding, function, "on_rollback"))
 
     def savepoint(self) -> SavepointBlock:
-        """Mark this place in the transaction."""
+        """Set a savepoint at this place in the transaction."""
         return SavepointBlock(self, self._embedding.core.txns.savepoint(self._own("savepoint()").ctx))
 
     def _rollback_to(self, savepoint: Savepoint) -> None:
@@ -165,7 +170,7 @@ class TransactionBlock:
 
 
 class _OwnContexts:
-    """Contexts for requests of `tx.space`: the transaction's, for its task."""
+    """Supplies the transaction's context to requests of `tx.space`, for its own task only."""
 
     idle = None
 
@@ -177,17 +182,22 @@ class _OwnContexts:
         return self._transaction._embedding.contexts.commits
 
     def current(self, caller: str) -> Context:
-        """The transaction's context. RuntimeError for other tasks, NO_TRANSACTION if it is over."""
+        """Return the transaction's context.
+
+        Raises:
+            RuntimeError: another task calls.
+            TransactionError: NO_TRANSACTION, the transaction is over.
+        """
         self._transaction._own(caller)
         return self._transaction._embedding.new_context(caller)
 
     def new(self) -> Context:
-        """A context outside of the transaction."""
+        """Return a context outside of the transaction."""
         return self._transaction._embedding.contexts.new()
 
 
 def _explained(error: TransactionYieldError, opened: TaskTransaction) -> BoxError:
-    """The error of a transaction that has waited, with the place, and what to do about it."""
+    """Return the error of a transaction that has yielded, with the place and advice."""
     where = f" {opened.interruption}" if opened.interruption else ""
     remedy = "with memtx_use_mvcc_engine=True a transaction may wait"
     return BoxError(error.code, f"{error.message}: its task awaited something else{where}; {remedy}")

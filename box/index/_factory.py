@@ -1,4 +1,4 @@
-"""Makes the index that a definition asks for."""
+"""Makes the index that a definition describes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ def create_index(
     engine: str = "memtx",
     function: KeyFunction | None = None,
 ) -> Index:
-    """An empty index. `primary` is the primary index's key definition (None for the primary index itself), `function`
-    that of a functional index; one without it is disabled.
+    """Make an empty index.
 
-    Raises UNSUPPORTED for RTREE, INDEX_TYPE for an unknown type.
+    `primary` is the primary index's key definition (None for the primary index itself). `function` is that of a
+    functional index, which is disabled without one.
+
+    Raises:
+        UnsupportedError: the type is RTREE.
+        ClientError: INDEX_TYPE, the type is unknown.
     """
     kind = definition.type.upper()
     if definition.opts.get("func"):

@@ -1,10 +1,10 @@
 """The interface of all indexes.
 
-An index maps sort keys (`box.data.keydef`) to entries. An entry is a tuple's bytes, or an object of the
-transaction manager's that stands for its versions; the index never looks inside. A tuple has one key in most indexes,
-and any number of them in those with `has_many_keys`.
+An index maps sort keys (`box.data.keydef`) to entries. An entry is a tuple's bytes, or an object of the transaction
+manager that holds its versions; the index never looks inside. A tuple has one key in most indexes, and any number of
+keys in those with `has_many_keys`.
 
-`version` grows with every change. A cursor that finds it unchanged may go on with what it has already read.
+`version` grows with every change. A cursor that finds it unchanged may continue with what it has already read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Entry = Any
 
 
 class IteratorType(IntEnum):
-    """The wire numbers of the iterators. TREE knows 0 to 6, HASH ALL, EQ and GT."""
+    """The wire numbers of the iterators. TREE supports 0 to 6, HASH supports ALL, EQ and GT."""
 
     EQ = 0
     REQ = 1
@@ -46,7 +46,7 @@ class IteratorType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """A row of `_index`, with parsed parts."""
+    """The definition of an index: a row of `_index` with parsed parts."""
 
     space_id: int
     iid: int
@@ -60,15 +60,15 @@ class IndexDef:
 class Cursor(ABC):
     """A scan that reads ahead in chunks.
 
-    `fetch` returns the next entries in order, [] at the end. `rewind(used)` tells that only the first `used`
-    entries of the last chunk were taken: the next `fetch` starts just after them, in the index as it is then.
+    `fetch` returns the next entries in order, [] at the end. `rewind(used)` tells that only the first `used` entries of
+    the last chunk were consumed: the next `fetch` starts just after them, in the index of that time.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def fetch(self, limit: int) -> list[Entry]:
-        """Up to `limit` entries; fewer only at the end."""
+        """Return up to `limit` entries; fewer only at the end."""
 
     @abstractmethod
     def rewind(self, used: int) -> None:
@@ -76,7 +76,7 @@ class Cursor(ABC):
 
 
 class Index(ABC):
-    """Common parts: definition, keys, error texts, scans made of cursors."""
+    """The common base of indexes: definition, keys, error texts, scans by cursors."""
 
     MAX_CHUNK = 1024
     has_many_keys: ClassVar[bool] = False
@@ -121,13 +121,16 @@ class Index(ABC):
         return self.definition.unique
 
     def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
-        """The keys of a tuple, each once; `fields` are those of `raw`. FUNC_INDEX_FUNC, FUNC_INDEX_FORMAT, RTREE_RECT,
-        FIELD_TYPE."""
+        """Return the keys of a tuple without repetition; `fields` are the decoded `raw`.
+
+        Raises:
+            ClientError: FUNC_INDEX_FUNC, FUNC_INDEX_FORMAT, RTREE_RECT or FIELD_TYPE.
+        """
         key = self.key_of(fields)
         return () if key is None else (key,)
 
     def stored_keys(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
-        """The keys of a tuple that was stored by them. Raises nothing."""
+        """Return the keys of a tuple that is in the index. Raises nothing."""
         return self.keys_of(raw, fields)
 
     # --- the container ---
@@ -141,10 +144,10 @@ class Index(ABC):
 
     @abstractmethod
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
-        """Set the entry of a key and return the one it had, or None: `find` and `put` at the price of one."""
+        """Set the entry of a key and return the former one, or None: `find` and `put` for the price of one."""
 
     def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
-        """Forget the keys of a tuple, and set the entry of the keys of the one that takes its place."""
+        """Remove the keys of a tuple, and set the entry of the keys of the tuple that replaces it."""
         for key in old_keys:
             if key not in new_keys:
                 self.remove(key)
@@ -152,7 +155,7 @@ class Index(ABC):
             self.put(key, entry)
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
-        """Set the entry of a key that has none; False: it has one."""
+        """Set the entry of a key that has none. Returns False if it has one."""
         if self.find(sort_key) is not None:
             return False
         self.put(sort_key, entry)
@@ -160,42 +163,44 @@ class Index(ABC):
 
     @abstractmethod
     def remove(self, sort_key: SortKey) -> None:
-        """Forget a key; one that is absent is ignored."""
+        """Remove a key; an absent one is ignored."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
 
     @abstractmethod
     def values_list(self) -> list[Entry]:
-        """All entries in order, as fast as the container gives them."""
+        """Return all entries in order, as fast as the container can."""
 
     @abstractmethod
     def random(self, seed: int) -> Entry | None:
-        """Some entry, the same for the same seed and contents; None when empty."""
+        """Return an entry chosen by `seed` and the contents; None if the index is empty."""
 
     def bsize(self) -> int:
-        """Bytes the index takes besides the tuples (an estimate from the number of entries)."""
+        """Return the bytes that the index takes besides the tuples, estimated from the number of entries."""
         return self.place_cost * len(self)
 
     # --- memory ---
 
     def weigh(self, indexes: Iterable[Index]) -> None:
-        """Take room for a tuple's place in each of these indexes, itself among them, instead of what it had taken."""
+        """Reserve memory for a tuple's place in each of these indexes, which include this one, in place of the former
+        amount.
+        """
         weight = TUPLE_COST + sum([index.place_cost for index in indexes])
         if self.memory is not None:
             self.memory.room -= (weight - self.weight) * len(self)
         self.weight = weight
 
     def take_room(self, tuples: list[bytes]) -> None:
-        """Take room for tuples that are on their way into the index, past `put`."""
+        """Reserve memory for tuples that enter the index without `put`."""
         if self.memory is not None:
             size = sum(map(len, tuples))
             self.tuple_bytes += size
             self.memory.room -= size + self.weight * len(tuples)
 
     def use_memory(self, memory: MemoryQuota) -> None:
-        """Take the room for what it has from another quota."""
+        """Move the memory that the index takes to another quota."""
         size = self.tuple_bytes + self.weight * len(self)
         memory.room -= size
         if self.memory is not None:
@@ -206,35 +211,41 @@ class Index(ABC):
 
     @abstractmethod
     def get(self, values: list[Any]) -> Entry | None:
-        """The entry of a full key as a user gives it. Raises MORE_THAN_ONE_TUPLE for a non-unique index,
-        EXACT_MATCH, KEY_PART_TYPE."""
+        """Return the entry of a full key given by a user.
+
+        Raises:
+            ClientError: MORE_THAN_ONE_TUPLE for a non-unique index, EXACT_MATCH or KEY_PART_TYPE.
+        """
 
     @abstractmethod
     def cursor(self, iterator: int, values: list[Any]) -> Cursor:
-        """A cursor over the entries that an iterator type and a (partial) key select.
+        """Return a cursor over the entries that an iterator type and a (partial) key select.
 
-        Raises KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY, UNSUPPORTED_INDEX_FEATURE, ILLEGAL_PARAMS.
+        Raises:
+            ClientError: KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY, UNSUPPORTED_INDEX_FEATURE or ILLEGAL_PARAMS.
         """
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
-        """At most `limit` entries of a scan from number `offset` on, in a list of their own. Errors as `cursor`."""
+        """Return at most `limit` entries of a scan after the first `offset`, in a new list. Raises the errors of
+        `cursor`.
+        """
         found = self.cursor(iterator, values).fetch(offset + limit)
         return found[offset:] if offset else found
 
     @abstractmethod
     def count(self, iterator: int, values: list[Any]) -> int:
-        """The number of entries that `cursor` would give."""
+        """Return the number of entries that `cursor` with these arguments would give."""
 
     @abstractmethod
     def min(self, values: list[Any]) -> Entry | None:
-        """The least entry whose key starts with `values`."""
+        """Return the least entry whose key starts with `values`, or None."""
 
     @abstractmethod
     def max(self, values: list[Any]) -> Entry | None:
-        """The greatest entry whose key starts with `values`."""
+        """Return the greatest entry whose key starts with `values`, or None."""
 
     def scan(self, iterator: int, values: list[Any]) -> Iterator[Entry]:
-        """Entries one by one; the index may change between steps, and each step sees it as it is then."""
+        """Yield entries one by one; the index may change between steps, and each step sees its current state."""
         return self._steps(self.cursor(iterator, values))
 
     def _steps(self, cursor: Cursor) -> Iterator[Entry]:
@@ -249,7 +260,7 @@ class Index(ABC):
                     break
 
     def scan_chunks(self, iterator: int, values: list[Any], size: int = MAX_CHUNK) -> Iterator[list[Entry]]:
-        """Lists of up to `size` entries. The index may change between lists; a list once given is not updated."""
+        """Yield lists of up to `size` entries. The index may change between lists; a list once given is not updated."""
         cursor = self.cursor(iterator, values)
         while chunk := cursor.fetch(size):
             yield chunk
@@ -257,7 +268,7 @@ class Index(ABC):
     # --- errors ---
 
     def unsupported_feature(self, feature: str) -> BoxError:
-        """`Index 'primary' (HASH) of space 'test' (memtx) does not support <feature>`."""
+        """Return the error `Index 'primary' (HASH) of space 'test' (memtx) does not support <feature>`."""
         definition = self.definition
         return client_error(
             ErrorCode.UNSUPPORTED_INDEX_FEATURE,
@@ -269,7 +280,7 @@ class Index(ABC):
         )
 
     def iterator_type(self, iterator: int) -> IteratorType:
-        """Check a number that came from outside."""
+        """Check an iterator number that came from outside."""
         try:
             return IteratorType(iterator)
         except ValueError:

@@ -1,4 +1,4 @@
-"""BITSET: a bitmap for every bit that a value may have, with the numbers of the tuples whose value has it.
+"""BITSET: for each bit of a value, a bitmap with the numbers of the tuples whose value has that bit.
 
 ```
 value 5 (bits 0 and 2) of tuple 7        bitmaps: 0 -> {.. 7 ..}, 2 -> {.. 7 ..}
@@ -8,9 +8,9 @@ BITS_ALL_NOT_SET 5                       all - (0 | 2)
 EQ 5                                     0 & 2 - (1 | 3 | 4 | ... 63)
 ```
 
-Numbers are unsigned and have 64 bits; of a string or a binary string bit 0 is the lowest of the first byte. EQ looks at
-the bits that the key has, so that longer strings that begin with it are found as well. Source: `lib/bitset` of the 2.8
-line. Results come in the order of the tuples' numbers.
+Numbers are unsigned and have 64 bits. In a string or a binary string, bit 0 is the lowest bit of the first byte. EQ
+compares the bits that the key has, so that longer strings that begin with the key match as well. Source: `lib/bitset`
+of the 2.8 line. Results come in the order of the tuples' numbers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ class BitsetIndex(PlacedIndex):
         return _Numbers(found)
 
     def _find_all(self, kind: IteratorType, values: list[Any]) -> BitMap:
-        """KEY_PART_COUNT, PARTIAL_KEY, KEY_PART_TYPE, UNSUPPORTED_INDEX_FEATURE."""
+        """Return the numbers of the tuples that an iterator and a key select.
+
+        Raises:
+            ClientError: KEY_PART_COUNT, PARTIAL_KEY, KEY_PART_TYPE or UNSUPPORTED_INDEX_FEATURE.
+        """
         value = self._checked(kind, values)
         if kind is IteratorType.ALL:
             return self._all.copy()
@@ -91,7 +95,7 @@ class BitsetIndex(PlacedIndex):
         raise self.unsupported_feature("requested iterator type")
 
     def _checked(self, kind: IteratorType, values: list[Any]) -> Any:
-        """The only part of a key; None where none is needed."""
+        """Return the only part of a checked key; None if the iterator needs no key."""
         if not values:
             if kind is IteratorType.ALL:
                 return None
@@ -118,13 +122,13 @@ class _Numbers:
         return len(self._found)
 
     def numbers(self, start: int, limit: int) -> list[int]:
-        """See `Search`."""
+        """Return numbers of the result; see `Search`."""
         if start >= len(self._found):
             return []
         return list(islice(self._found.iter_equal_or_larger(self._found[start]), limit))
 
     def complete(self) -> None:
-        """Nothing is left to be found."""
+        """Do nothing: all numbers are found already."""
 
 
 def _bytes_taken(bitmap: BitMap) -> int:
@@ -137,6 +141,6 @@ def _bytes_of(value: str | bytes) -> bytes:
 
 
 def _bits_of(value: int) -> list[int]:
-    """The numbers of the bits that are set."""
+    """Return the numbers of the bits that are set."""
     size = (value.bit_length() + 7) // 8
     return [8 * place + bit for place, byte in enumerate(value.to_bytes(size, "little")) for bit in _BITS_OF_BYTE[byte]]

@@ -1,7 +1,8 @@
-"""Filling an empty index with many entries in any order, a slice at a time.
+"""Fills an empty index with many entries in any order, a slice at a time.
 
-Sorting two million keys is one call of a second or more, and inserting them one by one misses the cache each time. So a
-sample of the keys says where to cut; every entry goes to its bucket, and each bucket is sorted and appended in a turn.
+Sorting two million keys takes one call of a second or more, and inserting them one by one misses the cache each time.
+Therefore a sample of the keys gives the limits of buckets. Every entry goes to its bucket, and each bucket is sorted
+and appended in one turn.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PLACED_SLICE: Final = 128
 
 
 class Keyed:
-    """Entries and their keys, side by side, in lists that the garbage collector does not look into."""
+    """Entries and their keys in parallel lists, which the garbage collector does not visit."""
 
     __slots__ = ("entries", "keys")
 
@@ -39,7 +40,7 @@ class Keyed:
         self.entries: list[Entry] = untracked_list()
 
     def add_tuples(self, index: Index, tuples: list[bytes], decoded: list[list[Any]]) -> None:
-        """Add tuples, with their fields, by the keys that they have in an index. Errors of `Index.keys_of`."""
+        """Add tuples with the keys that they have in an index. Raises the errors of `Index.keys_of`."""
         if not index.has_many_keys:
             self.add(list(map(index.key_of, decoded)), tuples)
             return
@@ -49,7 +50,7 @@ class Keyed:
                 self.entries.append(raw)
 
     def add(self, keys: list[SortKey], entries: list[Entry]) -> None:
-        """Add entries. One without a key does not belong to the index."""
+        """Add entries. One without a key does not belong to the index and is skipped."""
         if None in keys:
             entries = [entry for key, entry in zip(keys, entries, strict=True) if key is not None]
             keys = [key for key in keys if key is not None]
@@ -58,9 +59,9 @@ class Keyed:
 
 
 def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], Exception]) -> Iterator[None]:
-    """Add the entries; a step of the iterator is a turn. `keyed` is empty at the end.
+    """Add the entries to the index, one turn's share with each step; `keyed` is empty at the end.
 
-    Raises what `repeated` makes of the two entries of a key that comes twice.
+    Raises `repeated(entry, entry)` for the two entries of a repeated key.
     """
     keys, entries = keyed.keys, keyed.entries
     count = len(keys)
@@ -94,7 +95,7 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
 
 
 def _put_all(index: PlacedIndex, keyed: Keyed) -> Iterator[None]:
-    """In the order in which they were added: their numbers follow from it."""
+    """Put the entries in the order in which they were added, because their numbers follow from it."""
     keyed.keys.reverse()
     keyed.entries.reverse()
     while keyed.keys:
@@ -104,7 +105,9 @@ def _put_all(index: PlacedIndex, keyed: Keyed) -> Iterator[None]:
 
 
 def _sorted_sample(keys: list[SortKey], stride: int) -> Iterator[list[SortKey]]:
-    """Every so many-th key, the last of the lists that it gives has them in order: parts are sorted, then merged."""
+    """Sort every `stride`-th key in steps (parts are sorted, then merged); the last list yielded is the sorted
+    sample.
+    """
     parts = deque[list[SortKey]]()
     for start in range(0, len(keys), stride * SLICE):
         parts.append(sorted(keys[start : start + stride * SLICE : stride]))
@@ -115,5 +118,5 @@ def _sorted_sample(keys: list[SortKey], stride: int) -> Iterator[list[SortKey]]:
 
 
 def _repeated(pairs: list[tuple[SortKey, Entry]]) -> tuple[Entry, Entry]:
-    """The first two entries with the same key."""
+    """Return the first two entries with the same key."""
     return next((one[1], other[1]) for one, other in pairwise(pairs) if one[0] == other[0])

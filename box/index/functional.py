@@ -1,13 +1,13 @@
-"""TREE by what a function makes of a tuple: its key, or any number of keys.
+"""TREE by the result of a function: the function returns a tuple's key, or any number of keys.
 
 ```
 tuple -> function -> {'a', 1}                  one key
                      {{'a', 1}, {'b', 2}}      keys, of a function that is multikey
 ```
 
-The order is that of other trees. All of the primary key follows in a non-unique index, and in a unique one with
-nullable parts: Tarantool 2.8 never finds equal keys in that, nil or not, and takes as many tuples as there are. The
-function is said to be deterministic, so that its latest results are kept: a change asks for a tuple's keys twice.
+The order is that of other trees. The whole primary key is appended in a non-unique index, and in a unique one with
+nullable parts: in the latter Tarantool 2.8 never treats keys as equal, nil or not, and accepts any number of them. The
+function is declared deterministic, so its latest results are cached: a change needs a tuple's keys twice.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _KEPT_RESULTS: Final = 64
 
 
 class KeyFunction(Protocol):
-    """The function of an index."""
+    """The function of a functional index."""
 
     is_multikey: bool
 
     def __call__(self, raw: bytes) -> list[Any] | BoxError:
-        """The values that it returns for a tuple, or why they cannot be in a tuple. Raises BoxError."""
+        """Return the values for a tuple, or the error if they cannot be in a tuple. Raises BoxError."""
 
 
 class FunctionalTreeIndex(TreeIndex):
@@ -61,7 +61,7 @@ class FunctionalTreeIndex(TreeIndex):
             self.find = self._find
 
     def _find(self, key: SortKey) -> Entry | None:
-        """The entry of a whole key in the tree, or the first one of a user's key."""
+        """Return the entry of a whole key of the tree, or the first one of a user's key."""
         own = len(self.key_def)
         if len(key) > (2 if own == 1 else own):
             found: Entry | None = self._tree.get(key)
@@ -91,7 +91,11 @@ class FunctionalTreeIndex(TreeIndex):
             return ()  # the function is not deterministic after all
 
     def _evaluate(self, raw: bytes) -> list[Any]:
-        """The values that should be keys. FUNC_INDEX_FUNC, FUNC_INDEX_FORMAT."""
+        """Return the function's values, which are to be keys.
+
+        Raises:
+            ClientError: FUNC_INDEX_FUNC or FUNC_INDEX_FORMAT.
+        """
         try:
             values = self._function(raw)
         except BoxError as error:
@@ -136,8 +140,9 @@ class FunctionalTreeIndex(TreeIndex):
 
 
 class DisabledIndex(Index):
-    """The place of a functional index whose function is not known, or not known yet: without keys, and nobody may
-    read it."""
+    """The place of a functional index whose function is unknown, perhaps only so far: it has no keys and refuses
+    reads.
+    """
 
     has_many_keys = True
 
@@ -160,17 +165,17 @@ class DisabledIndex(Index):
         return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', disabled>"
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
-        """Nothing: there are no keys."""
+        """Do nothing: the index has no keys."""
 
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
-        """Nothing: there are no keys."""
+        """Do nothing: the index has no keys."""
         return None
 
     def remove(self, sort_key: SortKey) -> None:
-        """Nothing: there are no keys."""
+        """Do nothing: the index has no keys."""
 
     def clear(self) -> None:
-        """Nothing: it is empty."""
+        """Do nothing: the index is empty."""
 
     def values_list(self) -> list[Entry]:
         return []

@@ -1,7 +1,7 @@
 """HASH: unique full keys only.
 
-Its order is that of the keys, which no user may rely on. A table of Python's would find a key quicker, but it doubles
-in one go: with two million entries that holds everybody up for a tenth of a second.
+Its order is that of the keys, on which no user may rely. Python's hash table would find a key faster, but it doubles in
+one go: with two million entries that stops everything for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from box.index.own_trees import NumberTree
 
 
 class HashIndex(OrderedIndex):
-    """A unique index without order."""
+    """A unique index without a documented order."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -50,7 +50,7 @@ class HashIndex(OrderedIndex):
         return list(found[offset : offset + limit]) if offset else list(islice(found, limit))
 
     def _checked_key(self, kind: IteratorType, values: list[Any]) -> SortKey:
-        """ALL, and GT without a key, need none; every other scan needs a full one."""
+        """Check a key: ALL, and GT without a key, need none; every other scan needs a full one."""
         if not values and kind in (IteratorType.ALL, IteratorType.GT):
             return None
         parts = len(self.key_def)

@@ -1,13 +1,12 @@
-"""A container with changes over it that are on their way into it, slice by slice.
+"""A container with changes laid over it, which are merged into it slice by slice.
 
 ```
 over    key -> entry, or GONE           newer: what a reader finds here counts
 base    key -> entry                    the container itself
 ```
 
-So a large transaction is in an index at once, and the work comes later. Look-ups and scans in order read both; a write
-goes to the base and takes its key out of what is over it. Whoever wants anything else of the container has to wait for
-all of the merge: it is done in that call.
+So a large transaction is in an index at once, and the work is done later. Look-ups and scans in order read both layers;
+a write goes to the base and removes its key from the upper layer. Any other operation first completes the merge.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ GONE: Final = object()
 
 
 class LayeredTree:
-    """Has the methods of a BTree that indexes use. `settle` ends the merge; the base is all there is then."""
+    """A tree of two layers with the methods of a BTree that indexes use. `settle` ends the merge; then only the base is
+    left.
+    """
 
     __slots__ = ("_settle", "base", "over")
 
@@ -34,14 +35,14 @@ class LayeredTree:
     # -- at any time
 
     def get(self, key: SortKey) -> Any:
-        """The entry of a key, None without one."""
+        """Return the entry of a key, or None."""
         entry = self.over.get(key)
         if entry is None:
             return self.base.get(key)
         return None if entry is GONE else entry
 
     def insert(self, key: SortKey, entry: Any) -> int:
-        """Add an entry; 0: its key has one."""
+        """Add an entry. Returns 0 if its key has one."""
         if self.get(key) is not None:
             return 0
         self[key] = entry
@@ -52,14 +53,14 @@ class LayeredTree:
         self.base[key] = entry
 
     def __delitem__(self, key: SortKey) -> None:
-        """KeyError if the key has no entry."""
+        """Remove a key. Raises KeyError if it has no entry."""
         if self.get(key) is None:
             raise KeyError(key)
         self.over.pop(key, None)
         self.base.pop(key, None)
 
     def pop(self, key: SortKey, default: Any) -> Any:
-        """Take the entry of a key out; `default` without one."""
+        """Remove the entry of a key and return it, or `default`."""
         entry = self.get(key)
         if entry is None:
             return default
@@ -68,7 +69,7 @@ class LayeredTree:
         return entry
 
     def items(self, *bounds: Any) -> Iterator[tuple[SortKey, Any]]:
-        """The pairs of a range in order, while nothing changes."""
+        """Yield the pairs of a range in order; the tree must not change meanwhile."""
         over = iter(self.over.items(*bounds))
         newer = next(over, None)
         for pair in self.base.items(*bounds):
@@ -103,21 +104,21 @@ class LayeredTree:
         return self._whole().__getstate__()
 
     def keys(self, *bounds: Any) -> Any:
-        """The keys of a range."""
+        """Return the keys of a range, after completing the merge."""
         return self._whole().keys(*bounds)
 
     def values(self, *bounds: Any) -> Any:
-        """The entries of a range."""
+        """Return the entries of a range, after completing the merge."""
         return self._whole().values(*bounds)
 
     def minKey(self) -> SortKey:
-        """The least key."""
+        """Return the least key, after completing the merge."""
         return self._whole().minKey()
 
     def maxKey(self) -> SortKey:
-        """The greatest key."""
+        """Return the greatest key, after completing the merge."""
         return self._whole().maxKey()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         self._whole().clear()

@@ -1,4 +1,4 @@
-"""A select of so many tuples that finding them all at once would stop the loop: slices, all of one moment.
+"""A select of so many tuples that finding them all at once would stop the loop: it reads slices, all of one moment.
 
 ```
 nothing changes    the container's own iterator, from slice to slice
@@ -31,8 +31,10 @@ _FILTERED_SLICE: Final = 128
 
 
 class LongRead:
-    """A select that is under way: of a fresh `cursor`, or of a view. `again` selects anew. With a view, `visible` says
-    which tuples count. Call `close` if it is given up."""
+    """A select in progress, on a fresh `cursor` or on a view. `again` selects anew.
+
+    With a view, `visible` tells which tuples count. Call `close` to abandon it.
+    """
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class LongRead:
             index.listeners.append(self._changing)
 
     def _changing(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        """The first change is about to be made: whatever has not been read is kept as it is."""
+        """Handle the first change, just before it is made: keep the unread rest in a view."""
         listeners = self._index.listeners
         listeners.remove(self._changing)
         assert self._cursor is not None
@@ -81,7 +83,7 @@ class LongRead:
         listeners[-1](key, old, new)
 
     def take(self, rows: list[bytes]) -> bool:
-        """Add some tuples; False when the list has them all. Errors as `Reader.select`."""
+        """Add some tuples to `rows`. Returns False when it has them all. Raises the errors of `Reader.select`."""
         if self._index.tree is not self._tree or (self._view is None and self._index.version != self._version):
             self.close()
             rows[:] = self._again()
@@ -107,7 +109,7 @@ class LongRead:
         return True
 
     def close(self) -> None:
-        """Let go of everything. May be called again."""
+        """Release everything; safe to call again."""
         if self._view is not None:
             self._view.close()
         elif self._changing in self._index.listeners:

@@ -1,13 +1,13 @@
-"""The memory of tuples and indexes: what they take here, and `memtx_memory`, which limits it.
+"""The memory of tuples and indexes: its calculation, and the limit `memtx_memory`.
 
 ```
-limit = used + room        a primary index takes room for each of its tuples, and gives it back
+limit = used + room        a primary index takes room for each of its tuples, and returns it
 
 of a tuple      its MessagePack, the object around it, and a place in every index of its space
 of a place      the node's share of the tree, and the object that is the key
 ```
 
-Costs are of CPython and the `BTrees` package, measured: the growth of a process by 300,000 entries in any order.
+The costs were measured with CPython and the `BTrees` package: the growth of a process by 300,000 entries in any order.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _NUMBERS: Final = frozenset({FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NU
 
 
 class MemoryQuota:
-    """The limit of one instance and what is left of it, in bytes; without a limit there is room for everything.
+    """The limit of one instance and the rest of it, in bytes; without a limit there is always room.
 
-    `room` is what may be taken without asking: `extend` asks for more, step by step, and looks whether the process can
-    have it. It may fall below zero: a change that is taken back is never refused, and of a new tuple only the
-    MessagePack is compared.
+    `room` may be taken without asking. `extend` asks for more, step by step, and checks whether the process can get it.
+    `room` may become negative, because an undone change is never refused, and only the MessagePack of a new tuple is
+    compared.
     """
 
     __slots__ = ("_granted", "limit", "room")
@@ -54,22 +54,22 @@ class MemoryQuota:
 
     @property
     def used(self) -> int:
-        """Bytes of all tuples and indexes."""
+        """The bytes of all tuples and indexes."""
         return self._granted - self.room
 
     @property
     def available(self) -> int:
-        """Bytes that are left of the limit."""
+        """The bytes left of the limit."""
         return self.limit - self.used
 
     def set_limit(self, limit: int) -> None:
-        """Change the limit; what is used stays."""
+        """Change the limit; the used part stays."""
         self._granted = self.used
         self.room = 0
         self.limit = limit
 
     def extend(self, size: int) -> bool:
-        """Make room for so many bytes. False: that is over the limit, or the process gets no more memory."""
+        """Make room for `size` bytes. Returns False if the limit or the process's memory is exhausted."""
         if size <= self.room:
             return True
         missing = size - self.room
@@ -85,7 +85,7 @@ class MemoryQuota:
 
 
 def _has_memory(size: int) -> bool:
-    """Whether the process could have so many bytes more: its address space may be limited (`ulimit -v`)."""
+    """Return whether the process can get that many bytes; its address space may be limited (`ulimit -v`)."""
     try:
         mmap(-1, size).close()
     except (OSError, ValueError, OverflowError):
@@ -94,7 +94,7 @@ def _has_memory(size: int) -> bool:
 
 
 def place_cost(parts: tuple[PartDef, ...], *, is_unique: bool) -> int:
-    """Bytes of one entry of an index."""
+    """Return the bytes of one entry of an index."""
     first = parts[0]
     if is_unique and len(parts) == 1:
         if first.type is FieldType.UNSIGNED and not first.is_nullable:

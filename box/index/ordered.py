@@ -1,28 +1,27 @@
 """The container of TREE and HASH: entries in the order of their keys, in a B-tree in C (the `BTrees` package).
 
-Which tree: NumberTree, whose keys are 64-bit unsigned numbers held without Python objects, for full keys of one
-unsigned part; ObjectTree otherwise (a signed 64-bit tree would lack half the range of `integer`). No operation on a
-tree takes longer than its depth, so that an index of any size grows without a pause, as a hash table of Python's
-would not.
+Full keys of one unsigned part use NumberTree, which holds 64-bit unsigned numbers without Python objects. All others
+use ObjectTree (a signed 64-bit tree would lack half the range of `integer`). The cost of each operation depends only on
+the depth of the tree, so that an index of any size grows without a pause, unlike Python's hash table.
 
-The iterators of a BTree break or skip when the tree changes, and it has none that goes backwards. So a cursor
-remembers the last key it gave and seeks anew for each chunk; backwards it walks the leaves from right to
-left with the help of the nodes' pickling state, which is their public, stable description.
+The iterators of a BTree break or skip when the tree changes, and none goes backwards. Therefore a cursor remembers the
+last key it returned and seeks anew for each chunk. Backwards it walks the leaves from right to left with the nodes'
+pickling state, which is their public, stable description.
 
-`listeners` hear of every change just before it is made: views that keep what was (`box.index.view`), and builds of
-other indexes, which take the change along (`box.schema.ddl.build`). `followers` hear of entries that mean something
-else without being changed, as those with versions do when a transaction is prepared: builds only, since views keep what
-an entry meant when it was changed.
+`listeners` are called just before every change. They are views, which keep the former entry (`box.index.view`), and
+builds of other indexes, which repeat the change (`box.schema.ddl.build`). `followers` are called for entries whose
+meaning changes without a new entry, as happens to versions when a transaction is prepared. Only builds need that, since
+views keep what an entry meant when it was changed.
 
-Many changes that count from one moment on are laid over the tree (`box.index.layered`), and merged into it later:
+Many changes that take effect at one moment are laid over the tree (`box.index.layered`), and merged into it later:
 
 ```
           lay_over(changes)                    merge() ... False, or settle()
 one tree -------------------> changes over it -------------------------------> one tree
 ```
 
-Meanwhile readers see both, and listeners, who follow the tree itself, hear of a change when it is merged, or when
-its key is changed once more.
+Meanwhile readers see both layers. Listeners follow the tree itself: they are called when a change is merged, or when
+its key is changed again.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ALL: Final = 1 << 62
 
 
 class OrderedIndex(Index):
-    """The container. Subclasses say which keys there are, and who may ask for what."""
+    """An index on an ordered container. Subclasses define the keys and the allowed scans."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -76,7 +75,7 @@ class OrderedIndex(Index):
 
     @property
     def tree(self) -> Any:
-        """The container as it is now, without what lies over it; `detach` gives the index another."""
+        """The container without the changes laid over it; `detach` gives the index another one."""
         return self._base
 
     def __len__(self) -> int:
@@ -158,7 +157,7 @@ class OrderedIndex(Index):
             self.tell(sort_key, old, new)
 
     def tell(self, sort_key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        """Tell the listeners."""
+        """Call the listeners for a change."""
         for listener in tuple(self.listeners):
             listener(sort_key, old, new)
 
@@ -166,13 +165,16 @@ class OrderedIndex(Index):
 
     @property
     def is_layered(self) -> bool:
-        """Changes lie over the container that are not merged yet."""
+        """True if changes lie over the container that are not merged yet."""
         return self._tree is not self._base
 
     def lay_over(self, changes: Any, growth: int, size: int = 0) -> None:
-        """Make changes at once: a tree of entries, or GONE, by key, which is the index's from now on. There are
-        `growth` entries more then, and `size` bytes in those of a primary index. Nothing may lie over the container
-        already; call `merge` until it is done."""
+        """Make many changes at once: `changes` is a tree of entries, or GONE, by key, which belongs to the index from
+        now on.
+
+        They add `growth` entries and, in a primary index, `size` bytes. No other changes may lie over the container;
+        afterwards call `merge` until it returns False.
+        """
         assert not self.is_layered
         if self.memory is not None:
             self.tuple_bytes += size
@@ -182,7 +184,7 @@ class OrderedIndex(Index):
         self.version += 1
 
     def merge(self, limit: int) -> bool:
-        """Merge so many of the changes at most; False when there are none left."""
+        """Merge at most `limit` of the changes. Returns False when none are left."""
         if not self.is_layered:
             return False
         over = self._tree.over
@@ -208,7 +210,7 @@ class OrderedIndex(Index):
             base[sort_key] = new
 
     def settle(self) -> None:
-        """Merge all at once."""
+        """Merge all changes at once."""
         while self.merge(_ALL):
             pass
 
@@ -224,19 +226,19 @@ class OrderedIndex(Index):
             self.tuple_bytes = 0
 
     def end_load(self, count: int) -> None:
-        """So many entries were added by `insert`."""
+        """Count entries that were added by `insert` on the tree."""
         self._size += count
         self.version += 1
 
     def new_tree(self) -> Any:
-        """An empty tree for the same keys."""
+        """Return an empty tree for keys of the same kind."""
         return type(self._base)()
 
     def values_list(self) -> list[Entry]:
         return list(self._tree.values())
 
     def nodes(self) -> Iterator[Any]:
-        """All nodes of the tree, while it stands still."""
+        """Yield all nodes of the tree, which must not change meanwhile."""
         nodes = [self._base]
         while nodes:
             node = nodes.pop()
@@ -244,7 +246,7 @@ class OrderedIndex(Index):
             yield node
 
     def detach(self) -> list[Any]:
-        """Become empty at once. Gives the trees with everything that was in it, for `box.index.release`."""
+        """Empty the index at once. Returns the trees with its content, for `box.index.release`."""
         self.settle()
         self._give_room_back()
         tree = self._base
@@ -265,7 +267,7 @@ class OrderedIndex(Index):
 
 
 class PointCursor(Cursor):
-    """At most one entry, found by its full key."""
+    """A cursor over at most one entry, found by its full key."""
 
     __slots__ = ("_index", "_key", "_spent")
 
@@ -286,10 +288,10 @@ class PointCursor(Cursor):
 
 
 class ForwardCursor(Cursor):
-    """Ascending: each chunk is a new range query that starts after the last key.
+    """A cursor in ascending order: each chunk is a new range query that starts after the last key.
 
-    `bounds` is what is left, `pairs` the last chunk with its keys. `reads_base`: what lies over the container is not
-    seen; for those who listen.
+    `bounds` is the rest of the range, `pairs` the last chunk with its keys. With `reads_base` it ignores changes laid
+    over the container, for listeners.
     """
 
     __slots__ = ("_index", "_start", "bounds", "pairs", "reads_base")
@@ -312,7 +314,7 @@ class ForwardCursor(Cursor):
         return [entry for _, entry in pairs]
 
     def pass_over(self, limit: int) -> list[Entry]:
-        """As `fetch` of one that `reads_base`, in a fraction of the time: no keys are made but the last one."""
+        """Fetch like a cursor that `reads_base`, but much faster, because it makes no keys except the last one."""
         base = self._index._base
         entries = list(islice(base.values(*self.bounds), limit))
         if entries:  # a key by its place would cost as much as the index is long
@@ -326,7 +328,7 @@ class ForwardCursor(Cursor):
             self._move(self.pairs[used - 1][0])
 
     def resume(self, bounds: Bounds) -> None:
-        """Go on with these bounds."""
+        """Continue with other bounds."""
         self.bounds = bounds
 
     def _move(self, last: SortKey) -> None:
@@ -335,7 +337,10 @@ class ForwardCursor(Cursor):
 
 
 class BackwardCursor(Cursor):
-    """Descending: leaf after leaf, from a fresh descent whenever the index has changed. As `ForwardCursor`."""
+    """A cursor in descending order: leaf after leaf, with a fresh descent whenever the index has changed.
+
+    Its attributes are those of `ForwardCursor`.
+    """
 
     __slots__ = ("_ahead", "_index", "_leaves", "_start", "_version", "bounds", "pairs", "reads_base")
     is_reverse: ClassVar[bool] = True
@@ -372,7 +377,7 @@ class BackwardCursor(Cursor):
         return [entry for _, entry in pairs]
 
     def pass_over(self, limit: int) -> list[Entry]:
-        """As `fetch`."""
+        """Fetch entries, as `fetch` does."""
         return self.fetch(limit)
 
     def _is_below(self, leaf: Any) -> bool:
@@ -389,7 +394,7 @@ class BackwardCursor(Cursor):
         self._seek()
 
     def resume(self, bounds: Bounds) -> None:
-        """Go on with these bounds."""
+        """Continue with other bounds."""
         self.bounds = bounds
         self._seek()
 
@@ -399,7 +404,7 @@ class BackwardCursor(Cursor):
 
 
 def is_within(key: SortKey, bounds: Bounds) -> bool:
-    """Whether a scan with these bounds finds the key."""
+    """Return whether a scan with these bounds finds the key."""
     low, high, low_excluded, high_excluded = bounds
     if low is not None and (key <= low if low_excluded else key < low):
         return False
@@ -407,7 +412,9 @@ def is_within(key: SortKey, bounds: Bounds) -> bool:
 
 
 def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
-    """The children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one leaf."""
+    """Return the children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one
+    leaf.
+    """
     if isinstance(node, LEAVES):
         return (), ()
     state = node.__getstate__()
@@ -417,7 +424,7 @@ def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
 
 
 def leaves_backwards(node: Any, high: SortKey | None) -> Iterator[Any]:
-    """Leaves from the one that may hold `high` (None: the last one) to the first. Valid while the tree stands still."""
+    """Yield leaves from the one that may hold `high` (None: the last one) to the first; the tree must not change."""
     nodes, keys = children(node)
     if not nodes:
         yield node

@@ -1,7 +1,8 @@
-"""The B-trees of this package: types of their own, so that nodes of indexes are told from other libraries' trees.
+"""The B-trees of this package: separate types, so that nodes of indexes are distinguishable from other libraries'
+trees.
 
-A program may use BTrees for itself, as ZODB does. What is done to the nodes of indexes behind its back
-(`box.index.untracked`) must not reach its trees, whose cycles the garbage collector has to find.
+A program may use BTrees itself, as ZODB does. The tricks on nodes of indexes (`box.index.untracked`) must not affect
+its trees, whose cycles the garbage collector has to find.
 
 ```
 tree          leaf          keys

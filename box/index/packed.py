@@ -1,12 +1,12 @@
-"""Keys of several parts as one object, whose bytes are in the order of the parts.
+r"""Keys of several parts packed to one bytes object, which compares in the order of the parts.
 
 ```
 unsigned             8 bytes, big-endian
-string, varbinary    the bytes, each 00 as 00 ff, then 00 00      so that `a` is before `a\\0`, and that before `ab`
+string, varbinary    the bytes, each 00 as 00 ff, then 00 00      so that `a` is before `a\0`, and that before `ab`
 ```
 
-A key of a text and a number takes 64 bytes so, as a tuple of two objects 150, and two keys are compared in one step.
-For parts of these types without collation that are never nil.
+A key of a text and a number takes 64 bytes, a tuple of two objects takes 150; two keys are compared in one step. Only
+parts of these types are packed, if they have no collation and are never nil.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ESCAPED: Final = b"\0\xff"
 
 
 def is_packable(definition: KeyDef) -> bool:
-    """Whether keys of this definition can be packed, and gain by it."""
+    """Return whether keys of this definition can be packed and become smaller."""
     return len(definition) > 1 and all(map(_is_packable, definition.parts))
 
 
@@ -39,18 +39,18 @@ def _is_packable(part: PartDef) -> bool:
 
 
 def pack_parts(parts: Iterable[Any]) -> bytes:
-    """Part keys, as `KeyDef.parse_parts` gives them: a whole key, or the beginning of one."""
+    """Pack part keys, as `KeyDef.parse_parts` returns them: a whole key, or the beginning of one."""
     return b"".join([part.replace(_NUL, _ESCAPED) + _END if type(part) is bytes else _NUMBER(part) for part in parts])
 
 
 def after_all(prefix: bytes) -> Any:
-    """The least key behind all that begin with `prefix`."""
+    """Return the least key after all that begin with `prefix`."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else TOP
 
 
 def packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
-    """The function from the decoded fields of a tuple to its packed key."""
+    """Return the function from the decoded fields of a tuple to its packed key."""
     # Numbers that follow each other, and the ends of texts before them, are one call.
     names: dict[str, Any] = {"NUL": _NUL, "ESCAPED": _ESCAPED, "pack_parts": pack_parts, "extract": definition.extract}
     terms: list[str] = []

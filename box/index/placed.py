@@ -1,5 +1,4 @@
-"""The container of BITSET and RTREE: entries with a number each, which a structure of its own finds by other means than
-order.
+"""The container of BITSET and RTREE: entries have numbers, which a separate structure finds.
 
 ```
 entries     key -> entry            the tree of `OrderedIndex`; a key is (primary key, indexed value)
@@ -9,9 +8,9 @@ free        numbers                 of keys that are gone; the last one is used 
 structure   ... -> numbers          bitmaps, or rectangles
 ```
 
-Readers get numbers from the structure and look their entries up, so that versions of tuples, listeners and loads are
-those of other indexes. Changes that lie over the tree (`box.index.layered`) come into the structure when they are
-merged; a reader waits for all of that.
+Readers get numbers from the structure and look up their entries, so that versions, listeners and loads work as in other
+indexes. Changes laid over the tree (`box.index.layered`) enter the structure when they are merged; a reader first
+completes the merge.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ SLICE: Final = 512
 
 
 class Search(Protocol):
-    """Numbers that are found, in their order."""
+    """The numbers that a search finds, in order."""
 
     def __len__(self) -> int:
-        """The number of all of them."""
+        """Return the number of results."""
 
     def numbers(self, start: int, limit: int) -> list[int]:
-        """So many from place `start` on; fewer only at the end."""
+        """Return up to `limit` numbers from place `start` on; fewer only at the end."""
 
     def complete(self) -> None:
-        """Find all of them now: the index is about to change."""
+        """Find all numbers now, because the index is about to change."""
 
 
 class PlacedIndex(OrderedIndex):
-    """An index that is never unique, in which each key has a number."""
+    """An index that is never unique and gives each key a number."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -67,7 +66,7 @@ class PlacedIndex(OrderedIndex):
         self._free = array("L")
 
     def value_of(self, fields: list[Any]) -> Any:
-        """The indexed value of a tuple."""
+        """Return the indexed value of a tuple."""
         value = fields[self._field]
         return follow(value, self._path) if self._path else value
 
@@ -78,27 +77,27 @@ class PlacedIndex(OrderedIndex):
 
     @abstractmethod
     def indexed(self, value: Any) -> Any:
-        """The form of a value in keys. Raises what is wrong with it."""
+        """Return the form of a value in keys. Raises an error if the value is wrong."""
 
     @abstractmethod
     def enter(self, number: int, indexed: Any) -> None:
-        """Take a number into the structure."""
+        """Add a number to the structure."""
 
     @abstractmethod
     def leave(self, number: int, indexed: Any) -> None:
-        """Take a number out of the structure."""
+        """Remove a number from the structure."""
 
     @abstractmethod
     def search(self, kind: IteratorType, values: list[Any]) -> Search:
-        """A search for the numbers that an iterator type and a user's key select. Errors as `Index.cursor`."""
+        """Start a search with an iterator type and a user's key. Raises the errors of `Index.cursor`."""
 
     @abstractmethod
     def search_again(self, kind: IteratorType, values: list[Any], last: int) -> Search:
-        """The rest of a search behind the number `last`, after a change of the index."""
+        """Continue a search after the number `last`, after a change of the index."""
 
     @abstractmethod
     def start_anew(self) -> None:
-        """Forget all numbers in the structure."""
+        """Remove all numbers from the structure."""
 
     # --- changes ---
 
@@ -158,7 +157,7 @@ class PlacedIndex(OrderedIndex):
     # --- reads ---
 
     def number_of(self, key: SortKey) -> int | None:
-        """The number of a key that the structure knows."""
+        """Return the number of a key that the structure has."""
         found: int | None = self._numbers.get(key)
         return found
 
@@ -187,7 +186,7 @@ class PlacedIndex(OrderedIndex):
 
 
 class PlacedCursor(Cursor):
-    """The entries of a search. When the index has changed in between the search goes on as the index says."""
+    """A cursor over the results of a search. If the index has changed, `search_again` continues it."""
 
     __slots__ = ("_at", "_index", "_kind", "_last", "_places", "_start", "_values", "_version", "search")
     is_reverse: ClassVar[bool] = False
@@ -235,10 +234,10 @@ class PlacedCursor(Cursor):
 
 
 class PlacedView:
-    """The tuples of a search as they are when the view is opened, read in slices while the index changes.
+    """The tuples of a search at the moment when the view is opened, read in slices while the index changes.
 
-    A listener keeps the entry of a number that changes, once; a number that is used anew stands for what it stood for.
-    `before` has entries by key that differ from the index's, None where there is none.
+    A listener keeps the first entry of a number that changes; a reused number stands for its former entry. `before` has
+    entries by key that differ from the index's, None for an absent one.
     """
 
     def __init__(
@@ -266,7 +265,7 @@ class PlacedView:
             self._before.setdefault(number, old)
 
     def take(self, limit: int = SLICE) -> list[bytes] | None:
-        """As `TupleView.take`."""
+        """Return the next tuples; see `TupleView.take`."""
         if self._is_closed:
             return None
         numbers = self._search.numbers(self._at, limit)
@@ -286,14 +285,14 @@ class PlacedView:
         return [entry for entry in found if entry is not None]
 
     def fetch(self, limit: int = SLICE) -> list[bytes]:
-        """As `TupleView.fetch`."""
+        """Return the next tuples; see `TupleView.fetch`."""
         while (tuples := self.take(limit)) is not None:
             if tuples:
                 return tuples
         return []
 
     def close(self) -> None:
-        """Let go of everything. May be called again."""
+        """Release everything; safe to call again."""
         if not self._is_closed:
             self._is_closed = True
             self._index.listeners.remove(self._changing)

@@ -1,6 +1,6 @@
-"""Freeing the trees of indexes that are gone, a little in every turn of the loop.
+"""Frees the trees of discarded indexes, a little in every turn of the loop.
 
-Two million tuples that lose their last owner in one call hold everybody up for the better part of a second.
+If two million tuples lost their last reference in one call, everything would stop for the better part of a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAUSE: Final = 0.01
 
 
 class Releaser:
-    """Takes indexes that nobody uses any more. One of an instance."""
+    """Frees indexes that are no longer used; one for each instance."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -37,7 +37,7 @@ class Releaser:
         return self._turn is None
 
     def release(self, index: Index) -> None:
-        """Empty an index of a layout that was replaced for good. It stays whole while views are open on it."""
+        """Empty an index whose layout was replaced for good. It stays whole while views are open on it."""
         if isinstance(index, OrderedIndex) and len(index):
             self._waiting.append(index)
             if self._turn is None:
@@ -70,8 +70,7 @@ class Releaser:
         return None
 
     def finish(self, indexes: Iterable[Index]) -> Iterator[None]:
-        """Free these and the rest, a turn's share with every step: nobody uses them any more. Those that have views
-        stay whole."""
+        """Free these indexes and all others, a turn's share with every step. Those with open views stay whole."""
         self.pause()
         self._waiting += (index for index in indexes if isinstance(index, OrderedIndex))
         freed = 0
@@ -92,8 +91,10 @@ class Releaser:
 
 
 def _taken_apart(tree: Any) -> Iterator[Any]:
-    """The leaves from the last to the first, let go by the nodes above. The caller empties each, which lets go of the
-    next one: a chain of leaves would otherwise be freed in one call."""
+    """Yield the leaves from the last to the first, detached from the nodes above.
+
+    The caller empties each leaf, which releases the next one; a chain of leaves would otherwise be freed in one call.
+    """
     nodes = [tree]
     while nodes:
         node = nodes.pop()

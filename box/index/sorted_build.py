@@ -1,14 +1,14 @@
-"""Building an index from entries in the ascending order of their keys: whole leaves, from left to right.
+"""Builds an index from entries in ascending order of their keys: whole leaves, from left to right.
 
 ```
 append     [k e k e | k e k e | k e ...]     a leaf takes its entries with one call, and knows the next one
 finish     nodes above the leaves, level by level; the index's own tree becomes the root
 ```
 
-One insertion after the other looks for each key's place and leaves every node half full. The state of a node, by which
-pickle restores it, is what the `BTrees` package documents and keeps stable.
+Single insertions would search each key's place and leave every node half full. The pickling state, from which nodes are
+made, is documented and kept stable by the `BTrees` package.
 
-Neither the nodes nor the lists of them are for the garbage collector: it would look at all of them, again and again.
+Nodes and lists of nodes are hidden from the garbage collector, which would visit all of them again and again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _FULL: Final = 0.8
 
 
 class SortedBuild:
-    """Fills one empty index, which nobody uses meanwhile. `count`: entries so far; `last`: the greatest key."""
+    """Fills one empty index that is not in use yet. `count` is the number of entries so far, `last` the greatest
+    key.
+    """
 
     def __init__(self, index: OrderedIndex) -> None:
         self.count = 0
@@ -50,7 +52,7 @@ class SortedBuild:
         """The first key of each leaf."""
 
     def append(self, keys: Sequence[SortKey], entries: Sequence[Entry]) -> bool:
-        """Add entries behind the others. False: their keys do not ascend, and nothing was added."""
+        """Append entries. Returns False, and appends nothing, if their keys do not ascend."""
         if not keys:
             return True
         if (self.count and not self.last < keys[0]) or not all(map(lt, keys, islice(keys, 1, None))):
@@ -72,7 +74,9 @@ class SortedBuild:
         return True
 
     def finish(self) -> Iterator[None]:
-        """Give the index everything; a step of the iterator is a turn. `OrderedIndex.end_load` is the caller's."""
+        """Give the tree to the index, one turn's share with each step. The caller then calls
+        `OrderedIndex.end_load`.
+        """
         rest = self._rest
         if not self._leaves:
             for place in range(0, len(rest), 2):
@@ -106,7 +110,7 @@ def _new_node(kind: Any) -> Any:
 
 
 def _alternating(nodes: list[Any], keys: list[SortKey]) -> tuple[Any, ...]:
-    """Children with the keys between them."""
+    """Return the children with the keys between them."""
     state: list[Any] = [None] * (2 * len(nodes) - 1)
     state[::2], state[1::2] = nodes, keys[1:]
     return tuple(state)

@@ -1,10 +1,10 @@
 """TREE: an ordered index.
 
-Keys are unique in the tree, as every entry needs its place:
+Keys are unique in the tree, because every entry needs its own place:
 
     unique                    the key
     non-unique                the key, then the parts of the primary key that it lacks
-    unique with nullable      the key, then all of the primary key where the key has a nil: nils never collide
+    unique with nullable      the key, then all of the primary key if the key has a nil: nils never collide
 
 A multikey index has an entry for every element of an array.
 
@@ -51,7 +51,7 @@ class TreeIndex(OrderedIndex):
             self._use_tree(NumberTree())
 
     def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
-        """The parts of the keys in the tree of a non-unique index."""
+        """Return the parts of the keys in the tree of a non-unique index."""
         return own.merge(primary)
 
     # --- access by a user's key ---
@@ -88,7 +88,7 @@ class TreeIndex(OrderedIndex):
         return list(islice(found, offset, offset + limit))
 
     def _prefix(self, values: list[Any]) -> Any:
-        """The checked key, which is not empty, as a bare value or as a prefix of the tree's keys."""
+        """Check a key that is not empty. Returns it as a bare value or as a prefix of the tree's keys."""
         if self._is_bare:
             return self.key_def.parse(values, False)
         parts = self.key_def.parse_parts(values)
@@ -97,7 +97,7 @@ class TreeIndex(OrderedIndex):
         return parts[0] if self._is_one_pair else parts
 
     def bounds(self, kind: IteratorType, values: list[Any]) -> Bounds:
-        """The part of the tree that an iteration reads. Checks the user's key."""
+        """Check a user's key. Returns the range of the tree that an iteration reads."""
         if not values:
             return EVERYTHING
         key = self._prefix(values)
@@ -132,8 +132,10 @@ class TreeIndex(OrderedIndex):
 
 
 class SparseTreeIndex(TreeIndex):
-    """A tree without the tuples whose field of a part with `exclude_null` is nil (see `has_nil`): their key is None,
-    which every method ignores."""
+    """A tree without the tuples that have nil in a part with `exclude_null` (see `has_nil`).
+
+    The key of such a tuple is None, which every method ignores.
+    """
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -163,7 +165,7 @@ class SparseTreeIndex(TreeIndex):
 
 
 class MultikeyTreeIndex(TreeIndex):
-    """A tree with a key for every element of an array that a tuple has, or none."""
+    """A tree with a key for every element of an array in the tuple, possibly none."""
 
     has_many_keys = True
 
@@ -184,28 +186,28 @@ class MultikeyTreeIndex(TreeIndex):
 
 
 def excluded_fields(definition: IndexDef) -> list[int]:
-    """The numbers of fields that keep a tuple out of the index when they are nil."""
+    """Return the numbers of fields that keep a tuple out of the index when they are nil."""
     return [part.fieldno for part in definition.parts if part.exclude_null]
 
 
 def has_nil(fields: list[Any], numbers: list[int]) -> bool:
-    """Whether one of these fields is there, and nil.
+    """Return whether one of these fields is present and nil.
 
-    A field that the tuple does not have is no nil here, and what a part's path leads to inside the field does not
-    matter. Source: `index_filter_tuple_slow` of the 2.8 line.
+    A missing field does not count as nil here, and the path of a part inside the field does not matter. Source:
+    `index_filter_tuple_slow` of the 2.8 line.
     """
     count = len(fields)
     return any(number < count and fields[number] is None for number in numbers)
 
 
 def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], SortKey]:
-    """The key of a unique index with nullable parts: the primary key follows where a part is nil."""
+    """Return the function that makes keys of a unique index with nullable parts: with a nil the primary key follows."""
     extract, tail = own.extract, _tail_of_nils(own, primary)
     return lambda fields: tail(extract(fields), fields)
 
 
 def _tail_of_nils(own: KeyDef, primary: KeyDef) -> Callable[[SortKey, list[Any]], SortKey]:
-    """The function from a key of a unique index with nullable parts, and the tuple's fields, to the key in the tree."""
+    """Return the function that completes a key of a unique index with nullable parts, from the tuple's fields."""
     extract_primary = primary.extract
     is_one_pair, is_bare_primary = len(own) == 1, len(primary) == 1
 

@@ -1,13 +1,13 @@
-"""Keeps Python's cyclic garbage collector away from the nodes of the indexes' trees.
+"""Hides the nodes of the indexes' trees from Python's cyclic garbage collector.
 
-A node of a B-tree is a container to the collector, which looks at every entry of it in each full collection: with two
-million tuples that takes a tenth of a second. The entries are bytes, and cycles do not go through a tree, so that
-reference counts free it all. Python has no way to say so; the C interface has one, for types that know better.
+For the collector a node of a B-tree is a container, whose every entry it visits in each full collection: with two
+million tuples that takes a tenth of a second. The entries are bytes, and no cycle passes through a tree, so that
+reference counts free everything. Python cannot express that, but the C interface can.
 
-Slots (`box.txn.versions`) are entries for as long as transactions are open, and name their index: these cycles end
-with the transactions, or with `abandon` if nobody ends those any more.
+Slots (`box.txn.versions`) are entries while transactions are open, and refer to their index. These cycles end with the
+transactions, or with `abandon` if nobody ends the transactions.
 
-Trees of other libraries in the process stay in its sight (`box.index.own_trees`).
+The collector still sees trees of other libraries in the process (`box.index.own_trees`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ untrack_one.restype = None
 
 
 def untrack_nodes(generation: int) -> None:
-    """Take the nodes of all own trees in a generation out of the collector's lists."""
+    """Hide the nodes of all own trees in a generation from the collector."""
     for found in gc.get_objects(generation=generation):
         if type(found) in NODES:
             untrack_one(found)
 
 
 def untrack_index(index: OrderedIndex) -> Iterator[None]:
-    """Take the nodes of one index out, a step for every thousand of them. Whoever makes millions of other objects while
-    the collector is paused cannot look for nodes among them."""
+    """Hide the nodes of one index from the collector, a thousand with each step.
+
+    Code that makes millions of other objects while the collector is paused cannot search for nodes among them.
+    """
     for number, node in enumerate(index.nodes(), 1):
         untrack_one(node)
         if number % 1024 == 0:
@@ -43,35 +45,39 @@ def untrack_index(index: OrderedIndex) -> Iterator[None]:
 
 
 def untrack(objects: Iterable[Any]) -> None:
-    """Take objects that are no part of a cycle out of the collector's lists: rows and statements by the hundred
-    thousand, which it would look at again and again while they live."""
+    """Hide objects that are not part of a cycle from the collector.
+
+    They are rows and statements by the hundred thousand, which it would visit again and again while they live.
+    """
     for found in objects:
         untrack_one(found)
 
 
 def untracked_list(entries: Iterable[Any] = ()) -> list[Any]:
-    """A list that the collector does not look into: for millions of entries without cycles."""
+    """Make a list that the collector does not visit, for millions of entries without cycles."""
     made: list[Any] = list(entries)
     untrack_one(made)
     return made
 
 
 def _before_collection(phase: str, info: dict[str, int]) -> None:
-    """Nodes are born tracked. Each collection begins with the youngest objects, so that none gets any older."""
+    """Hide new nodes before a collection. They are born tracked, and each collection begins with the youngest
+    objects.
+    """
     if phase == "start":
         untrack_nodes(0)
 
 
 class CollectorWatch:
-    """Looks for nodes before each collection of this process, from `begin` to `end`, as long as one watch is on."""
+    """Hides nodes before each collection of this process, from `begin` to `end`, as long as any watch is on."""
 
     _on: ClassVar[set[CollectorWatch]] = set()
 
     def begin(self) -> None:
-        """Begin to look; safe to call again.
+        """Begin to hide nodes; safe to call again.
 
-        Older generations are left alone: a walk over them takes as long as the program is large, and holds nothing of
-        ours but the empty trees of system spaces.
+        Older generations are left alone: visiting them takes time proportional to the program's size, and they have
+        nothing of ours but the empty trees of system spaces.
         """
         if not self._on:
             gc.callbacks.append(_before_collection)
@@ -79,7 +85,7 @@ class CollectorWatch:
         self._on.add(self)
 
     def end(self) -> None:
-        """End it; safe to call again. With the last watch the collector's callback goes."""
+        """End it; safe to call again. The last watch removes the collector's callback."""
         if self in self._on:
             self._on.remove(self)
             if not self._on:

@@ -1,4 +1,4 @@
-"""Views: the entries of an index as they were when the view was opened, read in slices while the index changes.
+"""Views: the entries of an index at the moment when the view was opened, read in slices while the index changes.
 
 ```
             read already          not read yet
@@ -7,10 +7,10 @@ before                            |       k: old              |      the first c
 slice                             [ tree, with `before` over it )
 ```
 
-A listener of the index keeps the old entry of every key that changes ahead of the reader, once; the reader puts what
-was kept in the place of what the tree has, and forgets it. So opening costs nothing, a change costs one look-up and one
-insertion while a view is open, and the memory is that of the changes ahead. Entries are tuples' bytes: whoever opens a
-view of an index with other entries says in `before` what those mean.
+A listener of the index keeps the first old entry of every key that changes ahead of the reader. The reader puts the
+kept entry in the place of the tree's, and forgets it. So opening costs nothing, a change costs one look-up and one
+insertion while a view is open, and memory is needed only for the changes ahead. Entries are tuples' bytes: for an index
+with other entries, `before` tells what they mean.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ class TupleView(Protocol):
     """Tuples that do not change while they are read."""
 
     def take(self, limit: int = SLICE) -> list[bytes] | None:
-        """The next tuples, in a turn that is short in any case: maybe none where many of them are gone, or have come
-        since. None at the end, and the view is closed then."""
+        """Return the next tuples after a short turn, or None at the end, where the view closes itself.
+
+        The list may be empty if many tuples of the slice were removed or added since.
+        """
 
     def fetch(self, limit: int = SLICE) -> list[bytes]:
-        """The same, but [] at the end only."""
+        """Return the next tuples; [] only at the end."""
 
     def close(self) -> None:
-        """Let go of everything; `fetch` gives nothing any more."""
+        """Close the view; afterwards `fetch` returns nothing."""
 
 
 class ListView:
@@ -69,10 +71,10 @@ class ListView:
 
 
 class IndexView:
-    """See the module's text. Nothing may lie over the index when it is opened.
+    """A view of an index. No changes may lie over the index when it is opened.
 
-    `before` has entries by key that differ from the index's, None where there is none; `cursor`, a fresh one over the
-    index, says what is read and in which order, everything if there is none.
+    `before` has entries by key that differ from the index's, None for an absent one. `cursor`, a fresh one over the
+    index, selects what is read and in which order; without it everything is read.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class IndexView:
 
 
 def open_view(index: Index, before: Iterable[tuple[SortKey, bytes | None]] = (), cursor: Any = None) -> TupleView:
-    """A view of an index, or of what a fresh cursor over it selects."""
+    """Open a view of an index, or of what a fresh cursor over it selects."""
     is_in_order = cursor is None or isinstance(cursor, (ForwardCursor, BackwardCursor))
     if isinstance(index, OrderedIndex) and not isinstance(index, PlacedIndex) and is_in_order:
         index.settle()
@@ -165,7 +167,7 @@ _key_of: Final = itemgetter(0)
 def _merged(
     pairs: list[tuple[SortKey, Entry]], kept: list[tuple[SortKey, bytes | None]], is_reverse: bool
 ) -> list[bytes]:
-    """The entries of two sorted lists, where those that were kept count."""
+    """Merge the entries of two sorted lists; kept ones replace those of the tree."""
     merged: dict[SortKey, bytes | None] = dict(pairs)
     count = len(merged)
     merged.update(kept)
@@ -175,14 +177,14 @@ def _merged(
 
 
 def _count_up_to(pairs: list[tuple[SortKey, Entry]], last: SortKey, is_reverse: bool) -> int:
-    """The number of pairs, in the order of the reader, that are not behind a key."""
+    """Return the number of pairs, in the reader's order, that are not after a key."""
     if is_reverse:
         return len(pairs) - bisect_left(pairs[::-1], last, key=_key_of)
     return bisect_right(pairs, last, key=_key_of)
 
 
 def _passed(start: Bounds, cursor: ForwardCursor | BackwardCursor) -> Bounds:
-    """The part that the last `fetch` of a cursor has read."""
+    """Return the range that the last `fetch` of a cursor has read."""
     return _up_to(start, cursor.pairs[-1][0], cursor.is_reverse)
 
 

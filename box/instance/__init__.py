@@ -1,1 +1,1 @@
-"""One instance put together: its parts, their life cycle, and the configuration."""
+"""An instance put together: its parts, their life cycle, and the configuration."""

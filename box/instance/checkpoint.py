@@ -1,4 +1,4 @@
-"""Checkpoints: snapshots of everything at one vclock, when they are made, and what they let the collector remove.
+"""Checkpoints: snapshots of all data at one vclock. Decides when they are made and what they let the collector remove.
 
 ```
 box.snapshot(), checkpoint_interval, checkpoint_wal_threshold
@@ -41,7 +41,7 @@ _NO_ELECTIONS: Final = RaftRequest(1)
 
 
 class _KnownPromotions(NamedTuple):
-    """Promotions as a snapshot keeps them; origin and lsn of those that had no effect."""
+    """The promotions that a snapshot stores; `void` lists origin and lsn of those that had no effect."""
 
     kept: Promotions | None
     void: tuple[tuple[int, int], ...]
@@ -93,13 +93,17 @@ class Checkpoints:
         return self._open_journal
 
     def use_journal(self, journal: Journal) -> None:
-        """The log is open."""
+        """Take the journal, which is open now."""
         self._open_journal = journal
 
     # -- directories ----------------------------------------------------------------------------
 
     def try_lock(self) -> bool:
-        """Take the log directory for this instance if no other one has it. SystemError for a missing directory."""
+        """Lock the log directory for this instance. Returns False if another one has it.
+
+        Raises:
+            BoxSystemError: the directory is missing.
+        """
         if self._lock is None:
             try:
                 self._lock = self._disk.lock(self._paths.wal_dir)
@@ -113,8 +117,10 @@ class Checkpoints:
             self._lock = None
 
     def scan(self) -> LogFile | None:
-        """Find the snapshots of the directory and return the newest. Leftovers go, but those of an instance that has
-        the directory."""
+        """Find the snapshots of the directory and return the newest.
+
+        Leftovers of interrupted writers are removed, unless another instance has the directory.
+        """
         self._directory = LogDirectory(
             self._disk,
             self._paths.memtx_dir,
@@ -133,7 +139,13 @@ class Checkpoints:
     # -- making one -----------------------------------------------------------------------------
 
     async def make(self) -> None:
-        """Write a snapshot. CHECKPOINT_IN_PROGRESS, CHECKPOINT_ROLLBACK, SYNC_ROLLBACK, SystemError."""
+        """Write a snapshot.
+
+        Raises:
+            ClientError: CHECKPOINT_IN_PROGRESS or CHECKPOINT_ROLLBACK.
+            TransactionError: SYNC_ROLLBACK.
+            BoxSystemError: the disk refuses.
+        """
         collector = self.collector
         if collector.checkpoint_is_in_progress:
             raise client_error(ErrorCode.CHECKPOINT_IN_PROGRESS)
@@ -157,7 +169,9 @@ class Checkpoints:
             self._close_views()
 
     async def _write(self, spaces: list[SnapshotSpace]) -> None:
-        """The views were opened without a switch: the end of the log is theirs."""
+        """Write the views to a snapshot. They were opened without a task switch before, so the end of the log belongs
+        to them.
+        """
         rollback_count = self._synchro.limbo.rollback_count
         known: list[_KnownPromotions] = []
         # Not later: a promotion behind the checkpoint comes again from the log, and would be one that is known.
@@ -204,21 +218,24 @@ class Checkpoints:
         return _KnownPromotions(record.kept(), record.void_promotions.known)
 
     def _trailer(self, known: _KnownPromotions) -> list[Row]:
-        """The rows after all tuples. Where there were no elections there is none: older peers do not know them. Term
-        and vote may be later than the checkpoint: they hold also where the log behind it is lost."""
+        """Return the rows after all tuples: the raft state, or nothing without elections, because older instances do
+        not know it.
+
+        Term and vote may be later than the checkpoint: they are valid even if the log after it is lost.
+        """
         state = self.election_state()
         if state == _NO_ELECTIONS and known.kept is None:
             return []
         return [raft_row(replace(state, void_promotions=known.void), known.kept)]
 
     def view_of(self, space: Space) -> TupleView:
-        """All tuples of a space. The values of sequences are written to their space only now."""
+        """Open a view of all tuples of a space. The values of sequences are written to their space only here."""
         if space.id == SpaceId.SEQUENCE_DATA:
             return ListView(self._schema.sequence_data())
         return self._tuples.open_view(space)
 
     async def _inject_write(self, writer: SnapshotWriter) -> None:
-        """The file is there while ERRINJ_SNAP_WRITE_DELAY is on."""
+        """Create the file and wait while ERRINJ_SNAP_WRITE_DELAY is on."""
         if self._errinj.values["ERRINJ_SNAP_WRITE_DELAY"]:
             await self._journal.in_thread(writer.begin)
             await self._errinj.wait_until_off("ERRINJ_SNAP_WRITE_DELAY", unless=lambda: self._is_stopped)
@@ -240,7 +257,7 @@ class Checkpoints:
         return self.collector.vclock
 
     def register_consumer(self, name: str, vclock: VClock) -> Consumer:
-        """Keep the rows after `vclock` for a replica."""
+        """Register a replica as a consumer, so that the rows after `vclock` are kept."""
         return self.collector.register_consumer(name, vclock)
 
     async def _remove(self, snapshots: VClock | None, rows: VClock | None) -> None:
@@ -252,14 +269,18 @@ class Checkpoints:
             await self._journal.collect_garbage(rows)
 
     def set_count(self, count: int) -> None:
-        """`checkpoint_count` has changed."""
+        """Set `checkpoint_count`."""
         self.collector.checkpoint_count = count
         self.collector.schedule()
 
     # -- backup ---------------------------------------------------------------------------------
 
     def backup_start(self, index: int = 0) -> list[str]:
-        """Hold the snapshot that is `index` before the newest; its file. BACKUP_IN_PROGRESS, MISSING_SNAPSHOT."""
+        """Keep a snapshot for a backup: the newest for `index` 0, the one before for 1. Returns its files.
+
+        Raises:
+            ClientError: BACKUP_IN_PROGRESS, or MISSING_SNAPSHOT.
+        """
         vclock = self.collector.backup_start(index)
         if self._directory is None:
             raise client_error(ErrorCode.MISSING_SNAPSHOT)
@@ -271,7 +292,7 @@ class Checkpoints:
     # -- the daemon -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """The node has started: collect garbage and make checkpoints from now on."""
+        """Collect garbage and make checkpoints from now on, because the node has started."""
         self._journal.on_checkpoint_threshold = self._request
         self._journal.on_files_removed = self.collector.files_were_removed
         self.set_threshold(self._config["checkpoint_wal_threshold"])
@@ -280,16 +301,16 @@ class Checkpoints:
         self.reschedule()
 
     def set_threshold(self, size: float) -> None:
-        """`checkpoint_wal_threshold`: a checkpoint after so many bytes of the log."""
+        """Set `checkpoint_wal_threshold`: a checkpoint is made after that many bytes of the log."""
         self._journal.checkpoint_threshold = int(min(size, 2.0**63))
 
     def _request(self) -> None:
-        """So many bytes are written: the daemon makes a checkpoint now."""
+        """Request a checkpoint from the daemon, because the log has reached the threshold."""
         self._is_requested = True
         self._wakeup.set()
 
     def reschedule(self) -> None:
-        """Begin a new `checkpoint_interval`. A checkpoint that is being made goes on."""
+        """Begin a new `checkpoint_interval`. A running checkpoint continues."""
         interval = self._config["checkpoint_interval"]
         # Instances that were started together do not write their snapshots together.
         jitter = 1 + self._random.random() / 10
@@ -316,7 +337,7 @@ class Checkpoints:
                 return
 
     async def stop(self) -> None:
-        """Give up the checkpoint that is being made, and make no more."""
+        """Cancel a running checkpoint and make no more."""
         if self._writer is not None:
             self._writer.abort()
         self._is_stopped = True

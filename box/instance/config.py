@@ -1,8 +1,8 @@
 """The option registry of `box.cfg`: name, type, default, whether it changes at run time, and its check.
 
-Two steps, both free of side effects: `prepare` checks names and types and gives the new values; `check` checks ranges
-and combinations over the whole set. `box.instance.reconfigure` applies the result. Names, defaults, order of checks and
-texts were observed on Tarantool (2.8.1).
+There are two steps without side effects. `prepare` checks names and types and returns the new values; `check` checks
+ranges and combinations of the whole set. `box.instance.reconfigure` applies the result. Names, defaults, order of
+checks and texts were observed on Tarantool (2.8.1).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ Values = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `types` is Tarantool's text for its Lua types; `order` sorts the application of a change."""
+    """An option of `box.cfg`. `types` is Tarantool's text for its Lua types; `order` sorts the application of
+    changes.
+    """
 
     name: str
     types: str
@@ -140,17 +142,21 @@ _TYPE_TEXTS = {"log_format": _LOG_FORMATS, "log_level": "must be a number or a s
 
 
 def _bad(name: str, reason: str) -> BoxError:
-    """`Incorrect value for option 'name': reason`."""
+    """Make the error `Incorrect value for option 'name': reason`."""
     return client_error(ErrorCode.CFG, name, reason)
 
 
 def _int64(value: float) -> int:
-    """A number as Tarantool takes it for a 64-bit option: cut to an integer, the least one for what is none."""
+    """Convert a number to a 64-bit option as Tarantool does: cut to an integer; NaN and the like become the least
+    integer.
+    """
     return int(value) if -(2.0**63) <= value < 2.0**63 else -(2**63)
 
 
 def _int32(value: float) -> int:
-    """The low 32 bits of `_int64`, with their sign: 2^40 tuples or threads are 0."""
+    """Convert a number to a 32-bit option: the low 32 bits of `_int64`, signed, so that 2^40 tuples or threads become
+    0.
+    """
     low = _int64(value) & 0xFFFFFFFF
     return low - 2**32 if low >= 2**31 else low
 
@@ -166,7 +172,7 @@ def _lua_type(value: Value) -> str:
 
 
 def _normalize_uri(value: Value) -> Value:
-    """A port number becomes text, as Lua writes it."""
+    """Convert a port number to text, in Lua's notation."""
     return f"{value:.14g}" if isinstance(value, (int, float)) else value
 
 
@@ -186,7 +192,7 @@ _NORMALIZERS: dict[str, Callable[[Value], Value]] = {"listen": _normalize_uri, "
 
 
 def _convert(option: Option, value: Value) -> Value:
-    """The value as it is kept. Nil and the empty string stand for the default."""
+    """Convert a value to the form in which it is kept. Nil and the empty string select the default."""
     if value is None or value == "":
         return option.default
     types = option.types.split(", ")
@@ -204,9 +210,10 @@ def _convert(option: Option, value: Value) -> Value:
 
 
 def prepare(options: Mapping[str, Value], warn: Callable[[str], None] = lambda text: None) -> Values:
-    """Check names and types of what the user gave; deprecated names are translated with a warning.
+    """Check names and types of the user's options, and translate deprecated names with a warning.
 
-    Raises CFG with `unexpected option`, `should be of type ...` or `should be one of types ...`.
+    Raises:
+        ConfigError: CFG with `unexpected option`, `should be of type ...` or `should be one of types ...`.
     """
     prepared: Values = {}
     for name, value in _upgrade(options, warn).items():
@@ -263,7 +270,11 @@ def _check_log(values: Values) -> None:
 
 
 def check_uri(name: str, text: str | None) -> None:
-    """Raise CFG unless `text` is `[user[:password]@]host:service`, a service or a unix socket path."""
+    """Check that `text` is `[user[:password]@]host:service`, a service or a unix socket path.
+
+    Raises:
+        ConfigError: CFG.
+    """
     if text is not None:
         uris.check(text, name)
 
@@ -353,7 +364,11 @@ def _check_read_only(values: Values, changed: str = "replication_anon") -> None:
 
 
 def check(values: Values) -> None:
-    """Ranges and combinations. Raises CFG with Tarantool's text for the first that does not hold."""
+    """Check ranges and combinations of all values.
+
+    Raises:
+        ConfigError: CFG with Tarantool's text for the first violation.
+    """
     _check_log(values)
     check_uri("listen", values["listen"])
     _check_uuid(values, "instance_uuid")
@@ -367,20 +382,20 @@ def check(values: Values) -> None:
 
 
 def _check_numbers(values: Values) -> None:
-    """Refuse NaN, which cannot be waited for or compared with. (Tarantool takes it where nothing else forbids it.)"""
+    """Refuse NaN, which cannot be waited for or compared. (Tarantool accepts it unless another check refuses it.)"""
     for name, value in values.items():
         if isinstance(value, float) and math.isnan(value):
             raise _bad(name, "the value must not be NaN")
 
 
 class Config:
-    """Current values by attribute-like lookup: `config["listen"]`."""
+    """The current options: `config["listen"]`."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Every option has its default, as before the first `box.cfg`."""
+        """Reset every option to its default, as before the first `box.cfg`."""
         self.values: Values = {name: option.default for name, option in OPTIONS.items()}
         self.is_loaded = False
 
@@ -388,7 +403,7 @@ class Config:
         return self.values[name]
 
     def load(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> None:
-        """The first `box.cfg`: defaults, then the user's values, then every check."""
+        """Handle the first `box.cfg`: take defaults, then the user's values, then run every check."""
         values = {name: option.default for name, option in OPTIONS.items()}
         values.update(prepare(options, warn))
         check(values)
@@ -396,9 +411,10 @@ class Config:
         self.is_loaded = True
 
     def changes(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> list[tuple[str, Value]]:
-        """A later `box.cfg`: what changes, in the order of application.
+        """Return what a later `box.cfg` changes, in the order of application.
 
-        Raises RELOAD_CFG for an option that cannot change at run time, CFG for a bad value.
+        Raises:
+            ConfigError: RELOAD_CFG, an option cannot change at run time; CFG, a value is wrong.
         """
         prepared = prepare(options, warn)
         for name, value in prepared.items():
@@ -413,7 +429,7 @@ class Config:
         return changed
 
     def check_change(self, name: str, value: Value) -> None:
-        """The range checks for one option that is about to change."""
+        """Run the range checks for one option that is about to change."""
         values = {**self.values, name: value}
         if name == "read_only":
             _check_read_only(values, "read_only")

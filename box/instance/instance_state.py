@@ -1,4 +1,4 @@
-"""The state of an instance: who it is, where its log stands, and whether it takes changes."""
+"""The state of an instance: its identity, the position of its log, and whether it accepts changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NO_UUID = UUID(int=0)
 
 
 class InstanceState:
-    """Shared by all parts of one start; found out as the start goes on.
+    """The state that all parts of one start share; it is completed as the start proceeds.
 
-    `vclock` tells the rows that are in the log; the object stays the same. `instance_id` is the id under which
-    `_cluster` knows this instance, 0 for none. `is_configured` becomes true when the start has succeeded.
+    `vclock` covers the rows in the log; it is always the same object. `instance_id` is the instance's id in `_cluster`,
+    or 0. `is_configured` becomes true when the start has succeeded.
     """
 
     def __init__(self, mode: AccessMode) -> None:
@@ -30,31 +30,31 @@ class InstanceState:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether changes are refused, whatever the reason."""
+        """True if changes are refused, for any reason."""
         return self.mode.is_read_only
 
     def set_orphan(self, is_orphan: bool) -> None:
-        """Whether the instance is out of sync with its replica set."""
+        """Set whether the instance is out of sync with its replica set."""
         self.mode.set(ReadOnlyReason.ORPHAN, is_orphan)
 
     def set_replicaset_uuid(self, uuid: UUID) -> None:
-        """The row of `_schema` with the UUID of the replica set is here."""
+        """Set the UUID of the replica set, from its row in `_schema`."""
         self.replicaset_uuid = uuid
 
     def set_instance_id(self, instance_id: int) -> None:
-        """The id of this instance's row in `_cluster`, 0 if it has none."""
+        """Set the id of this instance from its row in `_cluster`; 0 means that it has none."""
         self.instance_id = instance_id
         for listener in self.on_instance_id:
             listener(instance_id)
         self.mode.look_again()
 
     def move(self, vclock: VClock) -> None:
-        """Take note that memory holds what the log holds up to `vclock`: before the log is open."""
+        """Note, before the log is open, that memory has the content of the log up to `vclock`."""
         if vclock is not self.vclock:
             self.vclock.clear()
             self.vclock.update(vclock)
 
     def configured(self) -> None:
-        """The start has succeeded."""
+        """Note that the start has succeeded."""
         self.is_configured = True
         self.mode.set(ReadOnlyReason.LOADING, False)

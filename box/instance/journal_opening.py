@@ -1,4 +1,4 @@
-"""The journal of an instance: a stand-in until the start knows where the log goes on, then the log."""
+"""The journal of an instance: a stand-in until the start knows where the log continues, then the log."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ that thread costs several times the write."""
 
 
 class StartupJournal:
-    """Takes the place of the log during recovery, bootstrap and join: what it is given is on disk already, or will be
-    in the first checkpoint. `vclock` follows the rows that have an lsn."""
+    """The stand-in for the log during recovery, bootstrap and join.
+
+    Its entries are on disk already, or will be in the first checkpoint. `vclock` follows the rows that have an lsn.
+    """
 
     is_void = False
     completes_at_once = True
@@ -39,8 +41,11 @@ class StartupJournal:
 
 
 class JournalOpening:
-    """Opens the log of one start, with the options of the configuration. `on_open` is told of it, and has the parts go
-    over from `stand_in`; `on_broken` of a log that can be written no more."""
+    """Opens the log of one start with the configured options.
+
+    `on_open` is called with the journal and moves the parts from `stand_in` to it; `on_broken` is called if it can no
+    longer be written.
+    """
 
     def __init__(
         self,
@@ -59,8 +64,11 @@ class JournalOpening:
         self.stand_in = StartupJournal(state.vclock)
 
     def open(self, *, is_provisional: bool, begins_anew: bool) -> None:
-        """From now on changes go to the log, after the vclock of the state; see `Journal.start`. SystemError for a
-        directory that cannot be used."""
+        """Open the log after the vclock of the state; changes go to it from now on. For the flags see `Journal.start`.
+
+        Raises:
+            BoxSystemError: the directory cannot be used.
+        """
         resources, state = self._resources, self._state
         self._journal = journal = Journal(
             resources.loop,
@@ -83,11 +91,13 @@ class JournalOpening:
         self._on_open(journal)
 
     def set_queue_size(self, size: float) -> None:
-        """`wal_queue_max_size`: the bytes that may wait for the log's writer before appliers wait; 0 for any."""
+        """Set `wal_queue_max_size`: the number of bytes queued for the log above which appliers wait; 0 means no
+        limit.
+        """
         if self._journal is not None:
             self._journal.queue_max_size = int(size) or 2**63
 
     async def stop(self) -> None:
-        """Write what was submitted and close the log."""
+        """Write all submitted entries and close the log."""
         if self._journal is not None:
             await self._journal.stop()

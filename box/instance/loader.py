@@ -1,8 +1,8 @@
-"""Taking in rows that are on disk somewhere: of a snapshot, be it a file's or another instance's, and of the log.
+"""Loads rows of a snapshot (a file's or another instance's) and of the log into the spaces.
 
-Rows of system spaces go through their triggers (`box.txn.dictionary_load`), because they define what comes after them.
-Tuples of the other spaces go straight into the primary index (`box.instance.space_load`): a snapshot is in its order.
-Secondary indexes are built when the snapshot has been read, a slice in every turn of the loop.
+Rows of system spaces run their triggers (`box.txn.dictionary_load`), because they define what follows. Tuples of other
+spaces go directly into the primary index (`box.instance.space_load`), whose order a snapshot has. Secondary indexes are
+built after the snapshot, one slice in every turn of the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INSERT_HEADER: Final = bytes((0x81, 0x00, RequestType.INSERT))
 
 
 class SnapshotLoader:
-    """Feed it runs of tuples in the order of the file, then finish. `ctx` is of the user admin."""
+    """Loads a snapshot: add runs of tuples in the order of the file, then finish. `ctx` belongs to the user admin."""
 
     def __init__(self, schema: Schema, dml: Dml, ctx: Context, log: Log) -> None:
         self._schema = schema
@@ -48,7 +48,12 @@ class SnapshotLoader:
         self._loads: dict[int, SpaceLoad] = {}
 
     def add(self, space_id: int, tuples: list[bytes]) -> None:
-        """Tuples of one space. NO_SUCH_SPACE, and what the space's format or its trigger raises."""
+        """Add tuples of one space.
+
+        Raises:
+            NoSuchSpaceError: the space is not defined.
+            BoxError: the space's format or trigger refuses a tuple.
+        """
         space = self._schema.space(space_id)
         if is_system_id(space_id):
             self._dml.load_dictionary(self._ctx, space, tuples)
@@ -59,14 +64,16 @@ class SnapshotLoader:
             load.add(tuples)
 
     def add_run(self, run: TupleRun, *, force: bool = False) -> None:
-        """As `add`. With `force` a tuple of a user's space that cannot be taken is logged and passed over."""
+        """Add a run of tuples. With `force`, a wrong tuple of a user's space is logged and skipped."""
         if force and not is_system_id(run.space_id):
             self._add_one_by_one(run)
         else:
             self.add(run.space_id, run.tuples)
 
     def _add_one_by_one(self, run: TupleRun) -> None:
-        """Slow, with all indexes enabled: finds every wrong tuple and every repeated key."""
+        """Add tuples one by one with all indexes enabled: slow, but it finds every wrong tuple and every repeated
+        key.
+        """
         for raw in run.tuples:
             try:
                 space = self._schema.space(run.space_id)
@@ -75,19 +82,19 @@ class SnapshotLoader:
                 self._log.error(f"can't apply row: {error.message}")
 
     def _insert(self, space: Space, raw: bytes) -> None:
-        """As the row that the snapshot has of it: the instance may be read-only."""
+        """Insert a tuple as the row of the snapshot, because the instance may be read-only."""
         row = Row(RequestType.INSERT, body=space.tuple_prefix + raw)
         self._dml.write_at_once(self._ctx, space, Request(INSERT, raw, row=row))
 
     def add_rows(self, rows: Iterable[Row]) -> None:
-        """Rows as another instance sends them."""
+        """Add rows that another instance sends."""
         block = b"".join([_INSERT_HEADER + row.body for row in rows if row.type == RequestType.INSERT])
         for run in decode_tuples(block)[0]:
             self.add_run(run)
 
     @contextmanager
     def joining(self) -> Iterator[None]:
-        """While rows come from another instance, the own record in `_cluster` may still change."""
+        """Allow the instance's own record in `_cluster` to change while rows come from another instance."""
         self._schema.is_joining = True
         try:
             yield
@@ -95,20 +102,26 @@ class SnapshotLoader:
             self._schema.is_joining = False
 
     def finishing(self) -> Iterator[None]:
-        """Everything has been added: go through all the steps. TUPLE_FOUND."""
+        """Finish in steps, after everything was added.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND, two tuples have the same key.
+        """
         while self._loads:
             load = self._loads.pop(next(iter(self._loads)))
             yield from load.steps(self._log)
 
     async def finish(self) -> None:
-        """The same, a step in every turn of the loop."""
+        """Finish, one step in every turn of the loop. Raises the errors of `finishing`."""
         for _ in self.finishing():
             await asyncio.sleep(0)
 
 
 class LogLoader:
-    """Executes the transactions of the log. Their changes are on disk, so each is complete at once, unless it waits in
-    the limbo. `ctx` is of the user admin."""
+    """Executes the transactions of the log. `ctx` belongs to the user admin.
+
+    The changes are on disk already, so each transaction is complete at once, unless it waits in the limbo.
+    """
 
     def __init__(
         self,
@@ -131,7 +144,9 @@ class LogLoader:
         """The newest rows since the first of those, by origin."""
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
-        """One transaction; `give_way` is called now and then. Raises what its requests raise; nothing is left then."""
+        """Execute one transaction; `give_way` is called now and then. If a request fails its error is raised, and all
+        is undone.
+        """
         if rows[0].type in SYNCHRO_TYPES:
             self._synchro.recover(rows[0])
             if rows[0].type == RequestType.PROMOTE:

@@ -1,4 +1,4 @@
-"""Recovery of an instance: its own snapshot and log, read into its parts."""
+"""Recovery of an instance: loads its own snapshot and log."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _DEFINITIONS: Final = frozenset((SpaceId.SPACE, SpaceId.INDEX))
 
 
 class LocalRecovery:
-    """Reads one snapshot and the log after it, giving way to others.
+    """Loads one snapshot and the log after it, yielding to other tasks.
 
-    With `force_recovery`, what is broken is logged and passed over.
+    With `force_recovery` broken parts are logged and skipped.
     """
 
     def __init__(
@@ -71,14 +71,18 @@ class LocalRecovery:
         )
 
     def scan(self) -> None:
-        """Find the files of the log. Until something is read, the state stands at the log's end."""
+        """Find the files of the log. Until something is read, the state is at the log's end."""
         self.log.scan()
         self._resources.log.info(f"instance vclock {self.log.end_vclock}")
         self._state.move(self.log.end_vclock)
 
     async def read(self) -> None:
-        """Read everything; the state stands at the end of what was read, and that is durable if writes are synced.
-        FiberIsCancelled after `stop`, SystemError."""
+        """Read everything. Afterwards the state is at the end of what was read, which is durable if writes are synced.
+
+        Raises:
+            FiberIsCancelled: `stop` was called.
+            BoxSystemError: a file cannot be read.
+        """
         self._is_reading = True
         try:
             await self._read_snapshot()
@@ -90,11 +94,17 @@ class LocalRecovery:
             self._has_ended.set()
 
     async def stand_by(self, take_over: Callable[[], bool]) -> None:
-        """Hot standby: follow the log of another instance until `take_over` says that it has ended, then read its last
-        rows. XlogError, XlogGapError, FiberIsCancelled after `stop`, and what requests raise.
+        """Follow the log of another instance (hot standby) until `take_over` says that it has ended, then read the last
+        rows.
 
-        What has been read moves the state at once. The open file is looked at all the time, the directory every
+        Rows that were read move the state at once. The open file is checked all the time; the directory every
         `wal_dir_rescan_delay` seconds, and when the file was closed in order.
+
+        Raises:
+            XlogError: a file is wrong.
+            XlogGapError: rows are missing.
+            FiberIsCancelled: `stop` was called.
+            BoxError: a request fails.
         """
         self._is_reading = True
         try:
@@ -106,8 +116,11 @@ class LocalRecovery:
             self._has_ended.set()
 
     async def _make_durable(self) -> None:
-        """Rows that a killed process has written, and not synced, count from now on: others may get them, and a later
-        loss of power must not take them from the middle of the log. A slow disk holds nobody up but the start."""
+        """Make rows durable that a killed process has written but not synced.
+
+        They count from now on and others may get them, so a power failure must not remove them from the middle of the
+        log. A slow disk delays only the start.
+        """
         resources = self._resources
         if resources.config["wal_mode"] != "fsync":
             return
@@ -144,7 +157,7 @@ class LocalRecovery:
             reader.close()
 
     async def _read_new(self, reader: LogReader) -> None:
-        """Everything that is there now. A transaction is written whole, in one block."""
+        """Read everything that is there now. A transaction is always written whole, in one block."""
         while (rows := reader.next_rows()) is not None:
             for transaction in group_transactions(rows):
                 await self._add(transaction)
@@ -152,13 +165,13 @@ class LocalRecovery:
             await self._give_way()
 
     async def stop(self) -> None:
-        """Give up what `read` is at, and wait for its end."""
+        """Cancel `read` and wait for its end."""
         self._is_stopped = True
         if self._is_reading:
             await self._has_ended.wait()
 
     async def _give_way(self, seconds: float = 0.0) -> None:
-        """The loop's turn: signals are handled, clients learn that this instance is loading."""
+        """Yield to the loop: signals are handled, and clients learn that this instance is loading."""
         await asyncio.sleep(seconds)
         self._check_stopped()
 
@@ -231,7 +244,7 @@ class LocalRecovery:
 
 
 def _parts(run: TupleRun) -> Iterator[TupleRun]:
-    """A run in pieces of about a millisecond: a row of a system space defines something, which takes longer."""
+    """Split a run into pieces of about a millisecond; rows of system spaces define something and take longer."""
     if run.space_id in _DEFINITIONS:
         step = _DEFINITIONS_A_TURN
     else:

@@ -1,4 +1,4 @@
-"""Membership: what a row of `_cluster` that came or went means for this instance."""
+"""Membership: applies additions and removals of rows in `_cluster` to this instance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Membership:
         self._synchro = synchro
 
     def on_cluster_change(self, replica_id: int, uuid: UUID, is_registered: bool) -> None:
-        """An instance was registered, or removed."""
+        """Handle the registration or removal of an instance."""
         self._replication.on_cluster_change(replica_id, uuid, is_registered)
         if is_registered:
             self._log.info(f"assigned id {replica_id} to replica {uuid}")
@@ -33,7 +33,7 @@ class Membership:
         self.update_quorum()
 
     def update_quorum(self) -> None:
-        """`replication_synchro_quorum` or the number of registered replicas has changed."""
+        """Recalculate the quorum: `replication_synchro_quorum` or the number of registered replicas has changed."""
         members = max(1, len(self._replication.replicaset.by_id))
         quorum = synchro_quorum(self._config["replication_synchro_quorum"], members)
         self._synchro.set_quorum(quorum)

@@ -1,4 +1,4 @@
-"""The reasons why an instance takes no changes. Pure: no loop, no clock.
+"""The reasons why an instance accepts no changes. Pure: no loop, no clock.
 
 ```
 reason     holds                                                              ends
@@ -23,7 +23,7 @@ from box.errors import ErrorCode, client_error
 
 
 class ReadOnlyReason(StrEnum):
-    """Reasons that keep an instance from taking changes, the one to be told first standing first."""
+    """A reason why an instance accepts no changes; the first member that applies is the one reported."""
 
     LOADING = "loading"
     ELECTION = "election"
@@ -33,19 +33,19 @@ class ReadOnlyReason(StrEnum):
 
 
 class LimboLike(Protocol):
-    """The limbo: it knows whose transactions it holds."""
+    """The limbo, which knows whose transactions it holds."""
 
     @property
     def is_read_only(self) -> bool: ...
 
     def refresh_mode(self) -> None:
-        """The modes of the instance are looked at anew."""
+        """Check the read-only modes of the instance again."""
 
 
 class AccessMode:
-    """The reasons of one instance. `on_change` is called whenever one may have come or gone.
+    """The reasons that apply to one instance. `on_change` is called whenever they may have changed.
 
-    `is_held` is true with any reason but `synchro`, which the limbo answers itself at each write; see `is_read_only`.
+    `is_held` is true with any reason except `synchro`, which the limbo decides anew for each write; see `is_read_only`.
     """
 
     __slots__ = ("_limbo", "_on_change", "_reasons", "is_held")
@@ -58,32 +58,32 @@ class AccessMode:
 
     @property
     def is_read_only(self) -> bool:
-        """`box.info.ro`."""
+        """True if the instance accepts no changes: `box.info.ro`."""
         return self.is_held or self._limbo.is_read_only
 
     @property
     def reason(self) -> ReadOnlyReason | None:
-        """The first reason why the instance is read-only; None if it takes changes."""
+        """The first reason why the instance is read-only; None if it accepts changes."""
         return next((reason for reason in ReadOnlyReason if self.holds(reason)), None)
 
     def holds(self, reason: ReadOnlyReason) -> bool:
-        """Whether the reason holds, be it the first or not."""
+        """True if the reason applies, first or not."""
         return self._limbo.is_read_only if reason is ReadOnlyReason.SYNCHRO else reason in self._reasons
 
     def set(self, reason: ReadOnlyReason, holds: bool) -> None:
-        """A reason has come or gone. `synchro` cannot be set: see `look_again`."""
+        """Set or clear a reason, except `synchro`; see `look_again`."""
         assert reason is not ReadOnlyReason.SYNCHRO
         (self._reasons.add if holds else self._reasons.discard)(reason)
         self.is_held = bool(self._reasons)
         self.look_again()
 
     def look_again(self) -> None:
-        """The owner of the limbo, whether it holds anything, or the id of this instance has changed."""
+        """Check `synchro` again: the limbo's owner or content, or the id of this instance, has changed."""
         self._limbo.refresh_mode()
         self._on_change()
 
     def check_writable(self) -> None:
-        """Raise READONLY unless the instance takes changes."""
+        """Raise READONLY unless the instance accepts changes."""
         if self.is_held or self._limbo.is_read_only:
             raise client_error(ErrorCode.READONLY)
 

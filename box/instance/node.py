@@ -1,4 +1,4 @@
-"""Instance: puts its parts together and owns their life cycle. Lua, consoles and servers are built on top of it.
+"""The instance: puts its parts together and owns their life cycle. Lua, consoles and servers are built on it.
 
 ```
 status         what happened                                            takes changes
@@ -6,7 +6,7 @@ unconfigured   constructed                                              no
 loading        `configure` was called: recovery, bootstrap or join      no
 hot_standby    it follows the log of another instance in its directory  no
 running        started, or `replication` changed: getting in sync       no
-running        in sync with a quorum of its peers                       unless read_only or the limbo is foreign
+running        in sync with a quorum of its replica set                 unless read_only or the limbo is foreign
 orphan         could not get in sync                                    no
 ```
 
@@ -76,10 +76,10 @@ from box.wire.constants import PACKAGE_VERSION
 
 
 class Instance:
-    """See the module's text.
+    """An instance: parts, life cycle and configuration; the module describes the states.
 
-    `directory` is where relative paths of the configuration lead; None makes an instance that lives in memory. `disk`
-    replaces both. `clock` gives seconds since the epoch, `random` the bytes for UUIDs and salts.
+    Relative paths of the configuration start at `directory`; None makes an instance in memory. `disk` replaces both.
+    `clock` returns seconds since the epoch, `random` the bytes for UUIDs and salts.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Instance:
     # -- the parts ------------------------------------------------------------------------------
 
     def _put_together(self, schema: Schema, tuples: TupleStorage) -> None:
-        """Make the parts of a start, from the ones that need nobody to those that need many."""
+        """Make the parts of a start, in the order of their dependencies."""
         resources = self.resources
         self.schema = schema
         self.tuples = tuples
@@ -219,7 +219,7 @@ class Instance:
         self._connect()
 
     def _connect(self) -> None:
-        """Tell the parts of each other's changes."""
+        """Connect the parts to each other's changes."""
         schema, limbo, elections = self.schema, self.limbo, self.elections
         schema.errinj = self.errinj
         schema.progress = self.progress
@@ -260,7 +260,7 @@ class Instance:
 
     @property
     def status(self) -> str:
-        """See the module's text."""
+        """The status in the module's table, as in `box.info.status`."""
         if self.state.is_configured:
             return "orphan" if self.replication.sources.is_out_of_sync else "running"
         if self._startup is not None and self._startup.is_standby:
@@ -268,17 +268,21 @@ class Instance:
         return "loading" if self.is_loading else "unconfigured"
 
     def new_context(self, session_type: str = "background") -> Context:
-        """A context of user admin in a session of its own."""
+        """Return a context of the user admin in a new session."""
         return Context(self.sessions.open(session_type, self.schema.admin))
 
     # -- the start ------------------------------------------------------------------------------
 
     async def configure(self, options: Mapping[str, Any], *, joins_again: bool = True) -> None:
-        """`box.cfg`: start the instance, or change options of a running one.
+        """Start the instance, or change options of a running one: `box.cfg`.
 
-        Raises CFG and RELOAD_CFG for wrong options, and whatever keeps the instance from starting; then it is as it
-        was and `configure` may be called again. A join that was undone (`is_join_undone`) begins anew every
-        `replication_timeout` seconds, unless `joins_again` says that the caller sees to it.
+        If the start fails, the instance is as before and `configure` may be called again. A join that was undone
+        (`is_join_undone`) is repeated every `replication_timeout` seconds, unless `joins_again` is False because the
+        caller repeats it.
+
+        Raises:
+            ConfigError: CFG or RELOAD_CFG, an option is wrong.
+            BoxError: the start failed.
         """
         if self.state.is_configured:
             await self._reconfiguration.change(options)
@@ -337,7 +341,7 @@ class Instance:
         await upgrade_at_start(self.resources, self.state, self.schema, self.dml, self.new_context())
 
     async def _load(self) -> bool:
-        """Recovery, bootstrap or join; True if the instance has founded its replica set."""
+        """Run recovery, bootstrap or join. Returns True if the instance has founded its replica set."""
         ctx = self.new_context()
         startup = Startup(
             self.resources,
@@ -366,7 +370,7 @@ class Instance:
         self.log.say(Level.FATAL, f"can't initialize storage: {error.message}")
 
     async def _abandon_start(self) -> None:
-        """Let go of everything a failed start has taken, so that the next attempt begins anew."""
+        """Release everything that a failed start has taken, so that the next attempt begins anew."""
         await self._stop_parts()
         await self.let_go()
         self.config.reset()
@@ -375,9 +379,9 @@ class Instance:
     # -- the end --------------------------------------------------------------------------------
 
     def panic(self, reason: str) -> None:
-        """End at once: nobody may be told anything that the files do not bear out. All connections break off.
+        """End immediately and cut all connections: nobody may be told anything that the files do not confirm.
 
-        `on_panic` comes first, where the owner of a process ends it.
+        `on_panic` is called first; the owner of a process ends it there.
         """
         self.log.say(Level.FATAL, reason)
         for hook in self.on_panic:
@@ -388,7 +392,7 @@ class Instance:
     async def close(self) -> None:
         """Stop everything. Acknowledged changes are in the log; no task, thread or descriptor is left behind.
 
-        Who waits for a write learns its outcome; for one that still has no quorum that is FiberIsCancelled.
+        Callers that wait for a write receive its outcome: FiberIsCancelled for a write that has no quorum yet.
         """
         if self.is_closed:
             if self._panic_end is not None and self._panic_end is not asyncio.current_task():
@@ -405,14 +409,16 @@ class Instance:
         self.log.close()
 
     async def let_go(self) -> None:
-        """Free the tuples of what was stopped, a few in every turn. A program that goes on would be held up when the
-        last owner goes, or when the garbage collector comes to it."""
+        """Free the tuples of the stopped parts, a few in every turn.
+
+        Otherwise the program would pause when the last reference goes, or when the garbage collector visits them.
+        """
         layouts = (space.indexes.values() for space in self.schema.spaces.values())
         for _ in self.releaser.finish(chain.from_iterable(layouts)):
             await asyncio.sleep(0)
 
     async def _stop_parts(self) -> None:
-        """Those that bring work first, the log behind everything that writes to it."""
+        """Stop the parts: first those that bring work, and the log after everything that writes to it."""
         if self._startup is not None:
             await self._startup.stop()
         self.errinj.release_journal()

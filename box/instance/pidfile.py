@@ -1,7 +1,7 @@
-"""The file that tells the process of a running instance, `box.cfg.pid_file`.
+"""The file that names the process of a running instance, `box.cfg.pid_file`.
 
-Its owner holds a lock on it (flock), which a child of a fork inherits; the number inside is decimal, with nothing
-around it. Facts of a running Tarantool: mode 0644, removed at the end, a second instance is refused by the lock alone.
+Its owner holds a lock on it (flock), which a forked child inherits. It contains the decimal number alone. Facts of a
+running Tarantool: mode 0644, removed at the end, a second instance is refused by the lock alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from box.errors import system_error
 
 
 class PidFile:
-    """Locked from the constructor on. SystemError if another process holds it, or if it cannot be created."""
+    """The pid file, locked from the constructor on.
+
+    Raises:
+        BoxSystemError: another process holds it, or it cannot be created.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -24,13 +28,17 @@ class PidFile:
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """The lock would outlive the parent in the child."""
+        """Release the child's copy of the lock after a fork, because it would outlive the parent."""
         if self._is_own:
             os.close(self._descriptor)
             self._is_own = False
 
     def write(self) -> None:
-        """Note the number of this process: once more after a fork. SystemError."""
+        """Write the number of this process; again after a fork into the background.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+        """
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
@@ -38,7 +46,7 @@ class PidFile:
             raise system_error(f"failed to update pid file '{self._path}'", error.errno or 0) from error
 
     def remove(self) -> None:
-        """The instance has ended: unlink the file and let go of the lock."""
+        """Remove the file and release the lock, because the instance has ended."""
         if not self._is_own:
             return
         self._is_own = False

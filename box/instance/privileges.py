@@ -1,7 +1,7 @@
-"""`box.cfg.username`: an instance that root has started goes on as somebody else.
+"""`box.cfg.username`: an instance started by root continues as another user.
 
-It is the process that changes, with all its threads: whatever else lives in it is that user's from then on. Facts of a
-running Tarantool: before the log and any file is opened; no supplementary groups are left; who is not root only gets a
+The whole process changes, with all its threads and everything else in it. Facts of a running Tarantool: the change
+happens before the log or any file is opened; no supplementary groups remain; a process that is not root's only logs a
 message.
 """
 
@@ -16,7 +16,11 @@ from box.log import Log
 
 
 def become(username: str, log: Log) -> None:
-    """SystemError for an unknown user, and for a system that refuses."""
+    """Change the user of the process.
+
+    Raises:
+        BoxSystemError: the user is unknown, or the system refuses.
+    """
     if os.geteuid() != 0 and os.getuid() != 0:
         log.error(f"can't switch to {username}: i'm not root")
         return

@@ -1,4 +1,4 @@
-"""Preparation of the process, before a start looks at any file: working directory, user, pid file, log."""
+"""Prepares the process before a start touches any file: working directory, user, pid file, log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from box.wire.constants import PACKAGE_VERSION
 
 
 class ProcessSetup:
-    """`enter` before each start, `leave` at its end."""
+    """The preparation of the process: `enter` before each start, `leave` at its end."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -24,8 +24,13 @@ class ProcessSetup:
         self._pid_file: PidFile | None = None
 
     def enter(self) -> None:
-        """SystemError for a missing `work_dir`, an unknown `username`, a `pid_file` of an instance that runs, a `log`
-        that cannot be opened."""
+        """Prepare the process.
+
+        Raises:
+            BoxSystemError: `work_dir` is missing, `username` is unknown, `pid_file` belongs to a running instance, or
+                `log`
+                cannot be opened.
+        """
         resources = self._resources
         if self.check_option is not None:
             for name in ("pid_file", "username"):
@@ -49,7 +54,7 @@ class ProcessSetup:
             raise system_error(f"can't chdir to `{work_dir}'", error.errno or 0) from error
 
     def _take_pid_file(self) -> None:
-        """The log is not open yet, so that an error goes to standard error."""
+        """Lock the pid file before the log is opened, so that an error goes to standard error."""
         path = self._resources.config["pid_file"]
         if path:
             self._pid_file = PidFile(self._resources.paths.resolve(path))
@@ -70,7 +75,7 @@ class ProcessSetup:
         log.crit(f"log level {log.level}")
 
     def leave(self) -> None:
-        """The start has failed, or the instance has ended: another may take the pid file. The log stays open."""
+        """Release the pid file after a failed start or the end of the instance. The log stays open."""
         if self._pid_file is not None:
             self._pid_file.remove()
             self._pid_file = None

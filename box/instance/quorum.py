@@ -1,7 +1,7 @@
-"""The number of instances that must have a synchronous transaction: `replication_synchro_quorum`, or its formula.
+"""The quorum of synchronous transactions: `replication_synchro_quorum`, a number or a formula.
 
-A formula is an expression of Lua over `N`, the number of registered replicas: `N / 2 + 1`. Python reads it, because
-what it may hold is written alike in both, but for `^`.
+A formula is a Lua expression over `N`, the number of registered replicas, such as `N / 2 + 1`. Python evaluates it:
+everything allowed in it has the same notation in both languages, except `^`.
 """
 
 from __future__ import annotations
@@ -68,12 +68,15 @@ def _evaluate(node: ast.AST, n: int) -> float:
 
 
 def _no_number(formula: str) -> BoxError:
-    """Tarantool evaluates Lua, where an unknown name is nil, and says where in its own script it sees that."""
+    """Return the error for a formula whose value is not a number.
+
+    Tarantool evaluates it in Lua, where an unknown name is nil, and reports the place in its own script.
+    """
     return _wrong(f'[string "local expr = [[{formula}]]..."]:7: Expression should return a number')
 
 
 def _evaluate_choice(operands: list[ast.expr], is_and: bool, n: int) -> float:
-    """`and` and `or` as in Lua: the operand that decides; every number counts as true."""
+    """Evaluate `and` and `or` as in Lua: return the operand that decides; every number counts as true."""
     value: float = is_and
     for operand in operands:
         value = _evaluate(operand, n)
@@ -83,9 +86,9 @@ def _evaluate_choice(operands: list[ast.expr], is_and: bool, n: int) -> float:
 
 
 def synchro_quorum(value: str | float, replica_count: int) -> int:
-    """The number of instances that must have a synchronous transaction, the formula `N / 2 + 1` included.
+    """Return the number of instances that must have a synchronous transaction.
 
-    `replica_count` is the number of registered replicas, at least 1.
+    `value` is a number or a formula; `replica_count` is the number of registered replicas, at least 1.
     """
     if not isinstance(value, str):
         return int(value)
@@ -106,7 +109,9 @@ def synchro_quorum(value: str | float, replica_count: int) -> int:
 
 
 def check_synchro_quorum(value: str | float) -> None:
-    """A formula must give a quorum for every possible size of the replica set. A text may be just a number."""
+    """Check that a formula gives a quorum for every possible size of the replica set. A text may also be a plain
+    number.
+    """
     if isinstance(value, str) and re.fullmatch(r"\s*-?[\d.]+\s*", value):
         value = float(value)
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Applying options: all of them at the start, those that changed later, each with what can still go wrong.
+"""Applies options: all at the start, and each one that changes later, with the errors that are still possible.
 
-A change is applied option by option in the order of the registry. One that fails keeps its old value and ends the
-call; those before it stay changed, as with Tarantool.
+Changes are applied one by one in the order of the registry. One that fails keeps its old value and ends the call;
+earlier ones stay, as in Tarantool.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_setters(
     elections: Elections,
     prepared: PreparedStatements,
 ) -> dict[str, Setter]:
-    """The options that reach a part when they are set; the parts ask for the others themselves."""
+    """Make the setters of options that a part must be told about; parts read all other options themselves."""
 
     def set_read_only(value: bool) -> None:
         state.mode.set(ReadOnlyReason.CONFIG, value)
@@ -137,7 +137,7 @@ def make_setters(
 
 
 def _unsupported(feature: str, only_value: object) -> Setter:
-    """UNSUPPORTED for any value but one."""
+    """Make a setter that raises UNSUPPORTED for any value but one."""
 
     def check(value: object) -> None:
         if value != only_value:
@@ -147,7 +147,7 @@ def _unsupported(feature: str, only_value: object) -> Setter:
 
 
 class Reconfiguration:
-    """Applies `box.cfg` by the setters of the parts."""
+    """Applies `box.cfg` through the setters of the parts."""
 
     def __init__(self, resources: Resources, setters: Mapping[str, Setter]) -> None:
         self._config = resources.config
@@ -155,7 +155,11 @@ class Reconfiguration:
         self._setters = setters
 
     async def change(self, options: Mapping[str, Any]) -> None:
-        """`box.cfg` on a running instance. CFG, RELOAD_CFG."""
+        """Change options of a running instance.
+
+        Raises:
+            ConfigError: CFG, or RELOAD_CFG.
+        """
         config = self._config
         for name, value in config.changes(options, self._log.warn):
             config.check_change(name, value)
@@ -177,17 +181,21 @@ class Reconfiguration:
             await outcome
 
     async def apply_initial(self) -> None:
-        """Before the start: what the start itself needs. UNSUPPORTED for what this node does not do."""
+        """Apply the options that the start itself needs, before it.
+
+        Raises:
+            UnsupportedError: an option has a value that this node does not support.
+        """
         for name in AT_START:
             await self._apply(name, self._config[name])
 
     async def start_elections(self) -> None:
-        """After the start, when the id of the instance is known and its log is open: mode last."""
+        """Apply the election options after the start, when the id is known and the log is open; the mode last."""
         for name in FOR_ELECTIONS:
             await self._apply(name, self._config[name])
 
     def log_initial(self) -> None:
-        """After the start: which options are not as they are without a word of the user."""
+        """Log, after the start, the options that differ from their defaults."""
         for name, value in sorted(self._config.values.items()):
             if value != OPTIONS[name].default:
                 self._log_option(name, value)
@@ -198,7 +206,7 @@ class Reconfiguration:
 
 
 def _masked(sources: list[str] | None) -> list[str] | None:
-    """Addresses without passwords, for the log."""
+    """Return addresses without their passwords, for the log."""
     if sources is None:
         return None
     masked = []

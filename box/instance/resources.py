@@ -1,4 +1,4 @@
-"""The resources of an instance: given from outside, and at the disposal of every part."""
+"""The resources of an instance, which are given from outside and used by every part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from box.net.network import Network
 
 
 class Paths:
-    """Paths of the configuration: they lead below `work_dir`, which is seen from the instance's directory.
+    """Resolves paths of the configuration: they start at `work_dir`, which starts at the instance's directory.
 
     `directory` is None for an instance in memory.
     """
@@ -29,12 +29,12 @@ class Paths:
         self._config = config
 
     def relative(self, path: str) -> str:
-        """A path as the instance's disk knows it."""
+        """Return a path on the instance's disk."""
         work_dir = self._config["work_dir"]
         return f"{work_dir}/{path}" if work_dir and not path.startswith("/") else path
 
     def resolve(self, path: str) -> str:
-        """A path as the operating system knows it."""
+        """Return a path for the operating system."""
         return str(self._directory / self.relative(path))
 
     @property
@@ -50,10 +50,11 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The same objects for the whole life of an instance.
+    """The resources of one instance; the same objects for its whole life.
 
-    `clock` gives seconds since the epoch, `random` the bytes for UUIDs and salts. `config` changes with `box.cfg`; what
-    follows a change at once is told by `box.instance.reconfigure`, everybody else reads the option when it counts.
+    `clock` returns seconds since the epoch, `random` the bytes for UUIDs and salts. `config` changes with `box.cfg`:
+    parts that must follow a change at once are told by `box.instance.reconfigure`, all others read the option when they
+    need it.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -69,5 +70,5 @@ class Resources:
     progress: ProgressBoard
 
     def random_uuid(self) -> UUID:
-        """A version 4 UUID from the instance's random source."""
+        """Return a version 4 UUID from the instance's random source."""
         return UUID(bytes=self.random.randbytes(16), version=4)

@@ -1,4 +1,4 @@
-"""Filling one space with the tuples of a snapshot."""
+"""Fills one space with the tuples of a snapshot."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _KEYS_AT_ONCE: Final = 1_000_000
 
 
 class SpaceLoad:
-    """Fills the empty indexes of one space: the primary one at once, the others at the end.
+    """Fills the empty indexes of one space: the primary index at once, the others at the end.
 
-    Snapshots are in the order of the primary key, unless another kind of instance has made them for a HASH index: then
-    tuples are inserted one by one. The keys of the first secondary index are taken while the tuples are decoded.
+    A snapshot has the order of the primary key. An exception are HASH indexes in snapshots of another kind of instance;
+    then tuples are inserted one by one. The keys of the first secondary index are extracted while the tuples are
+    decoded.
     """
 
     def __init__(self, space: Space) -> None:
@@ -45,7 +46,13 @@ class SpaceLoad:
         """Of the first secondary index, as long as the primary one is built of sorted tuples."""
 
     def add(self, tuples: list[bytes]) -> None:
-        """Raises what a wrong tuple raises, TUPLE_FOUND for a repeated key, OutOfMemory."""
+        """Add tuples.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND, a key is repeated.
+            OutOfMemory: the memory limit is reached.
+            BoxError: the format refuses a tuple.
+        """
         self._take_room(tuples)
         if self._build is None:
             self._insert(tuples)
@@ -66,7 +73,7 @@ class SpaceLoad:
         raise out_of_memory(TUPLE_OVERHEAD + len(tuples[-1]), "slab allocator", "memtx_tuple")
 
     def _append(self, build: SortedBuild, tuples: list[bytes]) -> bool:
-        """False if there is anything wrong with them, or with their order: nothing is done then."""
+        """Append tuples to the index being built. Returns False, and does nothing, if a tuple or the order is wrong."""
         try:
             decoded = self.space.format.validate_many(tuples)
             if not build.append(list(map(self._primary.key_of, decoded)), tuples):
@@ -97,7 +104,11 @@ class SpaceLoad:
         self._count += len(tuples)
 
     def steps(self, log: Log) -> Iterator[None]:
-        """The secondary indexes, a slice in every step. TUPLE_FOUND."""
+        """Build the secondary indexes, a slice in every step.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND, a key is repeated.
+        """
         is_sorted = self._build is not None
         if self._build is not None:
             yield from self._build.finish()

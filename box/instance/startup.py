@@ -2,7 +2,7 @@
 
 ```
 a snapshot is there                      recover it and the log after it            -> follow
-the same, and another instance runs      hot standby: follow its log to its end     -> follow
+a snapshot, another instance runs on it  hot standby: follow its log to its end     -> follow
 no snapshot, somebody else leads         JOIN: snapshot, then the rows since then   -> checkpoint, follow
 no snapshot, nobody else, or we lead     bootstrap the system spaces                -> checkpoint
 ```
@@ -41,8 +41,11 @@ _ROWS_A_TURN = 8
 
 
 class Startup:
-    """One start of one instance. `listen` serves the binary protocol at an address of `box.cfg.listen`, `first_uuid` is
-    the UUID of an instance without files."""
+    """The start of an instance.
+
+    `listen` serves the binary protocol at the address `box.cfg.listen`; `first_uuid` is the UUID of an instance without
+    files.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class Startup:
         """It failed while it joined somebody, for a reason that passes: another may begin."""
 
     async def run(self) -> bool:
-        """Start; True if this instance has just founded its replica set."""
+        """Start. Returns True if this instance has just founded its replica set."""
         is_alone = self._checkpoints.try_lock()
         snapshot = self._checkpoints.scan()
         if not is_alone and (snapshot is None or not self._config["hot_standby"]):
@@ -87,11 +90,11 @@ class Startup:
 
     @property
     def is_standby(self) -> bool:
-        """The instance follows the log of another one that lives."""
+        """True while the instance follows the log of another running one."""
         return self._recovery is not None and self._recovery.is_standby
 
     async def stop(self) -> None:
-        """Give up a recovery, which raises FiberIsCancelled."""
+        """Cancel a recovery, which then raises FiberIsCancelled."""
         if self._recovery is not None:
             await self._recovery.stop()
 
@@ -110,7 +113,7 @@ class Startup:
         return recovery
 
     async def _stand_by(self, snapshot: LogFile) -> None:
-        """Be ready to go on where another instance ends. Nobody is served meanwhile, and nobody followed."""
+        """Follow another instance's log until it ends. Meanwhile no client is served and no source followed."""
         recovery = self._begin_recovery(snapshot)
         await recovery.stand_by(self._checkpoints.try_lock)
         # Files have come and gone meanwhile.
@@ -147,7 +150,7 @@ class Startup:
             raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, wanted, str(actual))
 
     def _rejoin_master(self) -> Applier | None:
-        """Tarantool to join anew, if none has kept the rows that this instance lacks."""
+        """Return the master to join anew if no source has kept the rows that this instance lacks, otherwise None."""
         vclock = self._state.vclock
         best: Applier | None = None
         for applier in self._replicaset.appliers:
@@ -213,26 +216,29 @@ class Startup:
         await self._checkpoints.make()
 
     def add_rows(self, rows: list[Row]) -> None:
-        """Rows of Tarantool's snapshot."""
+        """Add rows of the master's snapshot."""
         self._loader.add_rows(rows)
         if self._joining is not None:
             self._joining.rows += len(rows)
 
     def add_tuples(self, run: TupleRun) -> None:
-        """The same, of one space."""
+        """Add a run of tuples of the master's snapshot."""
         self._loader.add_run(run)
         if self._joining is not None:
             self._joining.rows += len(run.tuples)
 
     async def finish(self, vclock: VClock) -> None:
-        """The snapshot is complete, and was taken at `vclock`."""
+        """Finish the load of the master's snapshot, which was taken at `vclock`."""
         await self._loader.finish()
         self._state.move(vclock)
 
     # -- the end of every way -------------------------------------------------------------------
 
     def _finish(self, *, is_new: bool, begins_anew: bool = True) -> None:
-        """`begins_anew`: there are no files of the log, or they end before the state."""
+        """Finish the start and open the log.
+
+        `begins_anew`: there are no log files, or they end before the state.
+        """
         state = self._state
         if begins_anew and self._recovery is not None:
             self._checkpoints.collector.begin_anew(state.vclock)
@@ -244,5 +250,5 @@ class Startup:
 
 
 def _is_leaderless(master: Applier, error: BoxError) -> bool:
-    """The master takes changes by its configuration, but not now: the replica set elects another leader."""
+    """Return whether a master that may write has no leader now: its replica set is still electing one."""
     return error.code == ErrorCode.READONLY and not master.ballot.is_ro

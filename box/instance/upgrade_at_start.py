@@ -1,4 +1,4 @@
-"""The system spaces of an older version, when an instance starts with them."""
+"""Upgrades system spaces of an older version when an instance starts with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from box.wire.constants import PACKAGE_VERSION
 
 
 async def upgrade_at_start(resources: Resources, state: InstanceState, schema: Schema, dml: Dml, ctx: Context) -> None:
-    """Alone, the instance upgrades its files; a replica set needs somebody who decides, and gets a message."""
+    """Upgrade the dictionary of an instance that is alone; in a replica set, which needs a decision, only log a
+    message.
+    """
     if not needs_upgrade(schema):
         return
     is_alone = not resources.config["replication"]

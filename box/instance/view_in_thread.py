@@ -1,4 +1,4 @@
-"""A view of tuples for another thread: the loop's thread reads a slice ahead and hands it over."""
+"""A view of tuples for another thread: the loop's thread reads a slice ahead and passes it on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from box.index.view import TupleView
 
 
 class ViewInThread:
-    """Made on the loop's thread, where `close` is called as well; `fetch` is for one other thread, and blocks.
+    """A view for another thread. It is made and closed on the loop's thread; `fetch` blocks and is for one other
+    thread.
 
-    A simulated loop has no other threads: there `fetch` reads at once.
+    A simulated loop has no other threads; there `fetch` reads at once.
     """
 
     def __init__(self, loop: AbstractEventLoop, view: TupleView) -> None:
@@ -25,7 +26,7 @@ class ViewInThread:
         self._is_closed = False
 
     def fetch(self, limit: int) -> list[bytes]:
-        """The next tuples; [] at the end. Raises OSError (ECANCELED) once the view is closed."""
+        """Return the next tuples; [] at the end. Raises OSError (ECANCELED) once the view is closed."""
         if threading.get_ident() == self._thread:
             if self._is_closed:
                 raise _given_up()
@@ -55,7 +56,7 @@ class ViewInThread:
             answer.set_exception(error)
 
     def close(self) -> None:
-        """Let go of the view; who waits for tuples learns of it."""
+        """Close the view; a thread that waits for tuples gets an error."""
         with self._lock:
             self._is_closed = True
             ahead = self._ahead

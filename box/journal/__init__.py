@@ -1,6 +1,6 @@
 """The journal: write-ahead log, snapshots, recovery, garbage collection and the file format they share.
 
-Names are loaded when they are asked for: readers of files (`box.spark`) need the formats and not the writer.
+Names are imported on first use, because readers of files (`box.spark`) need the formats and not the writer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The places of vclocks in the log, so that a reader begins near its first row and not at the start of a file.
+"""An index of positions in the log, so that a reader begins near its first row and not at the start of a file.
 
-For each file the vclock at some of its blocks, one in `STEP` bytes. The writer notes them while it writes; of an older
-file the first reader that goes through it does. Everything before a noted block is in the vclock noted, so that whoever
-has that much need not read it. Component 0 does not count: local rows never leave the instance.
+For each file it has the vclock at some of the blocks, one for each `STEP` bytes. The writer notes them as it writes;
+for an older file the first reader that reads it does. The vclock noted for a block includes all rows before it, so a
+reader that has that vclock may start there. Component 0 does not count, because local rows never leave the instance.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ _MAX_FILES: Final = 256
 
 
 class BlockIndex:
-    """Notes by the signature of the file. The writer's thread and readers' threads use it at the same time: a list only
-    grows, by whole notes."""
+    """The noted blocks of each file, by its signature.
+
+    The writer's thread and readers' threads use it at the same time. That is safe because a list only grows, by whole
+    notes.
+    """
 
     __slots__ = ("_files", "_step")
 
@@ -27,10 +30,10 @@ class BlockIndex:
         self._step = step
 
     def note(self, signature: int, offset: int, vclock: VClock) -> int:
-        """The block at `offset` begins after `vclock`, which nobody changes any more.
+        """Note that the block at `offset` begins after `vclock`, which must not change afterwards.
 
-        Notes that are too close to the one before are dropped, and so are those of a second reader of a file. Gives the
-        offset from which on the next one is kept.
+        Notes too close to the previous one are dropped, and so are those of a second reader of a file. Returns the
+        offset from which on the next note is kept.
         """
         notes = self._files.get(signature)
         if notes is None:
@@ -47,12 +50,15 @@ class BlockIndex:
         return notes
 
     def wants(self, signature: int, offset: int) -> bool:
-        """Whether a note of this block would be kept."""
+        """True if a note of this block would be kept."""
         notes = self._files.get(signature)
         return not notes or offset >= notes[-1][0] + self._step
 
     def find(self, signature: int, vclock: VClock) -> int | None:
-        """The last noted block of a file with nothing later than `vclock` before it; None: read from the start."""
+        """Return the last noted block of a file that no row later than `vclock` precedes.
+
+        None means: read from the start.
+        """
         notes = self._files.get(signature)
         if not notes:
             return None
@@ -66,6 +72,6 @@ class BlockIndex:
         return notes[low - 1][0] if low else None
 
     def forget_before(self, signature: int) -> None:
-        """Files with a smaller signature are gone."""
+        """Forget all files with a smaller signature, which are gone."""
         for known in [known for known in self._files if known < signature]:
             self._files.pop(known, None)

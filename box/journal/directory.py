@@ -1,7 +1,7 @@
-"""A directory of log files of one kind, by the vclock that each file begins with.
+"""A directory with the log files of one kind, ordered by the vclock that each file begins with.
 
-A file's name is the signature of that vclock, 20 digits, and the kind's extension. The vclocks of the files of one
-kind form a chain: no two are concurrent.
+A file is named after the signature of that vclock, in 20 digits, with the kind's extension. The vclocks of the files of
+one kind form a chain: no two are concurrent.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class SilentLog:
 
 
 class LogKind(Enum):
-    """File type in the meta, and extension of the name."""
+    """The kinds of log files: the type in the meta and the extension of the name."""
 
     XLOG = ".xlog"
     SNAP = ".snap"
 
 
 class LogFile(NamedTuple):
-    """One file of a directory."""
+    """A file of a log directory."""
 
     path: str
     meta: Meta
@@ -66,13 +66,18 @@ class LogFile(NamedTuple):
         return self.meta.vclock.signature
 
     def follows(self, before: LogFile) -> bool:
-        """Whether no file is missing between the two."""
+        """True if no file is missing between `before` and this one."""
         previous = self.meta.prev_vclock
         return previous is None or previous == before.vclock
 
 
 def read_meta(storage: Storage, path: str) -> Meta:
-    """The meta of a file. Raises SystemError if it cannot be read, XlogError for wrong content."""
+    """Read the meta of a file.
+
+    Raises:
+        BoxSystemError: the file cannot be read.
+        XlogError: its content is wrong.
+    """
     try:
         file = storage.open(path)
         try:
@@ -87,7 +92,10 @@ def read_meta(storage: Storage, path: str) -> Meta:
 
 
 class LogDirectory:
-    """`files` is sorted by vclock and filled by `scan`. With `instance_uuid` files of other instances are wrong."""
+    """The log files of one directory and kind; `scan` fills `files`, sorted by vclock.
+
+    With `instance_uuid`, files of other instances are errors.
+    """
 
     def __init__(
         self,
@@ -108,20 +116,27 @@ class LogDirectory:
         self._log = log or SilentLog()
 
     def filename(self, signature: int) -> str:
-        """The path of the file with this signature."""
+        """Return the path of the file with this signature."""
         return f"{self.path}/{signature:020d}{self.kind.value}"
 
     def check(self) -> list[str]:
-        """Names in the directory; raises SystemError if it is missing or unreadable."""
+        """List the names in the directory.
+
+        Raises:
+            BoxSystemError: the directory is missing or unreadable.
+        """
         try:
             return self.storage.names(self.path)
         except OSError as error:
             raise failed(f"error reading directory '{self.path}'", error) from error
 
     def scan(self) -> None:
-        """Look for new and removed files. Raises SystemError, XlogError, INVALID_XLOG_TYPE.
+        """Look for new and removed files. With `force_recovery` a wrong file is logged and ignored.
 
-        With `force_recovery` a wrong file is logged and left out.
+        Raises:
+            BoxSystemError: a file or the directory cannot be read.
+            XlogError: the content of a file is wrong.
+            ClientError: INVALID_XLOG_TYPE, a file is of another kind.
         """
         known = {file.signature: file for file in self.files}
         files: list[LogFile] = []
@@ -135,7 +150,11 @@ class LogDirectory:
         self.files = files
 
     def sync(self) -> None:
-        """Make the files and their names durable. What is so already costs next to nothing. Raises SystemError."""
+        """Make the files and their names durable. Repeating it costs next to nothing.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+        """
         for known in self.files:
             try:
                 file = self.storage.append(known.path)
@@ -148,7 +167,11 @@ class LogDirectory:
         self.sync_names()
 
     def sync_names(self) -> None:
-        """Make durable which files there are. Raises SystemError."""
+        """Make the creation, renaming and removal of files durable.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+        """
         try:
             self.storage.sync_directory(self.path)
         except OSError as error:
@@ -180,29 +203,35 @@ class LogDirectory:
         return LogFile(path, meta)
 
     def add(self, file: LogFile) -> None:
-        """Enter a file that was written just now."""
+        """Add a file that was written just now."""
         self.files.append(file)
 
     def match(self, vclock: VClock) -> LogFile | None:
-        """The file that may hold the first row after `vclock`: the last that begins not after it, or the first."""
+        """Return the file that may hold the first row after `vclock`: the last one that begins not after it, or the
+        first one.
+        """
         for file in reversed(self.files):
             if vclock.covers(file.vclock):
                 return file
         return self.files[0] if self.files else None
 
     def after(self, file: LogFile) -> LogFile | None:
-        """The next file."""
+        """Return the file after this one, or None."""
         signature = file.signature
         return next((other for other in self.files if other.signature > signature), None)
 
     def first_of_last_chain(self) -> LogFile:
-        """The file from which on none is missing. IndexError if there are no files."""
+        """Return the first file of the newest unbroken chain, after which no file is missing.
+
+        Raises:
+            IndexError: the directory has no files.
+        """
         files = self.files
         breaks = (place for place in range(len(files) - 1, 0, -1) if not files[place].follows(files[place - 1]))
         return files[next(breaks, 0)]
 
     def remove_before(self, signature: int, *, limit: int | None = None) -> int:
-        """Remove files whose signature is smaller, the oldest first, at most `limit`; returns how many went."""
+        """Remove files with a smaller signature, the oldest first and at most `limit`. Returns the number removed."""
         removed = 0
         while self.files and self.files[0].signature < signature and removed != limit:
             file = self.files.pop(0)
@@ -217,7 +246,7 @@ class LogDirectory:
         return removed
 
     def remove_inprogress(self) -> None:
-        """Remove what an interrupted writer left."""
+        """Remove temporary files that an interrupted writer left."""
         try:
             names = self.storage.names(self.path)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Followers: relays that read the journal from a vclock on and then live.
+"""Followers: they read the journal from a vclock on and then follow it live, for relays.
 
 ```
             no more rows in the files
@@ -10,8 +10,8 @@
 
 The tail keeps the rows of recent batches in memory, as the packets that the writer has made of them, so that a follower
 that keeps up, or comes back soon, never reads a file. A follower changes over without a gap because it notes the tail's
-end before it reads files (what was written before is in the files, what comes later in the tail) and drops rows that
-it has already by their lsn.
+end before it reads files (what was written before is in the files, what comes later in the tail) and drops rows that it
+has already by their lsn.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class _FollowedBatch:
 
 
 class Tail:
-    """The latest batches, numbered from 0 on; lives in the tx thread. `clock` gives seconds.
+    """The latest batches, numbered from 0. It belongs to the tx thread; `clock` returns seconds.
 
-    `end` is the number of the next batch. Batches are kept from the first follower on, until `KEPT_ALONE` seconds after
-    the last one has gone; `on_use` is told whether they are.
+    `end` is the number of the next batch. Batches are kept from the arrival of the first follower until `KEPT_ALONE`
+    seconds after the last one has gone; `on_use` is told whether they are kept.
     """
 
     __slots__ = (
@@ -82,9 +82,9 @@ class Tail:
         self._waiters = Waiters()
 
     def append(self, written: Written, before: VClock, wake: Callable[[], None] | None = None) -> None:
-        """Take over a written batch and wake who waits; `before` is the journal's vclock without it.
+        """Take a written batch and wake the waiting followers; `before` is the journal's vclock without the batch.
 
-        With `wake` that is called instead, which has `wake` of this tail called soon.
+        If `wake` is given it is called instead, and arranges a later call of `Tail.wake`.
         """
         self.end += 1
         if not self._keeps:
@@ -107,7 +107,7 @@ class Tail:
             wake()
 
     def since(self, number: int) -> list[_FollowedBatch] | None:
-        """Batches from `number` on, not all at once if they are many; None if that one is gone."""
+        """Return batches from `number` on, in portions if they are many; None if batch `number` is gone."""
         batches = self._batches
         place = number - self.end + len(batches)
         if place < 0:
@@ -121,8 +121,11 @@ class Tail:
         return found
 
     def first_after(self, vclock: VClock, has_file: Callable[[int], bool]) -> int | None:
-        """The number of the first batch that somebody with this vclock needs; None if it is gone, or its file is, which
-        `has_file` tells by the signature: whoever has removed that does not want the rows to be sent any more."""
+        """Return the number of the first batch that a follower with this vclock needs.
+
+        Returns None if the batch is gone, or its file is, which `has_file` tells by the signature: removing a log file
+        means that its rows must not be sent any more.
+        """
         batches = self._batches
         low, high = 0, len(batches)
         while low < high:
@@ -136,27 +139,27 @@ class Tail:
         return self.end - len(batches) + low - 1
 
     def wake(self) -> None:
-        """Let followers look for batches."""
+        """Wake followers so that they look for batches."""
         self._waiters.wake()
 
     async def wait(self) -> None:
-        """Return after the next batch, or when the journal stops."""
+        """Wait for the next batch, or until the journal stops."""
         await self._waiters.next()
 
     def use(self) -> None:
-        """One follower more."""
+        """Count one more follower."""
         self.followers += 1
         self._keeps = True
         self._on_use(True)
 
     def release(self) -> None:
-        """One follower less; without any the rows go after a while."""
+        """Count one follower less; without any, the batches are dropped after a while."""
         self.followers -= 1
         if not self.followers:
             self._last_release = self._clock()
 
     def _drop(self) -> None:
-        """Nobody has come back."""
+        """Drop the batches, because no follower has come back in time."""
         self._keeps = False
         self._forget()
         self._on_use(False)
@@ -172,17 +175,22 @@ class Tail:
 
 
 def _finish(job: asyncio.Future[Runs | None], reader: LogReader) -> None:
-    """Close a reader that nobody waits for any more; an error of its last read is of no interest then."""
+    """Close a reader that was abandoned during a read; an error of that read is ignored."""
     if not job.cancelled():
         job.exception()
     reader.close()
 
 
 class Follower:
-    """An asynchronous iterator of rows as packets: every row later than `vclock`, in the order written.
+    """An asynchronous iterator of rows as packets: every row later than `vclock`, in the order of writing.
 
-    It never ends by itself; it stops when the journal stops or after `close`. Transactions come whole.
-    Raises XlogError, XlogGapError, SystemError. Rows of local spaces are among them, newer than the call of `follow`.
+    It stops only when the journal stops or after `close`. Transactions are complete. Rows of local spaces are included
+    if they are newer than the call of `follow`.
+
+    Raises:
+        XlogError: the content of a file is wrong.
+        XlogGapError: rows are in no file.
+        BoxSystemError: a file cannot be read.
     """
 
     def __init__(
@@ -255,7 +263,7 @@ class Follower:
         return fresh_runs([run for batch in batches for run in batch.runs], self.vclock)
 
     def close(self) -> None:
-        """Stop, and let the tail go; safe to call again."""
+        """Stop following and release the tail; safe to call again."""
         if self._closed:
             return
         self._closed = True
@@ -271,5 +279,5 @@ class Follower:
             self._job.add_done_callback(lambda job: _finish(job, reader))
 
     async def aclose(self) -> None:
-        """The same as `close`, for `contextlib.aclosing`."""
+        """Stop following, as `close` does; for `contextlib.aclosing`."""
         self.close()

@@ -1,7 +1,7 @@
-"""Garbage collection: which snapshots and WAL files are still needed, and the removal of the others.
+"""Garbage collection: finds and removes snapshots and WAL files that are no longer needed.
 
-A snapshot is kept while it is among the newest `checkpoint_count`, or referenced (a backup), or newer than one that
-is. WAL rows are kept from the oldest kept snapshot on, and from the vclock of every consumer (a replica) on.
+A snapshot is kept while it is among the newest `checkpoint_count`, or referenced (a backup), or newer than one that is.
+WAL rows are kept from the oldest kept snapshot on, and from the vclock of every consumer (a replica) on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from box.wire.vclock import VClock
 
 @dataclass(slots=True)
 class Checkpoint:
-    """A snapshot that is complete; `references` are the names of those who need it."""
+    """A complete snapshot; `references` are the names of its users, such as a backup."""
 
     vclock: VClock
     references: list[str] = field(default_factory=list)
 
 
 class Consumer:
-    """Keeps WAL rows later than `vclock`. Inactive after the disk was full and files it needed had to go."""
+    """A consumer of the log, such as a replica: WAL rows later than `vclock` are kept for it.
+
+    It becomes inactive when a full disk forced the removal of files that it needed.
+    """
 
     __slots__ = ("_collector", "inactive", "name", "vclock")
 
@@ -36,21 +39,22 @@ class Consumer:
         self.inactive = False
 
     def advance(self, vclock: VClock) -> None:
-        """The consumer has every row up to `vclock`."""
+        """Note that the consumer has every row up to `vclock`."""
         if not self.inactive and vclock.signature != self.vclock.signature:
             self.vclock = vclock.copy()
             self._collector.schedule()
 
     def close(self) -> None:
-        """The consumer needs nothing any more; safe to call again."""
+        """Unregister the consumer; safe to call again."""
         self._collector._unregister(self)
 
 
 class GarbageCollector:
-    """Decides in the tx thread; `remove(snapshots_before, wal_before)` does the removal, each part None if not needed.
+    """Decides in the tx thread which files go; `remove(snapshots_before, wal_before)` removes them.
 
-    Nothing is removed before `start`, nor while the collector is paused: after a start it waits until `delay_unref`
-    was called for every `delay_ref` (replicas that have connected) or `wal_cleanup_delay` seconds have passed.
+    Each argument of `remove` is None if nothing of that kind goes. Nothing is removed before `start`, nor while the
+    collector is paused: after a start it waits until `delay_unref` was called for every `delay_ref` (replicas that have
+    connected), or until `wal_cleanup_delay` seconds have passed.
     """
 
     def __init__(
@@ -81,7 +85,10 @@ class GarbageCollector:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def start(self, delay: float = 0) -> None:
-        """Recovery is over: remove from now on, or after the pause described above if `delay` seconds are given."""
+        """Begin to remove files, once recovery is over.
+
+        With `delay` seconds it first pauses, as the class describes.
+        """
         self._started = True
         if delay > 0 and self._delay_references:
             self.set_cleanup_delay(delay)
@@ -89,7 +96,7 @@ class GarbageCollector:
             self._resume("")
 
     def set_cleanup_delay(self, delay: float) -> None:
-        """Change the longest pause, counted from now."""
+        """Change the longest duration of the pause, counted from now."""
         if not (self.is_paused and self._started):
             return
         if self._delay_timer is not None:
@@ -98,12 +105,12 @@ class GarbageCollector:
         self._delay_timer = loop.call_later(delay, self._resume, " due to timeout expiration")
 
     def delay_ref(self) -> None:
-        """One more replica to wait for."""
+        """Count one more replica to wait for during the pause."""
         if self.is_paused:
             self._delay_references += 1
 
     def delay_unref(self) -> None:
-        """A replica has come, or will not."""
+        """Count one replica less to wait for: it has connected, or never will."""
         if self.is_paused and self._delay_references:
             self._delay_references -= 1
             if not self._delay_references and self._started:
@@ -119,7 +126,7 @@ class GarbageCollector:
         self.schedule()
 
     async def stop(self) -> None:
-        """End the removal that runs, and the pause."""
+        """Wait for a running removal, and end the pause."""
         self._started = False
         if self._delay_timer is not None:
             self._delay_timer.cancel()
@@ -129,18 +136,21 @@ class GarbageCollector:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def begin_anew(self, vclock: VClock) -> None:
-        """Rows before `vclock` cannot be had from here: what there is of them ends too early, and goes with the
-        snapshots that need it."""
+        """Note that rows before `vclock` are not available here.
+
+        Files with rows before it end too early to be useful, and are removed together with the snapshots that need
+        them.
+        """
         self.vclock, self._has_older = vclock.copy(), True
 
     def add_checkpoint(self, vclock: VClock) -> None:
-        """A snapshot is complete. One of the vclock of the last is the same one, made again."""
+        """Register a complete snapshot. One with the vclock of the last replaces that."""
         if not self.checkpoints or self.checkpoints[-1].vclock.signature != vclock.signature:
             self.checkpoints.append(Checkpoint(vclock.copy()))
         self.schedule()
 
     def register_consumer(self, name: str, vclock: VClock) -> Consumer:
-        """Keep rows later than `vclock` until the consumer advances or closes."""
+        """Register a consumer and keep rows later than `vclock` until it advances or closes."""
         consumer = Consumer(self, name, vclock)
         self.consumers.append(consumer)
         return consumer
@@ -151,7 +161,7 @@ class GarbageCollector:
             self.schedule()
 
     def files_were_removed(self, vclock: VClock) -> None:
-        """The disk was full: rows before `vclock` are gone, whoever needed them."""
+        """Note that a full disk forced the removal of rows before `vclock`, whichever consumer needed them."""
         if vclock.signature > self.vclock.signature:
             self.vclock = vclock.copy()
         for consumer in tuple(self.consumers):
@@ -162,7 +172,7 @@ class GarbageCollector:
         self.schedule()
 
     def info(self) -> dict[str, Any]:
-        """The content of `box.info.gc()`."""
+        """Return the content of `box.info.gc()`."""
         consumers = sorted(self.consumers, key=lambda consumer: sorted(consumer.vclock.items()))
         return {
             "vclock": dict(self.vclock),
@@ -181,9 +191,10 @@ class GarbageCollector:
     # --- backup -------------------------------------------------------------------------------------------------------
 
     def backup_start(self, index: int = 0) -> VClock:
-        """Hold the snapshot that is `index` before the newest; returns its vclock.
+        """Keep a snapshot for a backup: the newest for `index` 0, the one before for 1, and so on. Returns its vclock.
 
-        Raises BACKUP_IN_PROGRESS, MISSING_SNAPSHOT.
+        Raises:
+            ClientError: BACKUP_IN_PROGRESS, or MISSING_SNAPSHOT.
         """
         if self._backup is not None:
             raise client_error(ErrorCode.BACKUP_IN_PROGRESS)
@@ -194,7 +205,7 @@ class GarbageCollector:
         return self._backup.vclock
 
     def backup_stop(self) -> None:
-        """Let the snapshot go; nothing happens without a backup."""
+        """Release the snapshot of the backup; does nothing without a backup."""
         if self._backup is not None:
             self._backup.references.remove("backup")
             self._backup = None
@@ -203,7 +214,7 @@ class GarbageCollector:
     # --- removal ------------------------------------------------------------------------------------------------------
 
     def schedule(self) -> None:
-        """Ask for a removal soon. Requests while one runs are served by one more run."""
+        """Request a removal soon. Requests during a removal cause one more removal."""
         self._scheduled += 1
         if not self._started or self.is_paused or self._task is not None:
             return
@@ -213,12 +224,12 @@ class GarbageCollector:
             self._task = asyncio.get_running_loop().create_task(self._run(snapshots, rows), name="gc")
 
     async def wait(self) -> None:
-        """Return when everything that was asked for so far is removed; at once while paused."""
+        """Wait until all requested removals are done; returns at once while paused."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def _run(self, snapshots: VClock | None, rows: VClock | None) -> None:
-        """Remove, and then what was asked for meanwhile."""
+        """Remove files, then again for the requests that came meanwhile."""
         try:
             while snapshots is not None or rows is not None:
                 await self._remove(snapshots, rows)
@@ -232,7 +243,7 @@ class GarbageCollector:
             self._task = None
 
     def _decide(self) -> tuple[VClock | None, VClock | None]:
-        """Forget checkpoints that are not kept; the limits below which snapshots and rows may go."""
+        """Forget checkpoints that are not kept. Returns the vclocks below which snapshots and rows may be removed."""
         if not self.checkpoints:
             return None, None
         dropped = False

@@ -1,4 +1,4 @@
-"""The journal: the tx thread hands over transactions, a thread of its own writes them, many with one `write`.
+"""The journal: the tx thread submits transactions, the wal thread writes them, many with one `write`.
 
 ```
 tx thread    submit, submit, ...  | end of the loop's round: the entries so far are one message
@@ -64,9 +64,9 @@ WAL_MODES: Final = ("none", "write", "fsync")  # the values of `box.cfg.wal_mode
 class Journal:
     """The write-ahead log of one node. All methods are for the tx thread.
 
-    Before `start`, and with wal_mode `none`, entries complete inside `submit`; before `start` they get no lsn
-    (recovery and bootstrap). `instance_id` signs local rows and may be set any time. `vclock` is that of the last
-    row written; the object stays the same.
+    Before `start`, and with `wal_mode` none, entries complete inside `submit`. Before `start` (recovery, bootstrap)
+    they get no lsn. `instance_id` marks local rows and may be set at any time. `vclock` is that of the last written
+    row; it is always the same object.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Journal:
 
     @property
     def instance_id(self) -> int:
-        """The id that local rows are signed with; 0 for an anonymous replica."""
+        """The replica id of local rows; 0 for an anonymous replica."""
         return self._instance_id
 
     @instance_id.setter
@@ -156,10 +156,13 @@ class Journal:
     def start(
         self, vclock: VClock, instance_uuid: UUID, *, is_provisional: bool = False, begins_anew: bool = False
     ) -> None:
-        """Write from now on, after `vclock`; `is_provisional` until a checkpoint, without which that is no beginning;
-        `begins_anew` if the files that are there end before it.
+        """Start to write, after `vclock`.
 
-        Raises SystemError for a missing or unreadable directory.
+        `is_provisional`: until the first checkpoint there is nothing to recover from, so the log alone is not a valid
+        start. `begins_anew`: the existing files end before `vclock`.
+
+        Raises:
+            BoxSystemError: the directory is missing or unreadable.
         """
         self.vclock.clear()
         self.vclock.update(vclock)
@@ -175,8 +178,10 @@ class Journal:
         self._started = True
 
     async def stop(self) -> None:
-        """Write what was submitted, finish the file, end the thread and the followers. Safe to call again, and at once
-        with another call: an abandoned start and the node's end may both stop it."""
+        """Write all submitted entries, finish the file, and end the thread and the followers.
+
+        Safe to call again, even during another call: an abandoned start and the node's end may both stop the journal.
+        """
         self._tail.close()
         self._stopping = True  # before the last batch, whose completion may want to write
         self._prepare()
@@ -188,9 +193,11 @@ class Journal:
     # --- writing, tx side ---------------------------------------------------------------------------------------------
 
     def submit(self, entry: JournalEntry) -> None:
-        """Queue one transaction; `entry.on_complete` follows. Raises WAL_IO at once if it cannot be written.
+        """Queue one transaction; `entry.on_complete` is called later.
 
-        During the rollback that follows a failed write nothing is accepted. A finalizer gets LuajitError.
+        Raises:
+            ClientError: WAL_IO, it cannot be written, for instance during the rollback after a failed write.
+            LuajitError: a finalizer of Lua tries to write.
         """
         if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
@@ -226,9 +233,11 @@ class Journal:
         return client_error(ErrorCode.WAL_IO) if self._problem is None else system_error(self._problem)
 
     def pass_row(self) -> None:
-        """Do what `submit` does in a void journal with one local row of a replicated space, which nobody will see.
+        """Count one local row of a replicated space as written, as `submit` would in a void journal, which keeps no
+        row.
 
-        Raises WAL_IO.
+        Raises:
+            ClientError: WAL_IO.
         """
         if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
@@ -243,10 +252,10 @@ class Journal:
         entry.on_complete(entry)
 
     def flush(self) -> bool:
-        """Hand over what was submitted in this round; True if it is complete already.
+        """Hand the submitted entries over to the writer. Returns True if they are complete already.
 
-        While the wal thread is idle its writer can be used here. A slow disk ends this for a while: one whose writes
-        take long on the average, because any single one may be long when other processes take the CPU.
+        While the wal thread is idle its writer may run here. A slow disk disables that for a while. Slow means that
+        writes take long on average, because a single write may take long when other processes use the processor.
         """
         batch = self._pending
         if not batch:
@@ -269,7 +278,7 @@ class Journal:
 
     @property
     def completes_at_once(self) -> bool:
-        """Whether one entry that is submitted and flushed now, with no other one before it, is complete then."""
+        """True if an entry that is submitted and flushed now, with no other one before it, completes immediately."""
         if self.is_void:
             return True
         return not (
@@ -283,7 +292,9 @@ class Journal:
 
     @property
     def unexpected_failure(self) -> Exception | None:
-        """The exception that has ended the last write that failed, if it is no trouble of the log's own."""
+        """The unexpected exception that ended the last failed write; None if the failure was an error of the log
+        itself.
+        """
         return self._thread.unexpected
 
     @property
@@ -294,7 +305,9 @@ class Journal:
         self._loop.call_soon(self.flush)
 
     def _complete(self, batch: FinishedBatch) -> None:
-        """A batch is back: first what is written, then, once everything is back, what is not."""
+        """Handle a batch that has come back: complete what is written, and, once everything is back, roll back the
+        rest.
+        """
         written = batch.written
         if written is None:
             self._busy -= batch.messages
@@ -315,11 +328,13 @@ class Journal:
             self._prepare()
 
     def _wake_followers_later(self) -> None:
-        """Those that this turn lets go on write more in the next one: it goes the same way."""
+        """Wake followers in the next turn of the loop, in which resumed tasks write more: both leave together."""
         self._loop.call_soon(self._tail.wake)
 
     def _prepare(self) -> None:
-        """One step towards the rollback, then that. When the journal stops nobody waits for the rest."""
+        """Take one step to prepare the rollback, then roll back. When the journal stops, nothing waits for the
+        preparation.
+        """
         if self._preparation is None:
             return
         for _ in () if self._stopping else self._preparation:
@@ -329,7 +344,7 @@ class Journal:
         self._roll_back()
 
     def _break(self, problem: str) -> None:
-        """Stop before anybody learns of the rows that may be in the file and may not."""
+        """Stop the node before anyone learns of rows that may or may not be in the file."""
         self._problem = problem
         self._stopping = True
         self._thread.end_delays()
@@ -381,7 +396,7 @@ class Journal:
         self._loop.call_exception_handler({"message": "journal entry completion failed", "exception": error})
 
     async def wait_for_space(self) -> None:
-        """Return when less than `queue_max_size` bytes are queued (`wal_queue_max_size`, used by appliers)."""
+        """Wait until less than `queue_max_size` bytes are queued (`wal_queue_max_size`, for appliers)."""
         while self.queue_size >= self.queue_max_size:
             await self._space_waiters.next()
 
@@ -391,7 +406,7 @@ class Journal:
             self.on_checkpoint_threshold()
 
     def _show(self, written: Written) -> None:
-        """Followers get the rows at once, and drop what `_complete` gives them a second time."""
+        """Give followers the rows at once; they drop the copy that `_complete` gives them later."""
         self._tail.append(written, self.vclock.copy() if written.runs else self.vclock)
 
     def _make_packets(self, is_followed: bool) -> None:
@@ -401,7 +416,7 @@ class Journal:
         self._busy -= 1
 
     def _end_rollback(self) -> None:
-        """In the wal thread."""
+        """Accept writes again, in the wal thread, and report that to the tx thread."""
         self._thread.is_in_rollback = False
         self._thread.tell(self._request_is_back)
 
@@ -410,11 +425,14 @@ class Journal:
     async def _ask(
         self, call: Callable[[], _T], note: Callable[[], None] = lambda: None, *, is_delayed: bool = False
     ) -> _T:
-        """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end. What
-        `is_delayed` is known only when ERRINJ_WAL_DELAY is off.
+        """Run `call` in the wal thread, after everything submitted so far.
 
-        If that goes well `note` is called behind the ends of all that was submitted before, and ahead of those of what
-        comes later: whoever waits for the answer is woken only after some of these.
+        With `is_delayed` the result is known only when ERRINJ_WAL_DELAY is off. On success `note` is called after the
+        completion of everything submitted before and ahead of anything later; a task that awaits the result is resumed
+        only after some of the later completions.
+
+        Raises:
+            ClientError: WAL_IO, the thread is ending.
         """
         if self._stopping:
             raise self._refusal()
@@ -451,10 +469,12 @@ class Journal:
         return await answer
 
     async def sync(self, note: Callable[[], None] = lambda: None) -> VClock:
-        """Wait for everything submitted so far; returns the vclock then. `note` is called when the effects of exactly
-        these rows are seen.
+        """Wait until everything submitted so far is written. Returns the vclock at that point.
 
-        Raises WAL_IO if some of it is rolled back: what the caller saw in memory before the call may be undone.
+        `note` is called at the moment when the effects of exactly these rows are visible.
+
+        Raises:
+            ClientError: WAL_IO, some of it was rolled back, so what the caller saw in memory may be undone.
         """
         if self._values["ERRINJ_WAL_SYNC"]:
             raise client_error(ErrorCode.INJECTION, "wal sync")
@@ -473,8 +493,10 @@ class Journal:
     async def _ask_unless_undone(
         self, call: Callable[[], _T], code: int, note: Callable[[], None], *, is_delayed: bool = False
     ) -> _T:
-        """Ask, and raise `code` if anything was rolled back since the call: a batch may be written before the question
-        is on its way."""
+        """Run `call` in the wal thread, and raise `code` if anything was rolled back since the call of this method.
+
+        The check is needed because a batch may be written, and fail, before the call reaches the thread.
+        """
         count = self._rollback_count
         answer = await self._ask(call, note, is_delayed=is_delayed)
         if self._rollback_count != count:
@@ -482,15 +504,17 @@ class Journal:
         return answer
 
     async def pass_writer(self) -> None:
-        """Return when the wal thread has come through everything submitted so far, written or not."""
+        """Wait until the wal thread has handled everything submitted so far, successfully or not."""
         if self._thread.is_running and not self._stopping:
             await self._ask(lambda: None)
 
     async def begin_checkpoint(self, note: Callable[[], None] = lambda: None) -> CheckpointStart:
-        """Finish the current file; the vclock in the answer covers everything submitted before the call. `note` is
-        called when the effects of exactly these rows are seen.
+        """Finish the current file. The vclock of the result covers everything submitted before the call.
 
-        Raises CHECKPOINT_ROLLBACK: what is in memory may hold changes that are about to be undone.
+        `note` is called at the moment when the effects of exactly these rows are visible.
+
+        Raises:
+            ClientError: CHECKPOINT_ROLLBACK, memory may hold changes that are about to be undone.
         """
         if not self._thread.is_running:
             note()
@@ -505,7 +529,7 @@ class Journal:
         return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK, note, is_delayed=True)
 
     async def commit_checkpoint(self, start: CheckpointStart) -> None:
-        """The snapshot of `start` is on disk."""
+        """Note that the snapshot of `start` is on disk."""
         if self._thread.is_running and not self._stopping:
             await self._ask(lambda: self._writer.commit_checkpoint(start))
         self._threshold_reached = False
@@ -528,9 +552,12 @@ class Journal:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def follow(self, vclock: VClock) -> Follower:
-        """All rows later than `vclock`, and those to come, as an asynchronous iterator of lists of packets.
+        """Follow all rows later than `vclock`, present and future: an asynchronous iterator of lists of packets.
 
-        Rows of local spaces that are on disk already are left out. Raises UNSUPPORTED with wal_mode `none`.
+        Rows of local spaces that are on disk already are skipped.
+
+        Raises:
+            UnsupportedError: `wal_mode` is none.
         """
         if self.wal_mode == "none":
             raise unsupported("Replication", "wal_mode = 'none'")
@@ -547,9 +574,10 @@ class Journal:
         return self._loop.run_in_executor(self._executor, call)
 
     async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        """Run a blocking call of the journal's (a snapshot's write, a file's removal) in one of its threads.
+        """Run a blocking call of the journal (to write a snapshot, to remove a file) in one of its threads.
 
-        WAL_IO once the journal stops.
+        Raises:
+            ClientError: WAL_IO, the journal is stopping.
         """
         if self._stopping:
             raise self._refusal()
@@ -557,7 +585,7 @@ class Journal:
 
 
 def _weigh(entry: JournalEntry) -> int:
-    """Rows that the write of an entry costs; sets its size where that is not known."""
+    """Return the number of rows that an entry costs the writer, and set its size if it is unknown."""
     if entry.run is not None:
         return len(entry.run) // _RUN_ROWS + 1
     rows = entry.rows

@@ -1,4 +1,4 @@
-"""From blocks of the log to packets for other instances: the rows are found and framed, not decoded."""
+"""Turns blocks of the log into packets for other instances: rows are found and framed, not decoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ _NOP: Final = int(RequestType.NOP)
 
 
 def packet_runs(rows: bytes) -> list[PacketRun]:
-    """The runs of rows that follow each other, as blocks of the log have them. XlogError (`can't parse row`)."""
+    """Return the runs of consecutive rows in log blocks.
+
+    Raises:
+        XlogError: a row is malformed (`can't parse row`).
+    """
     try:
         return _packet_runs(rows, unpacker_of(rows))
     except StackError:
@@ -86,7 +90,7 @@ def _packet_runs(rows: bytes, unpacker: Any) -> list[PacketRun]:
 
 
 def fresh_runs(runs: list[PacketRun], vclock: VClock) -> list[PacketRun]:
-    """The rows that are later than `vclock`, which moves with them."""
+    """Return the rows later than `vclock`, and move `vclock` past them."""
     fresh = []
     for run in runs:
         replica_id = run.replica_id

@@ -1,4 +1,4 @@
-"""A mark on the bytes of a log file that may yet be taken back: a lock, which readers in other processes look at.
+"""A mark on bytes of a log file that may still be cut off: a lock that readers in other processes look at.
 
 ```
  meta | block | block | block of a batch that is being written or synced
@@ -7,10 +7,10 @@
 ```
 
 A write that fails is cut off again, and other rows get the same lsns. While that may happen to whole blocks (a batch of
-several, or one that has to be synced first), the writer locks the file from the first of them on. Readers take no lock,
-they ask whether there is one and where it begins: nobody waits for anybody, and the lock of a killed process is gone
-with it, whose blocks then count at the next start. The locks are those of open file descriptions (fcntl(2)), so that
-they also tell a reader of the same process. Where a file system has none, all bytes count at once.
+several, or one that has to be synced first), the writer locks the file from the first of them on. Readers take no lock:
+they ask whether there is one and where it begins, so that nobody waits. The lock of a killed process vanishes with it,
+and its blocks count at the next start. The locks are those of open file descriptions (fcntl(2)), so that they also tell
+a reader of the same process. Where a file system has none, all bytes count at once.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class _State(NamedTuple):
 
 
 def mark_pending(fd: int, start: int) -> None:
-    """Mark what is at `start` and behind it: it does not count yet; all before it does."""
+    """Mark the bytes from `start` on as not counting yet; everything before them counts."""
     _set(fd, fcntl.F_WRLCK, start, 0)
     if start:
         _set(fd, fcntl.F_UNLCK, 0, start)
 
 
 def unmark_pending(fd: int) -> None:
-    """All of the file counts."""
+    """Remove the mark: the whole file counts."""
     _set(fd, fcntl.F_UNLCK, 0, 0)
 
 
@@ -53,7 +53,7 @@ def _set(fd: int, kind: int, start: int, length: int) -> None:
 
 
 def counted_size(fd: int) -> int:
-    """The size of the file without the bytes that its writer may yet take back. Raises OSError."""
+    """Return the size of the file without the bytes that its writer may still cut off. Raises OSError."""
     size = 0
     for _ in range(_TRIES):
         before = _state(fd)

@@ -1,7 +1,8 @@
-"""Reads rows out of files: one file block by block (`BlockReader`), or the chain of a WAL directory (`LogReader`).
+"""Reads rows from files: one file block by block (`BlockReader`), or the chain of files in a WAL directory
+(`LogReader`).
 
-Both read what is there now and come back for more, so that recovery, `Journal.follow` and a reader outside a node use
-the same code. They block and are for a thread, or for the time before the node serves anyone.
+Both read what exists now and can be asked again later, so that recovery, `Journal.follow` and a reader outside a node
+share the code. They block, so they are used in a thread, or before the node serves clients.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ _RUN_BYTES: Final = 512 * 1024
 
 
 class LogPosition(NamedTuple):
-    """The start of a block: the file's signature and the offset in it."""
+    """The start of a block: the file's signature and the offset in the file."""
 
     signature: int
     offset: int
 
 
 class BlockReader:
-    """One file. `next_block` returns None at the end of what is written; asked again later, it goes on from there.
+    """Reads one file. `next_block` returns None at the end of the written data and continues there when called again.
 
-    With `force_recovery` a broken block is logged and passed over. With `counted_only` the file may be that of another
-    process, and what its writer may yet take back is not read.
+    With `force_recovery` a broken block is logged and skipped. With `counted_only` the file may belong to another
+    process, and bytes that its writer may still cut off are not read.
     """
 
     def __init__(
@@ -66,28 +67,37 @@ class BlockReader:
 
     @property
     def eof(self) -> bool:
-        """The EOF marker has been read: the file was closed in order."""
+        """True if the EOF marker was read, so the file was closed in order."""
         return self._decoder.eof
 
     @property
     def position(self) -> int:
-        """The offset after the last whole block (or the meta)."""
+        """The offset after the last whole block, or after the meta."""
         return self._decoder.position
 
     def read_meta(self) -> Meta:
-        """The file's meta; raises XlogError."""
+        """Read the meta of the file.
+
+        Raises:
+            XlogError: it is malformed or incomplete.
+        """
         while (meta := self._decoder.read_meta()) is None:
             if not self._fill():
                 raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
         return meta
 
     def seek(self, offset: int) -> None:
-        """Go on at the block that begins at `offset`; to be called right after `read_meta`."""
+        """Continue at the block that begins at `offset`; call it right after `read_meta`."""
         self._decoder.jump(offset)
         self._offset = offset
 
     def next_block(self) -> bytes | None:
-        """The rows of the next block. Raises XlogError, SystemError."""
+        """Return the rows of the next block, or None at the end.
+
+        Raises:
+            XlogError: the block is broken.
+            BoxSystemError: the file cannot be read.
+        """
         self.read_meta()
         while True:
             try:
@@ -123,7 +133,9 @@ class BlockReader:
         return bool(data)
 
     def _size_to_read(self) -> int:
-        """ERRINJ_XLOG_READ: what is behind so many bytes of a file cannot be read (in small pieces, to be exact)."""
+        """Return the number of bytes to read next; ERRINJ_XLOG_READ makes the rest of a file unreadable after that many
+        bytes.
+        """
         limit = self._injections.get("ERRINJ_XLOG_READ", -1)
         assert isinstance(limit, int)
         if 0 <= limit < self._offset:
@@ -135,13 +147,16 @@ class BlockReader:
 
 
 class LogReader:
-    """Rows of a WAL directory that are later than `vclock`, which moves with the rows read.
+    """Reads the rows of a WAL directory that are later than `vclock`, and moves `vclock` past them.
 
-    Start: the last file that begins not after `vclock`. Raises XlogGapError if rows are missing; with `force_recovery`
-    of the directory that is a warning. `position` lets the reader start in the middle of a file, at a block; so does
-    `index`, which learns of a file that is read from its start. `limit`, which moves, is the vclock that the writer has
-    told of: `next_runs` goes no further, because what stands behind it may yet be taken back. `counted_only` does the
-    same where the writer is another process.
+    It begins with the last file that starts not after `vclock`. With `force_recovery` of the directory, missing rows
+    cause a warning instead of an error. `position` starts the reader at a block in the middle of a file; so does
+    `index`, which also learns the blocks of a file that is read from its start. `limit` is the growing vclock that the
+    writer has announced: `next_runs` stops there, because later bytes may still be cut off. `counted_only` has that
+    effect for a writer in another process.
+
+    Raises:
+        XlogGapError: rows are missing.
     """
 
     def __init__(
@@ -179,11 +194,13 @@ class LogReader:
 
     @property
     def is_at_end_of_file(self) -> bool:
-        """The writer has closed the file that is read: the next one is there, or will be."""
+        """True if the writer has closed the file being read: the next file exists or will."""
         return self._blocks is None or self._blocks.eof
 
     def reopen(self) -> None:
-        """If the file was closed in order, read on before its end marker: the next writer may go on in its place."""
+        """Continue before the end marker of a file that was closed in order, because the next writer may continue that
+        file.
+        """
         if self._file is not None and self._blocks is not None and self._blocks.eof:
             self._position = LogPosition(self._file.signature, self._blocks.position - MARKER_SIZE)
             self._blocks.close()
@@ -198,13 +215,13 @@ class LogReader:
         return LogPosition(self._file.signature, self._blocks.position)
 
     def next_rows(self) -> list[Row] | None:
-        """New rows of one block (maybe none of it is new: an empty list), or None at the end of what is written."""
+        """Return new rows of one block, or None at the end. The list is empty if the block has no new row."""
         block = self._next_block()
         self._file_clock = None
         return None if block is None else self._fresh(block)
 
     def next_runs(self) -> list[PacketRun] | None:
-        """New rows of some blocks, as packets; as `next_rows` otherwise, but that `limit` is an end."""
+        """Return new rows of some blocks as packets, or None at the end or at `limit`."""
         block = None if self._is_at_limit else self._next_block()
         if block is None:
             return None
@@ -223,7 +240,7 @@ class LogReader:
         return fresh_runs(runs, self.vclock)
 
     def _block_of_this_file(self) -> bytes | None:
-        """The next block if the open file has one; what is wrong with it is found by the next call of `next_runs`."""
+        """Return the next block if the open file has one. An error in it is raised by the next call of `next_runs`."""
         assert self._blocks is not None
         try:
             return self._blocks.next_block()
@@ -231,7 +248,7 @@ class LogReader:
             return None
 
     def _note(self, runs: list[PacketRun]) -> None:
-        """Remember the vclock behind these rows, which are those of a file from its start on."""
+        """Note the vclock after these rows of a file that is read from its start."""
         clock, index, file, blocks = self._file_clock, self._index, self._file, self._blocks
         if clock is None or index is None or file is None or blocks is None:
             return
@@ -242,7 +259,7 @@ class LogReader:
         index.note(file.signature, blocks.position, clock)
 
     def _next_block(self) -> bytes | None:
-        """The rows of the next block, of whichever file."""
+        """Return the rows of the next block, opening the next file if necessary."""
         if self._blocks is None and not self._open_first():
             return None
         while True:
@@ -279,9 +296,11 @@ class LogReader:
 
     @property
     def lacks_rows(self) -> bool:
-        """After `next_rows` has come to the end: the files end before the vclock from which they were to be read, and
-        whatever is written next has a gap before it. So it is after a new join, and where a snapshot is durable and
-        the log is not."""
+        """True if the files, read to their end, end before the `vclock` at which reading began.
+
+        The next row written then follows a gap. That happens after a new join, and if a snapshot is durable but the log
+        is not.
+        """
         return self._file is not None and any(
             self.vclock[origin_id] == lsn > max(self._before.get(origin_id, 0), self._file.vclock[origin_id])
             for origin_id, lsn in self._begin.items()
@@ -346,7 +365,7 @@ class LogReader:
             self.vclock.merge_max(file.vclock)
 
     def _seek(self, offset: int) -> None:
-        """Go on at a block of the file that was opened just now."""
+        """Continue at a block of the file that was just opened."""
         assert self._blocks is not None
         self._blocks.seek(offset)
         self._file_clock = None
@@ -359,7 +378,7 @@ class LogReader:
         self._log.warn("ignoring a gap in LSN")
 
     def finish(self) -> None:
-        """Close the file that was read to its end, and log how it ended."""
+        """Close a file that was read to its end, and log how it ended."""
         if self._blocks is None:
             return
         if self._blocks.eof:

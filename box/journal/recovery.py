@@ -1,4 +1,4 @@
-"""Reads the files of a node that starts: the newest snapshot, then every later row of the WAL."""
+"""Reads the files of a starting node: the newest snapshot, then every later row of the WAL."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from box.wire.vclock import VClock
 def find_snapshots(
     storage: Storage, directory: str, *, force_recovery: bool = False, log: Logger | None = None
 ) -> list[LogFile]:
-    """The snapshots of a directory, the oldest first.
+    """List the snapshots of a directory, the oldest first.
 
-    Raises SystemError (`error reading directory '...'`) if there is no such directory, XlogError for a wrong file.
+    Raises:
+        BoxSystemError: the directory does not exist (`error reading directory '...'`).
+        XlogError: a file is wrong.
     """
     snapshots = LogDirectory(storage, directory, LogKind.SNAP, force_recovery=force_recovery, log=log)
     snapshots.scan()
@@ -30,11 +32,11 @@ def find_snapshots(
 
 
 class Recovery:
-    """Rows of the WAL that are later than `vclock`, in the order they were written.
+    """The rows of the WAL later than `vclock`, in the order of writing.
 
-    Steps: `scan`, then read `rows` or `transactions` to their end. Afterwards `vclock` is where the node is.
-    `end_vclock` (of the last row on disk) and `gc_vclock` (of the first file behind which none is missing) are known
-    from the scan on.
+    Call `scan`, then read `rows` or `transactions` to the end; afterwards `vclock` is the node's position. After the
+    scan `end_vclock` is that of the last row on disk, and `gc_vclock` that of the first file after which none is
+    missing.
     """
 
     def __init__(
@@ -60,7 +62,13 @@ class Recovery:
         self._reader: LogReader | None = None
 
     def scan(self) -> None:
-        """List the files and look for the last row. Raises SystemError, XlogError, BoxError of `follow`."""
+        """List the files and find the last row.
+
+        Raises:
+            BoxSystemError: a file cannot be read.
+            XlogError: a file is wrong.
+            BoxError: `follow` refuses a row.
+        """
         self._directory.scan()
         files = self._directory.files
         if not files or self.vclock.compare(files[-1].vclock) == 1:
@@ -78,24 +86,35 @@ class Recovery:
             blocks.close()
 
     def sync(self) -> None:
-        """Make durable what is there. Raises SystemError."""
+        """Make the existing files durable.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+        """
         self._directory.sync()
 
     def reader(self) -> LogReader:
-        """A reader of what is later than `vclock`, which moves with it. It goes on when there is more to read."""
+        """Return a reader of the rows later than `vclock`, which moves with it. It can continue when more is
+        written.
+        """
         self._reader = LogReader(self._directory, self.vclock, counted_only=True, log=self._log, errinj=self._errinj)
         return self._reader
 
     @property
     def lacks_rows(self) -> bool:
-        """After reading: the files end before `vclock`; see `LogReader.lacks_rows`."""
+        """True if the files, after reading, end before `vclock`; see `LogReader.lacks_rows`."""
         return self._reader is not None and self._reader.lacks_rows
 
     def blocks(self) -> Iterator[list[Row]]:
-        """Rows many at a time; a transaction is never split. Raises XlogError, XlogGapError, SystemError.
+        """Yield rows in lists that never split a transaction.
 
-        A file that ends in a torn block, as a killed writer leaves it, is read up to there: those rows were never
-        acknowledged. With `force_recovery` wrong blocks and missing files are logged and passed over.
+        A file that ends in a torn block, as a killed writer leaves it, is read up to that block: its rows were never
+        acknowledged. With `force_recovery` wrong blocks and missing files are logged and skipped.
+
+        Raises:
+            XlogError: a block is wrong.
+            XlogGapError: a file is missing.
+            BoxSystemError: a file cannot be read.
         """
         reader = self.reader()
         try:
@@ -107,12 +126,16 @@ class Recovery:
             reader.close()
 
     def rows(self) -> Iterator[Row]:
-        """The rows one by one; errors as `blocks`."""
+        """Yield the rows one by one. Raises the errors of `blocks`."""
         for block in self.blocks():
             yield from block
 
     def transactions(self) -> Iterator[list[Row]]:
-        """The rows of one transaction at a time; errors as `blocks`, and XlogError if the last one has no end."""
+        """Yield the rows of one transaction at a time. Raises the errors of `blocks`.
+
+        Raises:
+            XlogError: the last transaction has no end.
+        """
         try:
             yield from group_transactions(self.rows())
         except XlogError as error:
@@ -122,7 +145,11 @@ class Recovery:
 
 
 def follow(vclock: VClock, row: Row) -> None:
-    """Move `vclock` to a row; raises BoxError if its origin has got as far already: history cannot be trusted."""
+    """Move `vclock` to a row.
+
+    Raises:
+        BoxError: the vclock includes the row already, so the history cannot be trusted.
+    """
     known = vclock[row.replica_id]
     if row.lsn <= known:
         raise BoxError(
@@ -134,7 +161,11 @@ def follow(vclock: VClock, row: Row) -> None:
 
 
 def group_transactions(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Cut a stream of rows behind every row with the commit mark. Raises XlogError for rows left over at the end."""
+    """Split a stream of rows after every row with the commit mark.
+
+    Raises:
+        XlogError: rows remain at the end.
+    """
     transaction: list[Row] = []
     for row in rows:
         transaction.append(row)

@@ -1,7 +1,7 @@
-"""Rows in a log block: many at a time, because a batch of the writer and a block of a reader are made of thousands.
+"""Rows in a log block, encoded and decoded many at a time, because batches and blocks hold thousands of them.
 
-The layout of one row is `box.wire.row`'s. Differences in a log: `sync` and `schema_version` are not written, and
-rows follow each other without lengths.
+The layout of one row is `box.wire.row`'s. Differences in a log: `sync` and `schema_version` are not written, and rows
+follow each other without lengths.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _NOP: Final = int(RequestType.NOP)
 
 
 class BrokenLsn(Exception):
-    """A foreign row whose lsn does not grow: writing it would make the file unreadable."""
+    """Raised for a foreign row whose lsn does not grow; writing it would make the file unreadable."""
 
 
 class RowEncoder:
-    """Gives local rows their place in history and encodes batches; belongs to one thread."""
+    """Assigns lsns to local rows and encodes batches; belongs to one thread."""
 
     __slots__ = ("_heads", "_packets", "instance_id", "makes_packets")
 
@@ -56,9 +56,13 @@ class RowEncoder:
         self._packets = RunBuilder()
 
     def encode(self, entries: Iterable[JournalEntry], clock: VClock, now: float) -> list[bytes]:
-        """Blocks of rows, each of about `BLOCK_SIZE` bytes and ending with an entry; `clock` moves with the rows.
+        """Encode entries to blocks of about `BLOCK_SIZE` bytes, each ending with a whole entry; `clock` moves with the
+        rows.
 
-        Sets `replica_id`, `lsn`, `tsn`, `is_commit` of local rows and `tm` of all. Raises BrokenLsn.
+        Sets `replica_id`, `lsn`, `tsn` and `is_commit` of local rows, and `tm` of all rows.
+
+        Raises:
+            BrokenLsn: the lsn of a foreign row does not grow.
         """
         blocks: list[bytes] = []
         parts: list[bytes] = []
@@ -118,7 +122,7 @@ class RowEncoder:
         return blocks
 
     def _encode_rows(self, rows: list[Row], clock: VClock, now: float, stamp: bytes, parts: list[bytes]) -> int:
-        """One transaction in the general way; returns its bytes."""
+        """Encode one transaction in the general way. Returns the number of bytes."""
         assign_lsn(rows, clock, self.instance_id)
         if len(rows) <= _ROWS_A_PART:
             return self._encode_part(rows, now, stamp, parts)
@@ -132,7 +136,7 @@ class RowEncoder:
         return size
 
     def _encode_part(self, rows: list[Row], now: float, stamp: bytes, parts: list[bytes]) -> int:
-        """Some rows of a transaction that have their places; returns their bytes."""
+        """Encode some rows of a transaction whose lsns are assigned. Returns the number of bytes."""
         size, packets, makes_packets = 0, self._packets, self.makes_packets
         into: list[bytes] | None = None
         kind = origin = -1
@@ -164,7 +168,7 @@ class RowEncoder:
         return size
 
     def _encode_run(self, run: ChangeRun, clock: VClock, stamp: bytes, parts: list[bytes]) -> int:
-        """Transactions of one row each, of another instance; returns their bytes."""
+        """Encode a run of one-row transactions of another instance. Returns the number of bytes."""
         lsns, bodies = run.lsns, run.bodies
         if run.flags:
             bodies = [SYNCHRONOUS_TAIL + body for body in bodies]
@@ -184,26 +188,31 @@ class RowEncoder:
         return _HEADER_SIZE * len(lsns) + sum(map(len, bodies))
 
     def take_packets(self) -> list[PacketRun]:
-        """The rows of the last call of `encode` as packets; none unless `makes_packets` was set before it."""
+        """Return the rows of the last `encode` as packets; none unless `makes_packets` was set before it."""
         return self._packets.finish()
 
     def encode_assigned(self, entries: Iterable[JournalEntry]) -> list[bytes]:
-        """One block of rows that have their lsns already, as they are."""
+        """Encode rows whose lsns are assigned already, unchanged, as one block."""
         rows = [row for entry in entries for row in entry.rows]
         return [b"".join(encode_header(row, _TIMESTAMP(4, 0xCB, row.tm)) + row.body for row in rows)]
 
     def _head(self, row_type: int, instance_id: int, flags: int) -> bytes:
-        """Map of four or, with a pair more, five, type, replica id and the key of the lsn."""
+        """Encode the part of a header before the lsn: map of four or five pairs, type, replica id, and the lsn's
+        key.
+        """
         head = bytes((0x85 if flags else 0x84, 0, row_type, 2, instance_id, 3))
         self._heads[row_type, instance_id, flags] = head
         return head
 
 
 def assign_lsn(rows: Sequence[Row], clock: VClock, instance_id: int) -> None:
-    """Give the local rows of one transaction (`replica_id` 0) their lsn, tsn and commit mark; move `clock` with all.
+    """Assign lsn, tsn and commit mark to the local rows (`replica_id` 0) of one transaction, and move `clock`.
 
-    The tsn is the lsn of the first row that is replicated, or of the first row if none is. Rows of local spaces count
-    in component 0. Raises BrokenLsn.
+    The tsn is the lsn of the first replicated row, or of the first row if none is replicated. Rows of local spaces
+    count in component 0.
+
+    Raises:
+        BrokenLsn: the lsn of a foreign row does not grow.
     """
     local: list[Row] = []
     tsn = 0
@@ -239,10 +248,10 @@ def _check_growth(clock: VClock, replica_id: int, lsn: int) -> None:
 
 
 def encode_header(row: Row, stamp: bytes) -> bytes:
-    """The header map of a log row; `stamp` is the encoded timestamp pair.
+    """Encode the header map of a log row; `stamp` is the encoded timestamp pair.
 
-    In a transaction that begins with rows of a local space the tsn may be above the lsn; the difference then wraps
-    around 2^64, as Tarantool writes it.
+    In a transaction that begins with rows of a local space the tsn may exceed the lsn. The difference then wraps around
+    2^64, as in Tarantool's files.
     """
     lsn, tsn = row.lsn, row.tsn or row.lsn
     flags = row.flags
@@ -270,7 +279,11 @@ def encode_header(row: Row, stamp: bytes) -> bytes:
 
 
 def decode_rows(block: bytes) -> list[Row]:
-    """All rows of a block. Raises XlogError (`can't parse row`)."""
+    """Decode all rows of a block.
+
+    Raises:
+        XlogError: a row is malformed (`can't parse row`).
+    """
     try:
         return _decode_rows(block, unpacker_of(block))
     except StackError:
@@ -297,7 +310,7 @@ def _decode_rows(block: bytes, unpacker: Any) -> list[Row]:
 
 
 def unpacker_of(block: bytes) -> msgpack.Unpacker:
-    """Reads value after value of a block."""
+    """Return an unpacker that reads a block value by value."""
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(block)
     return unpacker
@@ -326,12 +339,16 @@ _BODY_PREFIX_SIZE: Final = 8
 
 
 def insert_body_prefix(space_id: int) -> bytes:
-    """The bytes of an INSERT body before the tuple; the space id always takes five bytes, as Tarantool writes it."""
+    """Encode an INSERT body up to the tuple; the space id always takes five bytes, as in Tarantool's files."""
     return _BODY_PREFIX(0x82, 0x10, 0xCE, space_id, 0x21)
 
 
 def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
-    """The tuples of a snapshot's block in file order, and its rows that are not INSERT. Raises XlogError."""
+    """Decode a snapshot's block: its tuples in file order, and its rows that are not INSERT.
+
+    Raises:
+        XlogError: a row is malformed.
+    """
     decoded = None
     for decoded in decode_tuples_in_steps(block, len(block)):  # noqa: B007 - the last one is the result
         pass
@@ -340,9 +357,9 @@ def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
 
 
 def decode_tuples_in_steps(block: bytes, rows: int) -> Iterator[tuple[list[TupleRun], list[Row]] | None]:
-    """The same, with None after each step of so many rows, and then the result.
+    """Decode a snapshot's block in steps: yields None after every `rows` rows, and the result at last.
 
-    Only the two C calls that find a row's end, and two slices, are made for a usual row.
+    A usual row costs only two slices and the two C calls that find its end.
     """
     try:
         yield from _decode_tuples(block, unpacker_of(block), rows)
@@ -389,7 +406,7 @@ def _decode_tuples(block: bytes, unpacker: Any, rows: int) -> Iterator[tuple[lis
 
 
 def _insert_body(body: bytes) -> tuple[int, bytes]:
-    """Space id and tuple of an INSERT body whose keys are in any order and form."""
+    """Return the space id and the tuple of an INSERT body with keys in any order and form."""
     unpacker: Any = unpacker_of(body)
     space_id, raw = -1, b""
     for _ in range(unpacker.read_map_header()):

@@ -1,7 +1,7 @@
 """Snapshots: all tuples of all spaces at one vclock, as INSERT rows numbered from 0.
 
-Rows are ordered by space id, then by primary key. A snapshot is written under a temporary name and is one only after
-the rename; one without EOF marker is not trusted. Layout of a row, by `memtx_engine.c` of the 2.8 line:
+Rows are ordered by space id, then by primary key. A snapshot is written under a temporary name and counts only after
+the rename. One without an EOF marker is not trusted. Layout of a row, by `memtx_engine.c` of the 2.8 line:
 
     82|83|84  00 02  [07 group id]  [03 lsn]  04 cb <time, the same in all rows>
     82  10 ce <space id, 4 bytes>  21 <tuple>
@@ -45,14 +45,14 @@ _STAMP: Final = struct.Struct(">BBd").pack
 
 
 class TupleSource(Protocol):
-    """Tuples that are given in slices."""
+    """A source of tuples, which are fetched in slices."""
 
     def fetch(self, limit: int) -> list[bytes]:
-        """The next tuples, in primary key order; [] at the end."""
+        """Return the next tuples in primary key order, at most `limit`; an empty list at the end."""
 
 
 class SnapshotSpace(NamedTuple):
-    """A space for a snapshot: its tuples in primary key order, frozen; `group_id` 1 for a local space."""
+    """A space for a snapshot: a frozen view of its tuples in primary key order; `group_id` is 1 for a local space."""
 
     space_id: int
     tuples: Sequence[bytes] | TupleSource
@@ -60,10 +60,10 @@ class SnapshotSpace(NamedTuple):
 
 
 class SnapshotWriter:
-    """Writes one snapshot; blocks, and is for a thread. Steps: maybe `begin`, `write`, then `commit` or `abort`.
+    """Writes one snapshot in a thread: optionally `begin`, then `write`, then `commit` or `abort`. It blocks.
 
-    `rate_limit` is in bytes a second, 0 for none. The interpreter lock is released for every block's compression and
-    write, about every half millisecond, so that the tx thread goes on meanwhile.
+    `rate_limit` is in bytes per second, 0 for none. The interpreter lock is released while a block is compressed and
+    written, about every half millisecond, so that the tx thread can run.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SnapshotWriter:
         self._file: AppendFile | None = None
 
     def begin(self) -> None:
-        """Create the temporary file, as `write` does else. Raises the same."""
+        """Create the temporary file ahead of `write`, which otherwise does it. Raises the errors of `write`."""
         if self._is_there():
             self._is_touched = True
             return
@@ -104,10 +104,13 @@ class SnapshotWriter:
         self._log.info(f"saving snapshot `{temporary}'")
 
     def write(self, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row] = ()) -> None:
-        """Write and sync the temporary file. `trailer` are rows after all tuples: the raft state.
+        """Write and sync the temporary file. `trailer` has the rows after all tuples: the raft state.
 
-        A complete snapshot of the same vclock gets a new modification time instead; one that is cut short is replaced.
-        Raises SystemError, also after `abort` in another thread, and for a file of another's with this name.
+        A complete snapshot with this vclock only gets a new modification time; a truncated one is replaced.
+
+        Raises:
+            BoxSystemError: the disk refuses, another instance's file has this name, or another thread has called
+                `abort`.
         """
         if self._file is None:
             self.begin()
@@ -126,11 +129,15 @@ class SnapshotWriter:
 
     @property
     def row_count(self) -> int:
-        """The number of rows written so far. For any thread."""
+        """The number of rows written so far; readable in any thread."""
         return self._written_rows
 
     def _is_there(self) -> bool:
-        """Whether the snapshot exists whole; it is touched then. SystemError for another file with its name."""
+        """True if the complete snapshot exists; its modification time is then set to now.
+
+        Raises:
+            BoxSystemError: another file has its name.
+        """
         try:
             found = _find(self._storage, self.path)
             if found is None:
@@ -170,7 +177,7 @@ class SnapshotWriter:
             self._write_block(file, b"".join(rows))
 
     def _encode(self, tuples: Sequence[bytes], body: bytes, group_id: int) -> Iterator[bytes]:
-        """Blocks of rows; sizes are summed in C."""
+        """Encode tuples to blocks of rows; the sizes are summed in C for speed."""
         lsn = self._row_count
         self._row_count += len(tuples)
         if self._row_count // _PROGRESS != lsn // _PROGRESS:
@@ -184,8 +191,11 @@ class SnapshotWriter:
             start, written = end, ends[min(end, len(tuples)) - 1]
 
     def _rows(self, lsns: range, body: bytes, group_id: int, tuples: Sequence[bytes]) -> bytes:
-        """Rows with everything in front of each tuple. From lsn 2^16 on only four bytes differ between them, and all of
-        it is done in C: other threads wait for the interpreter meanwhile."""
+        """Encode rows: everything that precedes each tuple, and the tuple.
+
+        From lsn 2^16 on only four bytes differ between rows, and all work is done in C, so that other threads wait less
+        for the interpreter.
+        """
         group = b"\x07" + encode_uint(group_id) if group_id else b""
         count = 3 + bool(group_id)
         begin, end = bytes((0x80 | count, 0, 2)) + group + b"\x03", self._stamp + body
@@ -212,7 +222,11 @@ class SnapshotWriter:
             self._unsynced = 0
 
     def commit(self) -> None:
-        """Give the file its name, durably; nothing to do for a touched one. Raises SystemError."""
+        """Durably give the file its final name; does nothing if the snapshot existed.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+        """
         if self._is_touched:
             return
         temporary = self.path + INPROGRESS
@@ -222,7 +236,7 @@ class SnapshotWriter:
             raise failed(f"failed to rename '{temporary}' file", error) from error
 
     def abort(self) -> None:
-        """Remove the temporary file. A `write` that another thread is at ends early."""
+        """Remove the temporary file. A `write` that is running in another thread ends early."""
         self._is_aborted = True
         file, self._file = self._file, None
         if file is not None:
@@ -231,14 +245,14 @@ class SnapshotWriter:
 
 
 class _Found(NamedTuple):
-    """A file with the name of a snapshot: its meta, None without one, and whether it has its EOF marker."""
+    """A file with the name of a snapshot: its meta, or None without a valid one, and whether it has an EOF marker."""
 
     meta: Meta | None
     is_whole: bool
 
 
 def _find(storage: Storage, path: str) -> _Found | None:
-    """The file at a path; None if there is none. OSError."""
+    """Look at the file at a path; None if it does not exist. Raises OSError."""
     if not storage.exists(path):
         return None
     file = storage.open(path)
@@ -273,7 +287,11 @@ def write_snapshot(
     spaces: Iterable[SnapshotSpace],
     trailer: Sequence[Row] = (),
 ) -> str:
-    """Write and commit a snapshot in one go; returns its path. Raises SystemError."""
+    """Write and commit a snapshot in one go. Returns its path.
+
+    Raises:
+        BoxSystemError: the disk refuses.
+    """
     writer = SnapshotWriter(storage, directory, vclock, instance_uuid)
     try:
         writer.write(spaces, trailer)
@@ -285,10 +303,14 @@ def write_snapshot(
 
 
 class SnapshotReader:
-    """Reads one snapshot. Iterate `tuples` (fast) or `rows`; both end with a check of the EOF marker.
+    """Reads one snapshot through `tuples` (fast) or `rows`; both check the EOF marker at the end.
 
-    Raises SystemError if the file cannot be read, XlogError for wrong content, INVALID_XLOG_TYPE for another file.
-    With `force_recovery` broken blocks and a missing EOF marker are logged and passed over.
+    With `force_recovery` broken blocks and a missing EOF marker are logged and ignored.
+
+    Raises:
+        BoxSystemError: the file cannot be read.
+        XlogError: the content is wrong.
+        ClientError: INVALID_XLOG_TYPE, it is another kind of file.
     """
 
     def __init__(
@@ -324,19 +346,23 @@ class SnapshotReader:
         self.close()
 
     def skip_broken(self, skips: bool) -> None:
-        """From the next block on: pass over what is broken, or raise. It is what `force_recovery` says at first."""
+        """Choose whether broken parts are skipped or raise, from the next block on; `force_recovery` is the initial
+        choice.
+        """
         self._blocks.skips_broken = skips
 
     def tuples(self) -> Iterator[tuple[list[TupleRun], list[Row]]]:
-        """For every block its tuples, as runs of one space, and its rows that are not tuples (raft state)."""
+        """Yield, for every block, its tuples as runs of one space, and its rows that are not tuples (raft state)."""
         return (found for found in self.tuples_in_steps() if found is not None)
 
     def tuples_in_steps(self) -> Iterator[tuple[list[TupleRun], list[Row]] | None]:
-        """The same for whoever gives way to others: a block is several steps, and None comes before its last one."""
+        """Yield the results of `tuples` in steps, for callers that yield to others: None comes before a block's last
+        step.
+        """
         return self._decoded(partial(decode_tuples_in_steps, rows=_ROWS_A_STEP))
 
     def rows(self) -> Iterator[Row]:
-        """Every row; its lsn is its number in the file."""
+        """Yield every row; its lsn is its number in the file."""
         for rows in self._decoded(lambda block: [decode_rows(block)]):
             yield from rows
 

@@ -1,7 +1,7 @@
-"""Storage of log files: the only place of the journal that opens files, and the one home of durable writes.
+"""Storage of log files: the only place of the journal that opens files and makes writes durable.
 
-`FileStorage` is the disk, `MemoryStorage` a node without a directory. Both raise plain `OSError`; the callers, who know
-what they were about to do, turn it into Tarantool's text with `failed`.
+`FileStorage` is the disk, `MemoryStorage` serves a node without a directory. Both raise plain `OSError`. Their callers
+know the purpose of the call and make Tarantool's error of it with `failed`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INPROGRESS: Final = ".inprogress"
 
 
 def failed(message: str, error: OSError) -> BoxError:
-    """A SystemError with Tarantool's text; the cause is in `errno` and chained."""
+    """Make a SystemError with Tarantool's text; the cause is in `errno` and chained."""
     result = system_error(message, error.errno or 0)
     result.__cause__ = error
     return result
@@ -39,30 +39,32 @@ class AppendFile(Protocol):
     path: str
 
     def write(self, data: bytes) -> int:
-        """Write at the current end; returns how many bytes were taken, maybe fewer than given."""
+        """Write at the current end. Returns the number of bytes written, which may be fewer than given."""
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes; the next write goes there."""
 
     def sync(self) -> None:
-        """Return when the data is on the disk."""
+        """Wait until the data is on the disk."""
 
     def mark_pending(self, start: int | None) -> None:
-        """Tell readers of other processes that bytes from `start` on may be taken back; None: all of them count."""
+        """Tell readers in other processes that bytes from `start` on may still be cut off; with None all bytes
+        count.
+        """
 
     def close(self) -> None: ...
 
 
 class ReadFile(Protocol):
-    """A file open for reading at any offset; it stays readable when it is renamed or removed."""
+    """A file open for reading at any offset; it stays readable after a rename or removal."""
 
     path: str
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; empty at the end."""
+        """Return up to `size` bytes from `offset`; empty at the end."""
 
     def counted_size(self) -> int:
-        """The size without the bytes that a writer, maybe of another process, may yet take back."""
+        """Return the size without the bytes that a writer, perhaps in another process, may still cut off."""
 
     def close(self) -> None: ...
 
@@ -71,16 +73,16 @@ class Storage(Protocol):
     """Files by path. Every method may raise OSError."""
 
     def now(self) -> float:
-        """Seconds since the epoch, for row timestamps."""
+        """Return seconds since the epoch, for the timestamps of rows."""
 
     def names(self, directory: str) -> list[str]:
-        """Names of the files in a directory."""
+        """Return the names of the files in a directory."""
 
     def create(self, path: str) -> AppendFile:
-        """A new file; FileExistsError if there is one. Missing directories above it are made."""
+        """Create a file and the missing directories above it. Raises FileExistsError if the file exists."""
 
     def append(self, path: str) -> AppendFile:
-        """An existing file, for writing at its end."""
+        """Open an existing file for writing at its end."""
 
     def open(self, path: str) -> ReadFile: ...
 
@@ -93,13 +95,13 @@ class Storage(Protocol):
     def remove(self, path: str) -> None: ...
 
     def touch(self, path: str) -> None:
-        """Set the time of the last change to now."""
+        """Set the modification time to now."""
 
     def sync_directory(self, directory: str) -> None:
         """Make creations, renames and removals in a directory durable."""
 
     def lock(self, directory: str) -> DirectoryLock | None:
-        """Take a directory for this process alone; None if another one has it."""
+        """Lock a directory for this process alone. Returns None if another process has it."""
 
 
 class DirectoryLock(Protocol):
@@ -107,7 +109,9 @@ class DirectoryLock(Protocol):
 
 
 def write_all(file: AppendFile, data: bytes) -> None:
-    """Write every byte: a short write (signal, full disk) is continued until it ends or fails."""
+    """Write every byte: a short write (signal, full disk) is continued until everything is written or the disk
+    refuses.
+    """
     written = file.write(data)
     while written < len(data):
         count = file.write(memoryview(data)[written:].tobytes())
@@ -117,7 +121,7 @@ def write_all(file: AppendFile, data: bytes) -> None:
 
 
 def publish(storage: Storage, path: str, final_path: str) -> None:
-    """The end of a durable write, after `sync` and `close`: rename to the final name, fsync the directory."""
+    """Finish a durable write, after `sync` and `close`: rename to the final name, then fsync the directory."""
     storage.rename(path, final_path)
     storage.sync_directory(str(PurePosixPath(final_path).parent))
 
@@ -136,7 +140,7 @@ class _DiskAppendFile:
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """Write nothing more: the parent does."""
+        """Write nothing more, in a forked child: the file belongs to the parent."""
         if self._fd >= 0:
             forks.lead_nowhere(self._fd)
 
@@ -186,7 +190,7 @@ class _DiskLock:
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """The lock would outlive the parent in the child."""
+        """Release the child's copy of the lock after a fork, because it would outlive the parent."""
         self.release()
 
     def release(self) -> None:
@@ -196,7 +200,10 @@ class _DiskLock:
 
 
 def _open(path: str, flags: int, mode: int = 0o777) -> int:
-    """A descriptor above those of the standard streams: a program may have closed one of them, and write there."""
+    """Open a file with a descriptor above those of the standard streams.
+
+    A program that closed a standard stream would otherwise write its output into the log.
+    """
     descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
     if descriptor > _STANDARD:
         return descriptor
@@ -215,7 +222,7 @@ class FileStorage:
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """Change nothing from now on."""
+        """Change nothing from now on, in a forked child."""
         self._is_left = True
 
     def _path(self, path: str) -> str:
@@ -314,13 +321,13 @@ class _MemoryFile:
         return len(self.content)
 
     def sync(self) -> None:
-        """Memory is as durable as it gets."""
+        """Do nothing: memory needs no sync."""
 
     def mark_pending(self, start: int | None) -> None:
-        """No other process reads it."""
+        """Do nothing: no other process reads the file."""
 
     def close(self) -> None:
-        """The content belongs to the storage."""
+        """Do nothing: the content stays in the storage."""
 
 
 class _MemoryLock:
@@ -335,12 +342,14 @@ class _MemoryLock:
 
 
 def _plain(path: str) -> str:
-    """One name for `./a` and `a`."""
+    """Return the normal form of a path, so that `./a` and `a` are one file."""
     return str(PurePosixPath(path))
 
 
 class MemoryStorage:
-    """Files that live as long as this object; every directory exists. `now` gives seconds since the epoch."""
+    """Files in memory that live as long as this object. Every directory exists. `now` returns seconds since the
+    epoch.
+    """
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now
@@ -392,7 +401,7 @@ class MemoryStorage:
         self._content(path)
 
     def sync_directory(self, directory: str) -> None:
-        """Nothing to make durable."""
+        """Do nothing: memory needs no sync."""
 
     def lock(self, directory: str) -> DirectoryLock | None:
         if directory in self._locked:
@@ -402,6 +411,6 @@ class MemoryStorage:
 
 
 def remove_quietly(storage: Storage, path: str) -> None:
-    """Remove a leftover; that it is gone already, or cannot be removed, does not matter here."""
+    """Remove a leftover file; errors are ignored, because a missing or remaining leftover does no harm."""
     with contextlib.suppress(OSError):
         storage.remove(path)

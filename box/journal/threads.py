@@ -1,6 +1,6 @@
-"""The threads of an instance, and the clock that is fine enough to find a write quick or slow.
+"""The threads of an instance, and the fine clock that measures whether a write is slow.
 
-`SystemThreads` has those of the operating system; `box.testing.simulation` has some that run on the loop.
+`SystemThreads` uses threads of the operating system; `box.testing.simulation` has threads that run on the loop.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _T = TypeVar("_T")
 
 
 class MessageQueue(Protocol[_T]):
-    """Hands messages over to a thread."""
+    """A queue that passes messages to a thread."""
 
     def put(self, item: _T, /) -> None: ...
 
     def get(self) -> _T:
-        """The next message; waits for it."""
+        """Return the next message; waits for it."""
 
     def empty(self) -> bool: ...
 
 
 class Signal(Protocol):
-    """Lets a thread wait for another one."""
+    """An event that lets one thread wait for another."""
 
     def set(self) -> None: ...
 
@@ -45,17 +45,17 @@ class Worker(Protocol):
     """A thread that takes messages from a queue."""
 
     def join(self) -> None:
-        """Wait until its last step is over."""
+        """Wait until the last step is done."""
 
 
 class Threads(Protocol):
-    """Makes threads and what they need."""
+    """Makes threads, queues and signals."""
 
     def clock(self) -> float:
-        """Seconds; never jumps, and knows microseconds."""
+        """Return seconds from a steady clock with microsecond resolution."""
 
     def sleep(self, seconds: float) -> None:
-        """Block the thread that calls."""
+        """Block the calling thread."""
 
     def queue(self) -> MessageQueue[Any]: ...
 
@@ -64,7 +64,7 @@ class Threads(Protocol):
     def pool(self, size: int, name: str) -> Executor: ...
 
     def start(self, queue: MessageQueue[Any], step: Step, name: str) -> Worker:
-        """Take steps in a thread until one is the last."""
+        """Start a thread that takes steps until one reports that it is the last."""
 
 
 class SystemThreads:

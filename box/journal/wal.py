@@ -1,4 +1,4 @@
-"""The writing half of the journal: one batch of transactions in, one `write` out. Blocks; one thread at a time.
+"""The writing half of the journal: writes each batch of transactions with one `write`. It blocks; one thread at a time.
 
 ```
            write fails: file cut back to the last good block, vclock as before
@@ -9,7 +9,7 @@ CLOSED --(first write: new file)--> OPEN --(write)--> OPEN ...----------------+
    +---(checkpoint, wal_max_size: EOF marker)        cutting back fails: BROKEN, the node has to stop
 ```
 
-A file is named after the signature of the vclock before its first row and made only when that row comes.
+A file is named after the signature of the vclock before its first row and is created only when that row comes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from box.wire.vclock import VClock
 
 
 class CheckpointStart(NamedTuple):
-    """The point in history of a checkpoint, and the bytes of WAL written since the one before."""
+    """The position of a checkpoint, and the bytes of WAL written since the previous one."""
 
     vclock: VClock
     wal_size: int
 
 
 class Written(NamedTuple):
-    """A batch on disk: the vclock after it (never changed later), its bytes, where its first block begins, and its rows
-    as packets unless nobody followed."""
+    """A batch on disk: the vclock after it (immutable), its bytes, the offset of its first block, and its rows.
+
+    The rows are packets; they are missing if nobody follows the journal.
+    """
 
     vclock: VClock
     size: int
@@ -53,7 +55,7 @@ class Written(NamedTuple):
 
 
 class FinishedBatch:
-    """A message on its way back: what became of its entries."""
+    """A handled batch on its way back to the tx thread, with the outcome of its entries."""
 
     __slots__ = ("entries", "messages", "problem", "written")
 
@@ -66,18 +68,18 @@ class FinishedBatch:
 
 
 class WalFailure(Exception):
-    """A batch was not written; the text is for the log. Nothing of the batch is in the file."""
+    """Raised if a batch was not written; nothing of it is in the file. The text is for the log."""
 
 
 class WalBroken(WalFailure):
-    """Rows of a failed write that could not be taken back: nobody may call them refused."""
+    """Raised if rows of a failed write could not be cut off: they must not be reported as refused."""
 
 
 class WalWriter:
-    """The current file and the vclock of the last row in it.
+    """Writes the log: the current file and the vclock of its last row.
 
-    `defer` runs a call that may take long (the sync of a finished file) somewhere else. `on_files_removed` is told the
-    first vclock that is left when a full disk made the writer remove old files.
+    `defer` runs a slow call (the sync of a finished file) elsewhere. When a full disk makes the writer remove old
+    files, `on_files_removed` is called with the first remaining vclock.
     """
 
     def __init__(
@@ -126,7 +128,12 @@ class WalWriter:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def open(self, vclock: VClock) -> None:
-        """Begin after `vclock`. A file of exactly that vclock is continued. Raises SystemError, XlogError."""
+        """Open the log after `vclock`; a file with exactly that vclock is continued.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+            XlogError: the file is wrong.
+        """
         self.vclock = vclock.copy()
         self.directory.remove_inprogress()
         self.directory.scan()
@@ -144,7 +151,7 @@ class WalWriter:
             self._rename_corrupted(path)
 
     def _continue(self, path: str) -> None:
-        """Open a file that has no rows, or torn bytes of a row that was never acknowledged, after its meta."""
+        """Open, after its meta, a file that has no rows, or only torn bytes of a row that was never acknowledged."""
         blocks = BlockReader(self._storage, path)
         try:
             meta = blocks.read_meta()
@@ -172,9 +179,9 @@ class WalWriter:
         self.directory.scan()
 
     def close(self) -> None:
-        """Finish the current file, and leave an empty one that tells the next start the vclock without reading rows.
+        """Finish the current file and create an empty one, whose name tells the next start the vclock.
 
-        An instance whose first snapshot has failed leaves none: it will be another instance next time.
+        An instance whose first snapshot failed creates none, because it will be another instance at the next start.
         """
         if self._broken is not None:
             return
@@ -195,9 +202,13 @@ class WalWriter:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, entries: Sequence[JournalEntry]) -> Written:
-        """Write the transactions, in order, with one `write`, and move `vclock`. Raises WalFailure, WalBroken.
+        """Write the transactions in order, with one `write`, and move `vclock`.
 
-        On failure the file and the vclock are as before; rows may have got lsns, which the next batch takes again.
+        On failure the file and the vclock are unchanged. Rows may have got lsns, which the next batch reuses.
+
+        Raises:
+            WalFailure: nothing was written.
+            WalBroken: the file may hold rows of the batch.
         """
         if self._broken is not None:
             raise self._broken
@@ -262,7 +273,7 @@ class WalWriter:
         directory.add(self._current)
 
     def _create_complete(self, path: str, meta: bytes) -> AppendFile:
-        """A file that has its meta when it gets its name: readers of the directory never see half of it."""
+        """Create a file that has its meta when it gets its name, so that readers never see an incomplete meta."""
         temporary = path + INPROGRESS
         remove_quietly(self._storage, temporary)
         try:
@@ -285,7 +296,7 @@ class WalWriter:
         return file
 
     def has_file(self, signature: int) -> bool:
-        """Whether the file with this signature is still there."""
+        """True if the file with this signature still exists."""
         try:
             return self._storage.exists(self.directory.filename(signature))
         except OSError:
@@ -297,13 +308,15 @@ class WalWriter:
             self._storage.sync_directory(self.directory.path)
 
     def _mark_counted(self) -> None:
-        """Let what is in the file count; what comes, if every batch has to be synced, not before that."""
+        """Let the written bytes count, and mark the following ones as pending if every batch has to be synced."""
         if self._file is not None:
             self._file.mark_pending(self._offset if self._fsync else None)
 
     def _append(self, data: bytes, *, is_pending: bool) -> int:
-        """Write at the end of the good blocks, or leave them alone. Returns the size. `is_pending`: others might see
-        whole blocks before it is known whether they stay."""
+        """Write after the last good block; on failure the file is unchanged. Returns the size.
+
+        `is_pending`: readers might see whole blocks before it is known whether they stay.
+        """
         assert self._file is not None
         try:
             if is_pending:
@@ -348,7 +361,11 @@ class WalWriter:
                     raise
 
     def _cut_back(self) -> None:
-        """Take back what a failed write has left: it might be read as rows later on. Raises WalBroken."""
+        """Cut off the bytes of a failed write, which might be read as rows later.
+
+        Raises:
+            WalBroken: the file cannot be cut.
+        """
         assert self._file is not None
         if self._broken is not None:
             raise self._broken
@@ -362,7 +379,7 @@ class WalWriter:
     # --- injections ---------------------------------------------------------------------------------------------------
 
     def _make_rows(self, entries: Sequence[JournalEntry]) -> None:
-        """Have all rows made that would not be: injections look at them, and change them."""
+        """Make the rows of all entries, because injections look at them and change them."""
         for entry in entries:
             _ = entry.rows
 
@@ -380,7 +397,7 @@ class WalWriter:
             raw_blocks[:] = self.rows.encode_assigned(entries)
 
     def _check_space(self) -> None:
-        """ERRINJ_WAL_FALLOCATE: that many times the disk is full, and old files go as long as there are any."""
+        """Apply ERRINJ_WAL_FALLOCATE: a full disk that many times, with old files removed while there are any."""
         values = self._errinj.values
         while values["ERRINJ_WAL_FALLOCATE"] > 0:
             values["ERRINJ_WAL_FALLOCATE"] -= 1
@@ -390,7 +407,7 @@ class WalWriter:
     # --- files --------------------------------------------------------------------------------------------------------
 
     def _remove_old_file(self) -> bool:
-        """Remove the oldest file, if the newest checkpoint does without it."""
+        """Remove the oldest file if the newest checkpoint does not need it. Returns True if it was removed."""
         files = self.directory.files
         if not files or files[0] is self._current or files[0].signature >= self.checkpoint_vclock.signature:
             return False
@@ -400,7 +417,9 @@ class WalWriter:
         return True
 
     def _finish_file(self) -> None:
-        """EOF marker, then sync and close; errors are logged, because the rows are written and acknowledged."""
+        """Write the EOF marker, sync and close. Errors are only logged, because the rows are written and
+        acknowledged.
+        """
         file, self._file, self._current = self._file, None, None
         if file is None:
             return
@@ -421,13 +440,17 @@ class WalWriter:
         file.close()
 
     def begin_checkpoint(self) -> CheckpointStart:
-        """Finish the current file unless it has no rows; the next write makes a new one."""
+        """Finish the current file unless it has no rows; the next write creates a new one."""
         if self._current is not None and self._current.vclock != self.vclock:
             self._finish_file()
         return CheckpointStart(self.vclock.copy(), self.checkpoint_size)
 
     def commit_checkpoint(self, start: CheckpointStart) -> None:
-        """The checkpoint is on disk: older files are not needed to start from it. SystemError."""
+        """Note that the checkpoint is on disk: a start from it needs no older files.
+
+        Raises:
+            BoxSystemError: the disk refuses.
+        """
         self.is_provisional = False
         while self._nameless:
             try:
@@ -439,7 +462,7 @@ class WalWriter:
         self.checkpoint_size -= start.wal_size
 
     def collect_garbage(self, vclock: VClock) -> None:
-        """Remove the files that hold no row later than `vclock`."""
+        """Remove the files without a row later than `vclock`."""
         signature = vclock.signature
         if self._file is not None or signature < self.vclock.signature:
             keep = [file for file in self.directory.files if vclock.covers(file.vclock)]

@@ -1,12 +1,12 @@
-"""The thread that writes the log: takes batches of transactions from the tx thread, and tells it what became of them.
+"""The thread that writes the log: it takes batches of transactions from the tx thread and reports their outcome.
 
 ```
 tx thread    put(batch)  put(batch) ...           write(batch): by itself, while the wal thread has nothing to do
 wal thread   takes all batches there are -> one `write` of the writer -> tell(complete, the finished batch)
 ```
 
-Calls travel the same way and so keep their place among the batches. After a failed write batches are not written until
-the tx thread says that everybody has learned of it (`is_in_rollback`).
+Calls use the same queue and so keep their place among the batches. After a failed write no batch is written until the
+tx thread has rolled back (`is_in_rollback`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ Message = list[JournalEntry] | Callable[[], None]
 
 
 class WalThread:
-    """See the module's text. `complete` gets each batch that was put, in the tx thread; `show` gets what was written
-    before that, while an injection says so. `is_running`: between `start` and the end of `stop`."""
+    """Runs the writer of the log in a thread.
+
+    `complete` is called in the tx thread with each handled batch. While an injection demands it, `show` is called
+    earlier with what was written. `is_running` is true between `start` and the end of `stop`.
+    """
 
     def __init__(
         self,
@@ -66,19 +69,21 @@ class WalThread:
     # --- tx side ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take messages from now on."""
+        """Start the thread."""
         resume = self._delay_over.set
         self._forget_delays = [self._errinj.on_change(name, lambda _: resume()) for name in JOURNAL_DELAYS]
         self._worker = self._threads.start(self._queue, self._step, "wal")
         self.is_running = True
 
     def end_delays(self) -> None:
-        """No injection holds the thread up any more."""
+        """Disable the delays of injections from now on."""
         self._delays_nothing = True
         self._delay_over.set()
 
     async def stop(self) -> None:
-        """Write what was put, close the file and end. Safe to call again, and at once with another call."""
+        """Write everything in the queue, close the file and end the thread. Safe to call again, even during another
+        call.
+        """
         worker = self._worker
         if worker is None:
             return
@@ -92,13 +97,13 @@ class WalThread:
             self._forget_delays.pop()()
 
     def put(self, message: Message) -> None:
-        """Hand over a batch, or a call to be made in the wal thread."""
+        """Queue a batch, or a call to be made in the wal thread."""
         self._queue.put(message)
 
     def write(self, entries: list[JournalEntry], messages: int) -> FinishedBatch:
-        """Write a batch. Nothing is raised here: whatever goes wrong fails the batch, and the thread lives on.
+        """Write a batch. Never raises: any error fails the batch, and the thread continues.
 
-        For the tx thread only while nothing that was put is on its way.
+        The tx thread may call it only while the queue is empty and the thread idle.
         """
         batch = FinishedBatch(entries, messages, None)
         if self.is_in_rollback:
@@ -115,7 +120,7 @@ class WalThread:
         return batch
 
     def is_delayed(self) -> bool:
-        """Whether an injection holds batches up."""
+        """True if an injection holds batches up."""
         values = self._values
         return bool(
             values["ERRINJ_WAL_DELAY"]
@@ -126,12 +131,14 @@ class WalThread:
     # --- wal side -----------------------------------------------------------------------------------------------------
 
     def tell(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Run a call in the tx thread. With its loop closed there is nobody to tell."""
+        """Run a call in the tx thread; does nothing if its loop is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def delay(self, call: Callable[[], None]) -> None:
-        """Make a call when ERRINJ_WAL_DELAY is off, and nothing else before that. For a call that the thread makes."""
+        """Make a call when ERRINJ_WAL_DELAY is off, and handle nothing before that. For calls made in the wal
+        thread.
+        """
         self._delayed = self._after_delay(call)
 
     def _after_delay(self, call: Callable[[], None]) -> Iterator[None]:
@@ -139,14 +146,14 @@ class WalThread:
         call()
 
     def _while_on(self, name: str) -> Iterator[None]:
-        """Give way as long as an injection is on: `_delay_over` tells of a change."""
+        """Yield as long as an injection is on; `_delay_over` signals a change."""
         while self._values[name] and not self._delays_nothing:
             self._delay_over.clear()
             if self._values[name] and not self._delays_nothing:
                 yield
 
     def _step(self) -> bool | Signal:
-        """Handle the next message, and what was found behind it, or go on with one that was delayed."""
+        """Handle the next message and those queued after it, or continue one that was delayed."""
         if self._delayed is None:
             message: Message | None = self._queue.get()
             while message is not None:
@@ -160,7 +167,7 @@ class WalThread:
         return False
 
     def _go_on(self, delayed: Iterator[None]) -> bool:
-        """Whether what was delayed is done now."""
+        """Continue a delayed message. Returns True if it is done."""
         try:
             for _ in delayed:
                 return False
@@ -179,13 +186,14 @@ class WalThread:
         return None
 
     def _end(self) -> None:
-        """The last message."""
+        """Note that this message is the last one."""
         self._is_over = True
 
     def _write_message(self, batch: list[JournalEntry]) -> Message | None:
-        """Write a batch, with all batches that wait behind it; returns a message taken that is not a batch.
+        """Write a batch together with all batches queued after it. Returns the message that was taken but is not a
+        batch.
 
-        While a delay is armed every message counts alone, as the injections count them.
+        While a delay is armed every message is handled alone, because injections count messages.
         """
         if self.is_delayed():
             self._delayed = self._write_late(batch)
@@ -204,7 +212,7 @@ class WalThread:
         return following
 
     def _write_late(self, batch: list[JournalEntry]) -> Iterator[None]:
-        """Write a batch when ERRINJ_WAL_DELAY is off. One that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
+        """Write a batch when ERRINJ_WAL_DELAY is off. At 0, ERRINJ_WAL_DELAY_COUNTDOWN switches that injection on."""
         yield from self._while_on("ERRINJ_WAL_DELAY")
         values = self._values
         countdown = values["ERRINJ_WAL_DELAY_COUNTDOWN"]

@@ -1,22 +1,22 @@
-"""The log file format 0.13 (and 0.12 for reading): bytes in, bytes out.
+r"""The log file format 0.13 (and 0.12 for reading), as pure functions on bytes.
 
 ```
 file   = meta, block..., EOF marker                  a file that is still written, or whose writer died, has no EOF
-meta   = "XLOG\\n" | "SNAP\\n" | ...                  file type
-         "0.13\\n"                                    format version
-         "Version: 2.8.1-0-g0000000\\n"                who wrote it, not interpreted
-         "Instance: <uuid>\\n"                        ("Server:" in 0.12)
-         "VClock: {1: 12}\\n"                         the state before the first row; its signature is the file's name
-         "PrevVClock: {1: 3}\\n"                      of the file before, not in the first one and not in snapshots
-         "\\n"
+meta   = "XLOG\n" | "SNAP\n" | ...                  file type
+         "0.13\n"                                    format version
+         "Version: 2.8.1-0-g0000000\n"                who wrote it, not interpreted
+         "Instance: <uuid>\n"                        ("Server:" in 0.12)
+         "VClock: {1: 12}\n"                         the state before the first row; its signature is the file's name
+         "PrevVClock: {1: 3}\n"                      of the file before, not in the first one and not in snapshots
+         "\n"
 block  = marker (4), length (MP_UINT), crc32p (MP_UINT, 0), crc32c (MP_UINT), padding (MP_STR)    19 bytes together
          data (length bytes)                         rows, header map and body map each, without lengths;
                                                      one zstd frame after the second marker
 marker = d5 ba 0b ab plain rows, d5 ba 0b ba zstd, d5 10 ad ed end of file
 ```
 
-The checksum is CRC-32C of the data as stored, started with 0 and not inverted at the end. A transaction never crosses
-a block. Sources: `xlog.c` of the 2.8 line, checked on files that Tarantool wrote.
+The checksum is CRC-32C of the data as stored, started with 0 and not inverted at the end. A transaction never crosses a
+block. Sources: `xlog.c` of the 2.8 line, checked on files that Tarantool wrote.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _pack = msgpack.Packer().pack
 
 
 def checksum(data: bytes) -> int:
-    """CRC-32C with start value 0 and no final inversion."""
+    """Return the CRC-32C of data with start value 0 and without the final inversion."""
     return _crc32c()(data, _CRC_MASK) ^ _CRC_MASK
 
 
 @cache
 def _crc32c() -> Callable[[bytes, int], int]:
-    """The function, imported at the first checksum: its package takes 10 ms that a console may save."""
+    """Return the checksum function, imported at the first use: the import takes 10 ms, which a console may save."""
     from crc32c import crc32c
 
     function: Callable[[bytes, int], int] = crc32c
@@ -87,7 +87,7 @@ class Meta(NamedTuple):
     server_version: str = PACKAGE_VERSION
 
     def encode(self) -> bytes:
-        """The meta as bytes, the empty line at its end included; always of the newest version."""
+        """Encode the meta, including the empty line at its end, in the newest version."""
         lines = [
             self.file_type,
             _VERSIONS[-1],
@@ -101,7 +101,11 @@ class Meta(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> tuple[Meta, int] | None:
-        """The meta and its length; None if `data` ends before it does. Raises XlogError. Unknown keys are skipped."""
+        """Decode the meta. Returns it with its length, or None if `data` ends too early. Unknown keys are skipped.
+
+        Raises:
+            XlogError: the meta is malformed.
+        """
         end = data.find(b"\n\n", 0, META_SIZE_MAX)
         if end < 0:
             if len(data) >= META_SIZE_MAX:
@@ -149,7 +153,7 @@ def _parse_vclock(text: str) -> VClock:
 
 
 def fixheader(marker: bytes, length: int, crc: int) -> bytes:
-    """The 19 bytes in front of a block's data; what the numbers leave free is a string of zero bytes."""
+    """Encode the 19 bytes before a block's data; a string of zero bytes pads the numbers to that size."""
     if crc >= 0x10000 and length in _USUAL_LENGTHS:
         if length < 0x80:
             return _HEADER_U7(marker, length, 0, 0xCE, crc, 0xA7)
@@ -161,7 +165,7 @@ def fixheader(marker: bytes, length: int, crc: int) -> bytes:
 
 
 class BlockEncoder:
-    """Turns rows into blocks. Keeps a compression context, so that one encoder belongs to one thread."""
+    """Makes blocks of rows. It keeps a compression context, so it belongs to one thread."""
 
     __slots__ = ("_compress", "_threshold")
 
@@ -170,7 +174,7 @@ class BlockEncoder:
         self._threshold = COMPRESS_THRESHOLD - FIXHEADER_SIZE if compress else BODY_LEN_MAX
 
     def encode(self, rows: bytes) -> bytes:
-        """One block that holds `rows` (encoded rows one after another, not empty)."""
+        """Encode one block of encoded rows, which must not be empty."""
         marker = ROW_MARKER
         if len(rows) >= self._threshold:
             rows, marker = self._compress(rows), ZSTD_MARKER
@@ -181,7 +185,7 @@ class BlockEncoder:
 
 
 class Fixheader(NamedTuple):
-    """A decoded fixheader: whether the data is compressed, its length and checksum."""
+    """A decoded fixheader: whether the data is compressed, its length and its checksum."""
 
     compressed: bool
     length: int
@@ -189,7 +193,11 @@ class Fixheader(NamedTuple):
 
 
 def decode_fixheader(data: bytes, pos: int = 0) -> Fixheader | None:
-    """The fixheader at `pos`; None if `data` ends before it does; raises XlogError for anything else."""
+    """Decode the fixheader at `pos`. Returns None if `data` ends too early.
+
+    Raises:
+        XlogError: the bytes are not a fixheader.
+    """
     raw = data[pos : pos + FIXHEADER_SIZE]
     if len(raw) < FIXHEADER_SIZE:
         return None
@@ -220,7 +228,11 @@ def _fixheader_number(unpacker: msgpack.Unpacker, what: str) -> int:
 
 
 def decode_data(header: Fixheader, data: bytes) -> bytes:
-    """The rows of a block from its stored bytes. Raises XlogError for a wrong checksum or a broken zstd frame."""
+    """Return the rows of a block from its stored bytes.
+
+    Raises:
+        XlogError: the checksum or the zstd frame is wrong.
+    """
     if checksum(data) != header.crc:
         raise XlogError("tx checksum mismatch")
     if not header.compressed:
@@ -236,9 +248,10 @@ def decode_data(header: Fixheader, data: bytes) -> bytes:
 
 
 def decode_block(data: bytes, pos: int = 0) -> tuple[bytes, int] | None:
-    """The rows of the block at `pos` and the position after it; None if `data` ends before the block does.
+    """Decode the block at `pos`. Returns its rows and the position after it, or None if `data` ends too early.
 
-    Raises XlogError for a wrong marker, fixheader, checksum or zstd frame.
+    Raises:
+        XlogError: the marker, fixheader, checksum or zstd frame is wrong.
     """
     header = decode_fixheader(data, pos)
     if header is None:
@@ -251,7 +264,7 @@ def decode_block(data: bytes, pos: int = 0) -> tuple[bytes, int] | None:
 
 
 def find_marker(data: bytes, start: int = 0) -> int:
-    """The position of the next block marker at or after `start`, -1 if there is none.
+    """Return the position of the next block marker at or after `start`, or -1.
 
     A marker may also occur inside compressed data: only a block that decodes is a block.
     """
@@ -263,10 +276,10 @@ def find_marker(data: bytes, start: int = 0) -> int:
 
 
 def find_blocks(data: bytes, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-    """`(position, size)` of every whole block that begins in `data[start:end]`, wherever `start` falls.
+    """Yield `(position, size)` of every whole block that begins in `data[start:end]`, wherever `start` falls.
 
-    A block may reach past `end`, up to the end of `data`. The first candidate has to have a good checksum (a marker
-    inside compressed data has not); later ones follow each other without a gap and are checked by their fixheader.
+    A block may extend beyond `end`, up to the end of `data`. The first candidate must have a good checksum, which a
+    marker inside compressed data does not have. Later blocks follow without a gap and are checked by their fixheaders.
     """
     stop = len(data) if end is None else end
     pos = _first_block(data, start, stop)
@@ -301,7 +314,7 @@ def _first_block(data: bytes, start: int, stop: int) -> int:
 
 
 class XlogDecoder:
-    """Reads a file that arrives in pieces: `feed` bytes, ask `next_block` until it returns None, feed more.
+    """Decodes a file that arrives in pieces: `feed` bytes, call `next_block` until it returns None, feed more.
 
     `meta` is set as soon as its bytes are there. `eof` tells that the EOF marker was read. `position` is the offset in
     the file of the first byte not yet taken: after None without `eof` that is where a torn block (or nothing) begins.
@@ -322,11 +335,15 @@ class XlogDecoder:
 
     @property
     def pending(self) -> int:
-        """Bytes fed but not yet taken."""
+        """The number of bytes fed but not yet decoded."""
         return len(self._buffer) - self._pos
 
     def feed(self, data: bytes) -> None:
-        """Append the next bytes of the file. Raises XlogError for bytes after the EOF marker."""
+        """Append the next bytes of the file.
+
+        Raises:
+            XlogError: bytes follow the EOF marker.
+        """
         if self.eof and data:
             raise XlogError(f"has some data after eof marker at {self.position}")
         self._start += self._pos
@@ -334,19 +351,26 @@ class XlogDecoder:
         self._pos = 0
 
     def jump(self, position: int) -> None:
-        """Go on at the block that begins at `position`; the next `feed` has to be the bytes from there."""
+        """Continue at the block that begins at `position`; the next `feed` must have the bytes from there."""
         self._buffer, self._pos, self._start = b"", 0, position
 
     def read_meta(self) -> Meta | None:
-        """The meta, or None while its bytes are missing. Raises XlogError."""
+        """Return the meta, or None while bytes are missing.
+
+        Raises:
+            XlogError: the meta is malformed.
+        """
         if self.meta is None and (found := Meta.decode(self._buffer)) is not None:
             self.meta, self._pos = found
         return self.meta
 
     def next_block(self) -> bytes | None:
-        """The rows of the next block; None if more bytes are needed or the file has ended. Raises XlogError.
+        """Return the rows of the next block, or None if more bytes are needed or the file has ended.
 
         After an error the decoder stays at the broken block; `skip` passes over it.
+
+        Raises:
+            XlogError: the block is broken.
         """
         if self.eof or self.read_meta() is None:
             return None
@@ -363,14 +387,14 @@ class XlogDecoder:
         return rows
 
     def needed(self) -> int:
-        """The number of bytes that the next block takes more at least (0 if that is not known yet)."""
+        """Return the least number of bytes that the next block still needs, or 0 if that is not known yet."""
         if self.meta is None or self.pending < FIXHEADER_SIZE:
             return 0
         header = decode_fixheader(self._buffer, self._pos)
         return 0 if header is None else max(0, FIXHEADER_SIZE + header.length - self.pending)
 
     def skip(self) -> bool:
-        """After an error: go on at the next marker. False (and everything fed is dropped) if there is none."""
+        """Continue at the next marker after an error. Returns False, and drops all bytes, if there is none."""
         if self.meta is None:
             return False
         pos = find_marker(self._buffer, self._pos + 1)

@@ -7,7 +7,7 @@ from box.wire.vclock import VClock
 
 
 class XlogError(BoxError):
-    """A file whose content is not what it should be. The only kind of error that `force_recovery` passes over."""
+    """Wrong content of a log file: the only kind of error that `force_recovery` skips."""
 
     __slots__ = ()
 
@@ -16,7 +16,7 @@ class XlogError(BoxError):
 
 
 class XlogGapError(XlogError):
-    """Rows between two vclocks are in no file."""
+    """Rows between two vclocks are in no file: the log has a gap."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Connecting to another instance: address -> socket -> greeting -> AUTH if the address or the caller names a user."""
+"""Connects to another instance: address, socket, greeting, then AUTH if the address or the caller names a user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from box.wire.greeting import Greeting
 
 
 def parse_address(address: str) -> Uri:
-    """The address of a server; raises ILLEGAL_PARAMS for what is none."""
+    """Parse the address of a server.
+
+    Raises:
+        ClientError: ILLEGAL_PARAMS, the text is not an address.
+    """
     uri = parse(address)
     if uri is None or uri.service is None:
         raise client_error(ErrorCode.ILLEGAL_PARAMS, f"invalid uri: {address}")
@@ -21,7 +25,7 @@ def parse_address(address: str) -> Uri:
 
 
 def address_of(source: str) -> str:
-    """An address without user and password: `localhost:3301`, `unix/:/path`."""
+    """Return an address without user and password: `localhost:3301`, `unix/:/path`."""
     uri = parse(source)
     if uri is None:
         return source.rpartition("@")[2]
@@ -36,9 +40,14 @@ async def open_connection(
     *,
     keeps_rows: bool,
 ) -> PeerConnection:
-    """A connection whose greeting has come. Raises a SocketError, a SystemError
-    for a name that nobody knows, PROTOCOL for what is no server, `timed out` after
-    `timeout` seconds for everything together."""
+    """Open a connection and wait for its greeting; `timeout` seconds limit everything together.
+
+    Raises:
+        SocketError: the connection failed.
+        BoxSystemError: the name is unknown.
+        ClientError: PROTOCOL, the other side is not a server.
+        TimedOut: the time is over.
+    """
     uri = parse_address(address)
     connection = PeerConnection(loop, keeps_rows=keeps_rows)
     try:
@@ -59,7 +68,7 @@ async def open_connection(
 
 
 def require_binary(greeting: Greeting, refusal: str) -> None:
-    """Raise PROTOCOL with the text unless the server speaks the binary protocol."""
+    """Raise PROTOCOL with the text `refusal` unless the server speaks the binary protocol."""
     if greeting.protocol != "Binary":
         raise client_error(ErrorCode.PROTOCOL, refusal)
 
@@ -74,9 +83,9 @@ async def connect(
     password: str | None = None,
     keeps_rows: bool = False,
 ) -> PeerConnection:
-    """A connection for requests; `user` and `password` go before those of the address.
+    """Open a connection for requests; `user` and `password` take precedence over those of the address.
 
-    Raises as `open_connection`, and the server's refusal of the user.
+    Raises the errors of `open_connection`, and the server's refusal of the user.
     """
     uri = parse_address(address)
     deadline = None if timeout is None else loop.time() + timeout

@@ -1,11 +1,11 @@
-"""Framing: the rows in a stream of bytes, which comes in pieces of any size.
+"""Framing: finds the rows in a stream of bytes, which arrives in pieces of any size.
 
 ```
 [greeting, `prologue` bytes]  packet  packet  packet ...        a packet: see `box.wire.packet`
 ```
 
-No I/O and no clock. What cannot be a packet, or is larger than the protocol allows, is refused when its length has
-come: nothing of its body is stored.
+There is no I/O and no clock. A packet that is invalid or larger than the protocol allows is refused as soon as its
+length has come; nothing of its body is stored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PART_SIZE: Final = 32
 
 
 class RowBuffer:
-    """Keeps the beginning of a packet until the rest comes. `prologue`: bytes that come before the first packet."""
+    """Collects bytes until packets are complete. `prologue` is the number of bytes before the first packet."""
 
     __slots__ = ("_at", "_chunks", "_have", "_need", "_prologue_size")
 
@@ -66,21 +66,21 @@ class RowBuffer:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept."""
+        """The number of bytes that are kept."""
         return self._have
 
     @property
     def may_have_rows(self) -> bool:
-        """False if nothing that is here is a whole packet."""
+        """False if there is certainly no complete packet."""
         return self._have >= self._need and self._have > 0
 
     def add(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Add received bytes."""
         self._chunks.append(data)
         self._have += len(data)
 
     def take_prologue(self) -> bytes | None:
-        """The bytes before the first packet, once; None until all are here."""
+        """Return the bytes before the first packet, once; None until all are here."""
         if self._have < self._prologue_size:
             return None
         data, size = self._rest(), self._prologue_size
@@ -89,20 +89,23 @@ class RowBuffer:
         return data[:size]
 
     def take_rows(self, rows: deque[Row], most: int = sys.maxsize) -> None:
-        """Append the rows that are complete, so many at most. INVALID_MSGPACK for a stream that cannot go on; rows
-        before are taken."""
+        """Append the complete rows to `rows`, at most `most`.
+
+        Raises:
+            ClientError: INVALID_MSGPACK, the stream cannot go on. Rows before the error are appended.
+        """
         self._take(rows, most, None)
 
     def take_items(self, items: deque[Any], most: int = sys.maxsize, take_run: TakeRun | None = None) -> None:
-        """As `take_rows`, but usual rows that follow each other come as a run, whose bodies nobody has looked at.
+        """Append complete rows to `items`; consecutive usual rows become a run, whose bodies are not checked.
 
-        `take_run` finds them: changes (the items are `StreamItem`), or, with `take_tuples`, the tuples of a snapshot
-        (`SnapshotItem`). A large run is the last item.
+        `take_run` finds the runs: of changes (`StreamItem`s), or, with `take_tuples`, of a snapshot's tuples
+        (`SnapshotItem`s). A large run is the last item of the call.
         """
         self._take(items, most, take_run or take_changes)
 
     def _take(self, items: deque[Any], most: int, take_run: TakeRun | None) -> None:
-        """Append what is complete: runs that `take_run` finds, and every other row."""
+        """Append everything complete: the runs that `take_run` finds, and every other row."""
         left = most
         try:
             is_no_run = take_run is None or (take_run is take_changes and self._have < _USUAL_U32.size)
@@ -115,7 +118,9 @@ class RowBuffer:
             raise
 
     def _take_one(self, items: deque[Any]) -> bool:
-        """Append the packet that is all that is here, if it is so: a heartbeat or an acknowledgement."""
+        """Append a packet that is all there is, as a heartbeat or an acknowledgement is. Returns False if it is
+        not so.
+        """
         if len(self._chunks) != 1 or self._at:
             return False
         data = self._chunks[0]
@@ -126,9 +131,10 @@ class RowBuffer:
         return True
 
     def _take_of_first(self, items: deque[Any], most: int, take_run: TakeRun | None) -> int:
-        """The same of the first chunk, which gets what it lacks of a packet.
+        """Append everything complete in the first chunk, after adding what its last packet lacks.
 
-        How many more may be taken; 0 after a large run."""
+        Returns how many more items may be taken; 0 after a large run.
+        """
         self._complete_first()
         data, pos, left, need, had = self._chunks[0], self._at, most, 0, len(items)
         end = len(data)
@@ -161,7 +167,7 @@ class RowBuffer:
         return left
 
     def _complete_first(self) -> None:
-        """Join as many chunks as the next packet needs, and small ones: of megabytes only a part is copied."""
+        """Join as many chunks as the next packet needs, and small ones, so that only a part of megabytes is copied."""
         chunks, size, count = self._chunks, len(self._chunks[0]) - self._at, 1
         needed = max(self._need, _LENGTH_SIZE)
         while count < len(chunks) and (size < needed or size + len(chunks[count]) <= _JOINED):
@@ -172,7 +178,7 @@ class RowBuffer:
             self._at = 0
 
     def _rest(self) -> bytes:
-        """Everything that is here and was not taken."""
+        """Return all bytes that are not taken yet."""
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         return data[self._at :] if self._at else data
 
@@ -188,7 +194,7 @@ TakeRun = Callable[[bytes, int, int, deque[Any]], int]
 
 
 def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
-    """Append the run of usual changes that begins at `pos`, if there is one; returns where it ends."""
+    """Append the run of usual changes that begins at `pos`, if there is one. Returns the end of the run."""
     last_start = end - _USUAL_U32.size
     if pos > last_start:
         return pos
@@ -236,8 +242,10 @@ def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
 
 
 def _take_parts(data: bytes, pos: int, end: int, items: deque[Any], most: int) -> int:
-    """Append the usual rows in the middle of transactions that begin at `pos`, so many at most; returns where they
-    end. Whatever is not usual is left to `decode_row`."""
+    """Append the usual rows from the middle of transactions that begin at `pos`, at most `most`.
+
+    Returns the position after them. Unusual rows are left to `decode_row`.
+    """
     last_start, most = end - _PART_SIZE, len(items) + most
     if pos > last_start or data[pos + _HEAD_AT] != 0x85:
         return pos
@@ -276,9 +284,9 @@ def _take_parts(data: bytes, pos: int, end: int, items: deque[Any], most: int) -
 
 
 def take_tuples(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
-    """Append the run of tuples of one space that begins at `pos`, if there is one; returns where it ends.
+    """Append the run of tuples of one space that begins at `pos`, if there is one. Returns the end of the run.
 
-    All rows of a run have the same bytes before the tuple.
+    All rows of a run have identical bytes before the tuple.
     """
     if pos + _HEAD_AT > end:
         return pos

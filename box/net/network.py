@@ -1,6 +1,6 @@
-"""The network as an instance sees it: addresses that are served, and connections to others.
+"""The network of an instance: addresses that it serves, and connections to others.
 
-`box.net.sockets` has the operating system's, `box.testing.simulation` one in which everything may happen.
+`box.net.sockets` implements it with the operating system, `box.testing.simulation` with simulated faults.
 """
 
 from __future__ import annotations
@@ -15,38 +15,47 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
 class Replaced(NamedTuple):
-    """A file that was removed to make room for a unix socket. `lost_bytes`: the content of an ordinary file."""
+    """A file that was removed to make room for a unix socket; `lost_bytes` is the size of an ordinary file."""
 
     path: str
     lost_bytes: int
 
     @property
     def warning(self) -> str | None:
-        """Text for the log if content was lost."""
+        """The text for the log if content was lost, otherwise None."""
         if not self.lost_bytes:
             return None
         return f"{self.path} was an ordinary file of {self.lost_bytes} bytes; the unix socket has replaced it"
 
 
 class Listener(Protocol):
-    """An address that is served. `address` is as logs and `box.info.listen` show it."""
+    """A served address; `address` is the text for logs and `box.info.listen`."""
 
     @property
     def address(self) -> str: ...
 
     @property
     def replaced(self) -> Replaced | None:
-        """The file that a unix socket has taken the place of, if there was one."""
+        """The file that the unix socket has replaced, or None."""
 
     def close(self) -> None:
-        """Accept no more connections; those that are open stay."""
+        """Accept no more connections; open ones stay."""
 
 
 class Network(Protocol):
     """Listens, connects and looks up names."""
 
     async def listen(self, uri: Uri, factory: ProtocolFactory) -> Listener:
-        """Serve an address; each connection gets a protocol of its own. Raises a SocketError."""
+        """Serve an address; each connection gets its own protocol object.
+
+        Raises:
+            SocketError: the address cannot be served.
+        """
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
-        """Connect, and tell the protocol of it. Raises OSError, and a SystemError for a name that nobody knows."""
+        """Connect, and attach a protocol object to the connection.
+
+        Raises:
+            OSError: the connection failed.
+            BoxSystemError: the name is unknown.
+        """

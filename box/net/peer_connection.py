@@ -1,4 +1,4 @@
-"""The one connection to another instance: for clients, appliers and relays.
+"""A connection to another instance, as clients, appliers and relays use it.
 
 ```
 request     a row with a sync of its own -> the reply of that sync; many may be on their way at once
@@ -9,7 +9,7 @@ write       rows as they are; `drain` waits while the other side is slow
 ```
 
 `connect` of `box.net.dial` opens one; `take_over` makes one of a socket that a client of the binary server has opened.
-Whatever ends the connection becomes its `error`: requests, readers and writers that wait get it, and who comes later.
+The error that ends the connection becomes its `error`, which all waiting and later requests, readers and writers raise.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _ROWS_A_TURN: Final = 256
 
 
 class DetachedSocket(NamedTuple):
-    """A live socket between two protocols: not read from, with the input that came behind the last request.
+    """A live socket between two protocols: reading is paused, and `input` came after the last request.
 
-    `is_full`: the other side is slow, so that writers have to wait.
+    `is_full` is true while the other side is slow, so that writers have to wait.
     """
 
     transport: asyncio.Transport
@@ -56,8 +56,11 @@ class DetachedSocket(NamedTuple):
 
 
 class PeerConnection(asyncio.Protocol):
-    """See the module's text. With `keeps_rows` rows that answer no request wait for `read_row`; otherwise they are
-    dropped, as only late replies are expected."""
+    """The connection to another instance.
+
+    With `keeps_rows`, rows that answer no request wait for `read_row`; otherwise they are dropped, because only late
+    replies are expected.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, keeps_rows: bool) -> None:
         self.on_close: Callable[[BoxError], None] | None = None
@@ -85,7 +88,7 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def error(self) -> BoxError | None:
-        """The error that the connection died of; None while it lives."""
+        """The error that ended the connection, or None while it is open."""
         return self._error
 
     @property
@@ -94,16 +97,20 @@ class PeerConnection(asyncio.Protocol):
         return self._greeting.result()
 
     async def wait_greeting(self) -> Greeting:
-        """Wait for the server's greeting. PROTOCOL if it is no greeting."""
+        """Wait for the server's greeting.
+
+        Raises:
+            ClientError: PROTOCOL, the bytes are not a greeting.
+        """
         return await self._greeting
 
     async def authenticate(self, user: str, password: str, *, timeout: float | None = None) -> None:
-        """Become `user`; raises the server's refusal, or as `request`."""
+        """Authenticate as `user`. Raises the server's refusal and the errors of `request`."""
         body = encode_auth(user, password, self.greeting.salt)
         await self.request(Row(RequestType.AUTH, body=body), timeout=timeout)
 
     def close(self, error: BoxError | None = None) -> None:
-        """End the connection; whoever waits gets `error`."""
+        """Close the connection; waiting callers raise `error`."""
         self._fail(error or client_error(ErrorCode.NO_CONNECTION))
         if self._transport is not None:
             self._transport.close()
@@ -125,7 +132,7 @@ class PeerConnection(asyncio.Protocol):
     # -- a socket of the binary server ------------------------------------------------------------------------
 
     def take_over(self, detached: DetachedSocket) -> None:
-        """Become the protocol of a live socket. Nothing is read before `start_reading`."""
+        """Become the protocol of a live socket. Reading begins with `start_reading`."""
         self._transport, self._detached_input, is_full = detached
         self._input = RowBuffer()
         self._is_greeted = True
@@ -134,7 +141,7 @@ class PeerConnection(asyncio.Protocol):
             self.pause_writing()
 
     def start_reading(self) -> None:
-        """Rows are expected from now on."""
+        """Begin to read rows."""
         received, self._detached_input = self._detached_input, None
         if self._transport is not None and self._error is None:
             self._transport.resume_reading()
@@ -142,7 +149,7 @@ class PeerConnection(asyncio.Protocol):
             self.data_received(received)
 
     def give_back(self) -> DetachedSocket:
-        """Let go of the socket that was taken over. Raises the connection's error if it is dead."""
+        """Release the socket that was taken over. Raises the error of the connection if it has ended."""
         if self._transport is None or self._error is not None:
             raise self._error or client_error(ErrorCode.NO_CONNECTION)
         if self._detached_input is None:
@@ -185,7 +192,7 @@ class PeerConnection(asyncio.Protocol):
                 self._reader.wake()
 
     def _take_rows(self) -> None:
-        """Decode what is here: replies that somebody waits for all at once, other rows as many as go into a turn."""
+        """Decode received rows: all replies if requests wait, otherwise as many rows as one turn handles."""
         if self._items is not None:
             self._take_items(self._items)
             return
@@ -204,7 +211,7 @@ class PeerConnection(asyncio.Protocol):
             self.close(broken)
 
     def _take_items(self, items: deque[Any]) -> None:
-        """The same of a stream. A socket is read some times in one turn, each of which may bring a run of tuples."""
+        """Decode received items of a stream. One turn may read a socket several times, each with a run of tuples."""
         if len(items) < _ROWS_A_TURN and not (items and isinstance(items[-1], TupleRun)):
             try:
                 self._input.take_items(items, _ROWS_A_TURN - len(items), self._take_run)
@@ -226,7 +233,7 @@ class PeerConnection(asyncio.Protocol):
         return raw is not None
 
     def _sort(self, rows: Iterable[Row]) -> None:
-        """Give replies to their requests; what answers none is kept or dropped."""
+        """Give replies to their requests; other rows are kept or dropped."""
         for row in rows:
             if not self._replies.take(row) and self._keeps_rows:
                 self._rows.append(row)
@@ -249,13 +256,13 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def schema_version(self) -> int:
-        """That of the last reply, 0 before it."""
+        """The schema version of the last reply, or 0 before it."""
         return self._replies.schema_version
 
     def send(self, row: Row, on_push: PushHandler | None = None) -> asyncio.Future[Row]:
-        """Send a request under a new sync. The future gets the reply's row or its error as a BoxError.
+        """Send a request with a new sync. The future gets the reply's row, or its error as a BoxError.
 
-        `on_push` is called with every out-of-band message that comes before the reply.
+        `on_push` is called with every out-of-band message that precedes the reply.
         """
         if self._error is not None or self._transport is None:
             future: asyncio.Future[Row] = self._loop.create_future()
@@ -266,7 +273,12 @@ class PeerConnection(asyncio.Protocol):
         return future
 
     async def request(self, row: Row, *, timeout: float | None = None, on_push: PushHandler | None = None) -> Row:
-        """Send a request and wait for its reply. Raises its error, or `timed out`: the reply is then dropped."""
+        """Send a request and wait for its reply.
+
+        Raises:
+            BoxError: the error in the reply, or the error of the connection.
+            TimedOut: the time is over; a late reply is dropped.
+        """
         future = self.send(row, on_push)
         try:
             async with asyncio.timeout(timeout):
@@ -277,8 +289,12 @@ class PeerConnection(asyncio.Protocol):
     # -- rows -------------------------------------------------------------------------------------------------
 
     async def read_rows(self, timeout: float | None = None) -> list[Row]:
-        """The next rows, at least one and no more than a turn's, errors as they are. Raises the connection's error
-        after the last row, `timed out` after `timeout` seconds of silence."""
+        """Return the next rows, between one and a turn's worth; error rows are returned as rows.
+
+        Raises:
+            BoxError: the error of the connection, after its last row.
+            TimedOut: nothing came for `timeout` seconds.
+        """
         await self._wait_for_rows(timeout)
         rows = list(self._rows)
         self._rows.clear()
@@ -286,7 +302,7 @@ class PeerConnection(asyncio.Protocol):
         return rows
 
     async def read_row(self, timeout: float | None = None) -> Row:
-        """The next row; see `read_rows`."""
+        """Return the next row. Raises the errors of `read_rows`."""
         await self._wait_for_rows(timeout)
         row = self._rows.popleft()
         if not self._rows:
@@ -294,28 +310,28 @@ class PeerConnection(asyncio.Protocol):
         return row
 
     def begin_stream(self) -> None:
-        """Changes come from now on: they are to be read by `read_items`, and no request is made any more."""
+        """Expect a stream of changes from now on: read it with `read_items`, and make no more requests."""
         self._items, self._rows = deque[StreamItem](self._rows), deque()
 
     def begin_snapshot(self) -> None:
-        """Tuples of a snapshot come from now on: they are to be read by `read_tuples`."""
+        """Expect the tuples of a snapshot from now on: read them with `read_tuples`."""
         self._items, self._rows = deque(self._rows), deque()
         self._take_run = take_tuples
 
     def end_snapshot(self, rest: list[SnapshotItem]) -> None:
-        """Rows come again; `rest` was read too far."""
+        """Expect rows again; `rest` holds the items that were read too far."""
         rows = [*rest, *(self._items or ())]
         self._items, self._rows = None, deque(row for row in rows if isinstance(row, Row))
         self._take_run = take_changes
         assert len(rows) == len(self._rows)
 
     async def read_tuples(self, timeout: float | None = None) -> list[SnapshotItem]:
-        """The next items of a snapshot; see `read_rows`."""
+        """Return the next items of a snapshot. Raises the errors of `read_rows`."""
         items: list[Any] = await self.read_items(timeout)
         return items
 
     async def read_items(self, timeout: float | None = None) -> list[StreamItem]:
-        """The next items of the stream; see `read_rows`."""
+        """Return the next items of the stream. Raises the errors of `read_rows`."""
         await self._wait_for_rows(timeout)
         assert self._items is not None
         items = list(self._items)
@@ -340,7 +356,7 @@ class PeerConnection(asyncio.Protocol):
                 await self._look_again()
 
     async def _look_again(self) -> None:
-        """Read what has come while the loop was busy: only without it there is silence. Raises `timed out`."""
+        """Read what arrived while the loop was busy, before the silence counts. Raises TimedOut."""
         for _ in range(_LOOKS):
             await asyncio.sleep(0)
         if not (self._rows or self._items or self._input.may_have_rows or self._error):
@@ -349,11 +365,11 @@ class PeerConnection(asyncio.Protocol):
     # -- writing ----------------------------------------------------------------------------------------------
 
     def write_rows(self, rows: Iterable[Row]) -> None:
-        """Send rows as they are, with one write. Raises the connection's error if it is dead."""
+        """Send rows unchanged, with one write. Raises the error of the connection if it has ended."""
         self.write(b"".join([encode_packet(row) for row in rows]))
 
     def write(self, data: bytes) -> None:
-        """Send encoded packets; see `write_rows`."""
+        """Send encoded packets with one write. Raises the error of the connection if it has ended."""
         if self._error is not None:
             raise self._error
         if self._transport is None or self._transport.is_closing():
@@ -361,7 +377,7 @@ class PeerConnection(asyncio.Protocol):
         self._transport.write(data)
 
     def write_at_once(self, row: Row) -> None:
-        """Send a row in the middle of a turn that takes long. It is dropped if that cannot be now."""
+        """Send a row in the middle of a long turn; it is dropped if it cannot be sent immediately."""
         transport, data = self._transport, encode_packet(row)
         if self._error is not None or transport is None or transport.is_closing() or transport.get_write_buffer_size():
             return
@@ -371,11 +387,11 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def is_full(self) -> bool:
-        """The other side has not taken enough of what was written: `drain` would wait."""
+        """True if the other side has not taken enough of the written data, so that `drain` would wait."""
         return self._drained is not None
 
     async def drain(self) -> None:
-        """Wait until the other side has taken enough of what was written."""
+        """Wait until the other side has taken enough of the written data."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
         if self._error is not None:
@@ -388,12 +404,12 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The address of the other side as text."""
+        """The address of the other side."""
         return "" if self._transport is None else address_text(self._info("peername"))
 
     @property
     def local(self) -> str:
-        """The address of this side as text."""
+        """The address of this side."""
         return "" if self._transport is None else address_text(self._info("sockname"))
 
     @property

@@ -1,8 +1,8 @@
-"""The wait of a reader for what comes next, at most for a time.
+"""The wait of a reader for data, with a time limit.
 
-A connection that is busy is waited for thousands of times a second, mostly for a moment, and each wait has an end: one
-timer serves them all. A wait that is over leaves it armed; when it fires it looks for the wait of that moment, ends it
-if its time has come, and is armed for its end otherwise.
+A busy connection is waited for thousands of times a second, mostly for a moment, and each wait has a limit, so one
+timer serves them all. A wait that is over leaves the timer armed. When it fires, it ends the current wait if its time
+is over, and is armed for that wait's limit otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import inf
 
 
 class ReaderWait:
-    """See the module's text. There is one reader at a time."""
+    """The wait of one reader at a time, with a shared timer."""
 
     __slots__ = ("_armed_for", "_deadline", "_loop", "_reader", "_timer")
 
@@ -24,7 +24,7 @@ class ReaderWait:
         self._armed_for = inf
 
     async def wait(self, timeout: float | None) -> bool:
-        """Wait for `wake`; False if it has not come within `timeout` seconds (None: without an end)."""
+        """Wait for `wake`. Returns False if it does not come within `timeout` seconds; None means no limit."""
         reader: asyncio.Future[bool] = self._loop.create_future()
         self._reader = reader
         if timeout is not None:
@@ -37,13 +37,13 @@ class ReaderWait:
             self._reader, self._deadline = None, inf
 
     def wake(self) -> None:
-        """Something has come."""
+        """End the wait, because data has come."""
         reader = self._reader
         if reader is not None and not reader.done():
             reader.set_result(True)
 
     def stop(self) -> None:
-        """The last wait, if there is one, ends now, and no timer is left."""
+        """End the current wait and disarm the timer."""
         self.wake()
         self._disarm()
 

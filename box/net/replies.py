@@ -1,4 +1,4 @@
-"""Requests that wait for their replies, by the sync that both carry."""
+"""Requests that wait for their replies; request and reply carry the same sync."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PushHandler = Callable[[Row], None]
 
 
 class PendingReplies:
-    """Syncs grow from 1. `schema_version` is that of the last reply."""
+    """The requests without a reply so far. Syncs grow from 1; `schema_version` is that of the last reply."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.schema_version = 0
@@ -24,7 +24,7 @@ class PendingReplies:
         self._pushes: dict[int, PushHandler] = {}
 
     def add(self, request: Row, on_push: PushHandler | None) -> asyncio.Future[Row]:
-        """Give the request a sync; the future gets its reply's row, or its error as a BoxError."""
+        """Assign a sync to the request. The future gets its reply's row, or its error as a BoxError."""
         self._last_sync += 1
         request.sync = self._last_sync
         future = self._requests[request.sync] = self._loop.create_future()
@@ -33,7 +33,7 @@ class PendingReplies:
         return future
 
     def take(self, row: Row) -> bool:
-        """Use the row if it answers a request. A reply that nobody waits for any more is dropped."""
+        """Use the row if it is a reply. Returns False for other rows; replies that nobody waits for are dropped."""
         request = self._requests.get(row.sync)
         if request is None:
             return False
@@ -54,7 +54,7 @@ class PendingReplies:
         return True
 
     def fail(self, error: BoxError) -> None:
-        """No reply will come any more."""
+        """Fail all waiting requests, because no reply will come any more."""
         waiting, self._requests = list(self._requests.values()), {}
         self._pushes.clear()
         for request in waiting:

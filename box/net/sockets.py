@@ -1,6 +1,6 @@
-"""The operating system's network: listening sockets, connections, names, and the texts for addresses and failures.
+"""The operating system's network: listening sockets, connections, name look-ups, and texts for addresses and failures.
 
-The texts are the peer's: `binary: failed to bind, called on fd -1` with errno EADDRINUSE for a taken port.
+The texts are Tarantool's: `binary: failed to bind, called on fd -1` with errno EADDRINUSE for a taken port.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BACKLOG: Final = 4096
 
 
 def address_text(address: Any) -> str:
-    """A socket address as logs and `box.session.peer()` show it: `127.0.0.1:3301`, `[::1]:3301`, `unix/:(socket)`."""
+    """Return a socket address for logs and `box.session.peer()`: `127.0.0.1:3301`, `[::1]:3301`, `unix/:(socket)`."""
     if isinstance(address, tuple) and len(address) == 2:
         return f"{address[0]}:{address[1]}"
     if isinstance(address, tuple) and len(address) == 4:
@@ -35,7 +35,7 @@ def address_text(address: Any) -> str:
 
 
 def socket_name(sock: socket.socket) -> str:
-    """`fd 12, aka 127.0.0.1:3301, peer of 127.0.0.1:49992`, as error texts show a socket."""
+    """Return the name of a socket in error texts: `fd 12, aka 127.0.0.1:3301, peer of 127.0.0.1:49992`."""
     name = f"fd {sock.fileno()}"
     with suppress(OSError):
         name += f", aka {address_text(sock.getsockname())}"
@@ -44,19 +44,20 @@ def socket_name(sock: socket.socket) -> str:
 
 
 class _OccupiedError(OSError):
-    """The path of a unix socket is served, or taken by what cannot be removed."""
+    """The path of a unix socket is served, or occupied by something that cannot be removed."""
 
     def __init__(self) -> None:
         super().__init__(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def bind(family: int, address: Any) -> tuple[socket.socket, Replaced | None]:
-    """Return a listening socket on one address, and what it replaced.
+    """Return a listening socket on one address, and the file that it replaced.
 
-    A file in the place of a unix socket that refuses connections is removed first, as in Tarantool: an abandoned
-    socket, but an ordinary file does, too.
+    A file at the path of a unix socket that refuses connections is removed first, as in Tarantool. That is an abandoned
+    socket, or an ordinary file.
 
-    Raises: SocketError
+    Raises:
+        SocketError: the address cannot be bound.
     """
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -95,7 +96,11 @@ def _bind(sock: socket.socket, family: int, address: Any) -> Replaced | None:
 
 
 def _remove_refusing(path: str) -> Replaced:
-    """Remove the file in the place of a unix socket. Raises: _OccupiedError if it is served or cannot be removed."""
+    """Remove the file at the path of a unix socket.
+
+    Raises:
+        _OccupiedError: the path is served, or the file cannot be removed.
+    """
     if not _refuses(path):
         raise _OccupiedError
     try:
@@ -107,7 +112,7 @@ def _remove_refusing(path: str) -> Replaced:
 
 
 def _refuses(path: str) -> bool:
-    """Return whether nobody listens on a path. Files that are no sockets refuse connections, too."""
+    """True if nobody listens on a path. Files that are not sockets refuse connections, too."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)
@@ -119,7 +124,11 @@ def _refuses(path: str) -> bool:
 
 
 def bind_first(candidates: list[tuple[int, Any]]) -> socket.socket:
-    """A socket on the first address that can be bound; raises the SocketError of a taken port otherwise."""
+    """Return a socket on the first address that can be bound.
+
+    Raises:
+        SocketError: every address is taken.
+    """
     last: BoxError | None = None
     for family, address in candidates:
         try:
@@ -130,18 +139,18 @@ def bind_first(candidates: list[tuple[int, Any]]) -> socket.socket:
 
 
 def _host_of(uri: Uri) -> str | None:
-    """The host to resolve for listening; None means every local address."""
+    """Return the host to resolve for listening; None means every local address."""
     return None if uri.host in (None, "", "*") else uri.host
 
 
 def _remove_socket_file(path: str) -> None:
-    """Remove the file of a unix socket that is closed."""
+    """Remove the file of a closed unix socket."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
 class SocketListener:
-    """A listening socket that a loop serves."""
+    """A listening socket, served by a loop."""
 
     def __init__(self, server: asyncio.Server, address: Any, path: str | None, replaced: Replaced | None) -> None:
         self.replaced = replaced
@@ -151,7 +160,7 @@ class SocketListener:
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """The socket's file is that of the parent."""
+        """Leave the socket's file alone after a fork: it belongs to the parent."""
         self._path = None
 
     @property
@@ -165,7 +174,7 @@ class SocketListener:
 
 
 class SocketNetwork:
-    """See `box.net.network.Network`."""
+    """The network of the operating system."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -213,7 +222,7 @@ class SocketNetwork:
 
 
 def send_now(sock: Any, data: bytes) -> int:
-    """Write to the socket of a transport that has nothing buffered; the number of bytes that it has taken."""
+    """Write to the socket of a transport with an empty buffer. Returns the number of bytes written."""
     if getattr(sock, "family", None) is None:
         return 0  # not a socket of the operating system
     try:

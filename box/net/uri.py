@@ -1,4 +1,4 @@
-"""Addresses as `box.cfg.listen`, `box.cfg.replication`, `net.box` and the `uri` module take them.
+"""Parses addresses, for `box.cfg.listen`, `box.cfg.replication`, `net.box` and the `uri` module.
 
 ```
 [scheme://][login[:password]@]host[:service][/path][?query][#fragment]
@@ -48,7 +48,7 @@ _MAX_SERVICE: Final = 256
 
 
 class Uri(NamedTuple):
-    """The parts of an address as written: nothing is percent-decoded. None stands for an absent part."""
+    """The parts of an address as written, without percent-decoding. None stands for an absent part."""
 
     scheme: str | None = None
     login: str | None = None
@@ -67,7 +67,7 @@ class Uri(NamedTuple):
         return self.service if self.host == UNIX_HOST else None
 
     def format(self, *, write_password: bool = False) -> str:
-        """The address as text; the password is left out of it unless asked for."""
+        """Return the address as text, without the password unless requested."""
         text = f"{self.scheme}://" if self.scheme else ""
         if self.host:
             if self.login:
@@ -82,7 +82,7 @@ class Uri(NamedTuple):
 
 
 def parse(text: str) -> Uri | None:
-    """Take an address apart; None for a text that is no address."""
+    """Parse an address; None for a text that is not an address."""
     plain = _plain_parts(text)
     if plain is not None:
         return _of_groups(plain)
@@ -94,8 +94,10 @@ def parse(text: str) -> Uri | None:
 
 
 def _plain_parts(text: str) -> dict[str, str] | None:
-    """The groups of `_FORMS` in a port, `host:port`, `login:password@host:port`, or a unix socket without a login; None
-    for other texts, and where any character is not plain."""
+    """Parse a port, `host:port`, `login:password@host:port`, or a unix socket without a login, as `_FORMS` would.
+
+    Returns None for other texts and for unusual characters.
+    """
     if text.isascii() and text.isdigit():
         return {"service": text}
     socket_path = text.removeprefix("unix/:") if text.startswith("unix/:") else text
@@ -128,7 +130,11 @@ def _of_groups(parts: dict[str, str]) -> Uri | None:
 
 
 def check(text: str, option: str) -> Uri:
-    """The address of a configuration option, which has to name a service; raises CFG."""
+    """Parse the address in a configuration option, which has to name a service.
+
+    Raises:
+        ConfigError: CFG.
+    """
     uri = parse(text)
     if uri is None or uri.service is None:
         raise client_error(ErrorCode.CFG, option, "expected host:service or /unix.socket")
@@ -136,5 +142,5 @@ def check(text: str, option: str) -> Uri:
 
 
 def socket_error(message: str, socket_name: str, errno: int = 0) -> BoxError:
-    """A SocketError with Tarantool's text: `<message>, called on fd -1`."""
+    """Make a SocketError with Tarantool's text: `<message>, called on fd -1`."""
     return BoxError(ErrorCode.SYSTEM, f"{message}, called on {socket_name}", type="SocketError", errno=errno)

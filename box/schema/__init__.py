@@ -1,7 +1,7 @@
-"""Spaces, users, functions, sequences: the data dictionary and the triggers that keep it.
+"""Spaces, users, functions and sequences: the data dictionary, and the triggers that maintain it.
 
-`initial_schema()` makes the dictionary of an instance; the rows of a snapshot, or `bootstrap_rows()` of a new
-instance, applied to its system spaces complete it.
+`initial_schema()` makes the dictionary of an instance. The rows of a snapshot, or `bootstrap_rows()` of a new instance,
+complete it when they are applied to the system spaces.
 """
 
 from box.schema.access import Credentials, Privilege, User, check_session, check_universe, password_hash

@@ -1,4 +1,4 @@
-"""Tables behind `box.schema.bootstrap`: system spaces, their indexes, SQL function names."""
+"""Tables for `box.schema.bootstrap`: system spaces, their indexes, names of SQL functions."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Users, roles and privileges.
 
-A privilege is a bit mask that a grantee holds on an object key. A user's effective mask on a key is what was
-granted to the user itself or to a role that the user has, directly or through other roles:
+A privilege is a bit mask that a grantee holds on an object key. The effective mask of a user combines the masks granted
+to the user and to all roles that the user has, directly or through other roles:
 
     effective(user)[key] = granted(user)[key] | effective(role)[key] for each role of the user
 
-The masks are recomputed when a grant changes (`refresh`), for the grantee and for everyone who has it as a role,
-roles first; a check is then one dictionary look-up. Every user owns one `Credentials` object which sessions
-share, so a change of grants reaches open sessions at once.
+When a grant changes, `refresh` recomputes the masks of the grantee and of all users that have it as a role, roles
+first. A check is then one dictionary look-up. Sessions share their user's `Credentials` object, so a change of grants
+reaches open sessions at once.
 
 Source of the rules and texts: Tarantool's behaviour; the numbers are `box.priv`.
 """
@@ -22,7 +22,7 @@ from box.schema.ids import UserId
 
 
 class Privilege(IntEnum):
-    """One bit each. GRANT and REVOKE are never stored: they name the action in a denial."""
+    """The privileges, one bit each. GRANT and REVOKE are never stored: they name the action in a denial."""
 
     R = 1
     W = 2
@@ -74,13 +74,13 @@ HASH_SIZE = 20
 
 
 def privilege_name(mask: int) -> str:
-    """The name of the lowest bit, as an access-denied text shows it."""
+    """Return the name of the lowest bit, for the text of a denial."""
     lowest = (mask & -mask).bit_length() - 1
     return _NAMES[lowest] if 0 <= lowest < len(_NAMES) else "Any"
 
 
 def password_hash(password: str | bytes) -> str:
-    """The value of `chap-sha1` in `_user`: base64 of sha1(sha1(password))."""
+    """Return the value of `chap-sha1` in `_user`: base64 of sha1(sha1(password))."""
     from hashlib import sha1  # comes with libcrypto, which an instance without passwords does not need
 
     raw = password.encode("utf-8", "surrogateescape") if isinstance(password, str) else password
@@ -88,7 +88,7 @@ def password_hash(password: str | bytes) -> str:
 
 
 def decode_hash(text: str) -> bytes:
-    """The 20 bytes of a stored hash. ValueError for anything else."""
+    """Decode a stored hash to its 20 bytes. Raises ValueError for anything else."""
     raw = b64decode(text, validate=True)
     if len(raw) != HASH_SIZE:
         raise ValueError("not a SHA-1 digest")
@@ -129,7 +129,7 @@ class User:
 
     @property
     def is_role(self) -> bool:
-        """True for a role."""
+        """True if it is a role."""
         return self.type == "role"
 
     def __repr__(self) -> str:
@@ -137,7 +137,7 @@ class User:
 
 
 class Credentials:
-    """In whose name a request runs. `universal` caches the mask on the universe, which decides most checks."""
+    """The rights of a request. `universal` caches the mask on the universe, which decides most checks."""
 
     __slots__ = ("uid", "universal", "user")
 
@@ -152,7 +152,7 @@ class Credentials:
         return self.uid == UserId.ADMIN
 
     def on(self, object_type: str, object_id: int | None) -> int:
-        """The effective mask on one object, without what the universe and the entity give."""
+        """Return the effective mask on one object, without the rights on the universe and on its whole type."""
         return self.user.effective.get((object_type, object_id), 0)
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ def refresh(grantee: User) -> None:
 
 
 def _members_first_last(start: User) -> list[User]:
-    """The user and its transitive members, every role before those who have it."""
+    """Return the user and its transitive members, every role before its members."""
     order: list[User] = []
     _visit(start, set(), order)
     order.reverse()
@@ -179,7 +179,7 @@ def _members_first_last(start: User) -> list[User]:
 
 
 def _visit(user: User, seen: set[User], order: list[User]) -> None:
-    """Append the members, then the user."""
+    """Append the members, then the user, to `order`."""
     seen.add(user)
     for member in user.members:
         if member not in seen:
@@ -188,13 +188,13 @@ def _visit(user: User, seen: set[User], order: list[User]) -> None:
 
 
 def check_role_loop(grantee: User, role: User) -> None:
-    """Raise ER_ROLE_LOOP if the role is the grantee or has, directly or not, the grantee as a role."""
+    """Raise ROLE_LOOP if the role is the grantee or has, directly or not, the grantee as a role."""
     if role in _members_first_last(grantee):
         raise client_error(ErrorCode.ROLE_LOOP, role.name, grantee.name)
 
 
 def denied(credentials: Credentials, mask: int, object_type: str, object_name: str) -> BoxError:
-    """The error of a refused access; ER_NO_SUCH_USER when the user is gone meanwhile."""
+    """Make the error of a refused access; NO_SUCH_USER if the user no longer exists."""
     if credentials.user.dropped:
         return client_error(ErrorCode.NO_SUCH_USER, str(credentials.uid))
     return access_denied(privilege_name(mask), object_type, object_name, credentials.user.name)
@@ -203,14 +203,14 @@ def denied(credentials: Credentials, mask: int, object_type: str, object_name: s
 def check_universe(
     credentials: Credentials, privileges: int, object_type: str = "universe", object_name: str = ""
 ) -> None:
-    """Require the privileges, and usage, on the universe. The error may name another object."""
+    """Check that the user has usage and the given privileges on the universe. The error may name another object."""
     missing = (privileges | _USAGE) & ~credentials.universal
     if missing:
         raise denied(credentials, missing, object_type, object_name)
 
 
 def check_session(user: User) -> None:
-    """Require the right to open a session, asked when a user authenticates."""
+    """Check that the user may open a session, at authentication."""
     if not user.credentials.universal & Privilege.S:
         raise denied(user.credentials, Privilege.S, "universe", "")
 
@@ -218,7 +218,7 @@ def check_session(user: User) -> None:
 def check_object(
     credentials: Credentials, privileges: int, object_type: str, object_id: int, object_name: str, owner: int
 ) -> None:
-    """Require usage on the universe and the privileges on a space or a sequence. The owner may do everything."""
+    """Check that the user has usage on the universe and the privileges on a space or a sequence. The owner has all."""
     privileges |= _USAGE
     missing = privileges & ~credentials.universal & ~credentials.on(object_type, None)
     if not missing:
@@ -231,7 +231,7 @@ def check_object(
 
 
 def check_function(credentials: Credentials, function_id: int, name: str, owner: int) -> None:
-    """Require execute on a function. A user without usage gets the same text as one without execute."""
+    """Check that the user may execute a function. Without usage the error has the text for missing execute."""
     required = Privilege.X | Privilege.U
     missing = required & ~credentials.universal & ~credentials.on("function", None)
     if not missing:
@@ -242,10 +242,10 @@ def check_function(credentials: Credentials, function_id: int, name: str, owner:
 
 
 def check_ddl(credentials: Credentials, privilege: int, key: ObjectKey, name: str, owner: int) -> None:
-    """Require a privilege that changes the dictionary.
+    """Check a privilege that changes the dictionary.
 
-    The owner may alter and drop; creating needs the privilege itself even of the one who will own the object.
-    Usage can be granted only on the universe.
+    The owner may alter and drop. Creating needs the privilege even for the future owner. Usage can only be granted on
+    the universe.
     """
     missing = (_USAGE | privilege) & ~credentials.universal
     if not missing:

@@ -1,7 +1,7 @@
 """The rows of a new instance's system spaces, in the order of a snapshot.
 
-A node that bootstraps applies them exactly as it would apply a snapshot. The content is that of a fresh instance
-of the 2.8 line (dictionary version 2.7.1), byte for byte apart from the two UUIDs.
+A node that bootstraps applies them like a snapshot. The content is that of a fresh instance of the 2.8 line (dictionary
+version 2.7.1), byte for byte except for the two UUIDs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SESSION_AND_USAGE = 24
 
 
 def bootstrap_rows(instance_uuid: UUID | str, replicaset_uuid: UUID | str) -> Iterator[tuple[int, bytes]]:
-    """Yield (space id, tuple) of every row. The instance gets id 1."""
+    """Yield (space id, tuple) for every row. The instance gets id 1."""
     for space_id, tuples in bootstrap_runs(instance_uuid, replicaset_uuid):
         for raw in tuples:
             yield space_id, raw
 
 
 def bootstrap_runs(instance_uuid: UUID | str, replicaset_uuid: UUID | str) -> Iterator[tuple[int, list[bytes]]]:
-    """The same, with all tuples of a space at once."""
+    """Yield (space id, list of its tuples) for every system space. The instance gets id 1."""
     groups: tuple[tuple[int, list[list[Any]]], ...] = (
         (SpaceId.SCHEMA, _schema_rows(str(replicaset_uuid))),
         (SpaceId.COLLATION, _collation_rows()),
@@ -49,7 +49,7 @@ def bootstrap_runs(instance_uuid: UUID | str, replicaset_uuid: UUID | str) -> It
 
 
 def sql_function_names() -> frozenset[str]:
-    """Names that a function of the language SQL_BUILTIN may have."""
+    """Return the names that a function of the language SQL_BUILTIN may have."""
     return frozenset(SQL_FUNCTIONS)
 
 
@@ -69,7 +69,7 @@ def _space_rows() -> list[list[Any]]:
 
 
 def _format_of(space_id: int, text: str) -> list[dict[str, Any]]:
-    """`name:type` pairs as the maps of a format."""
+    """Convert `name:type` pairs to the maps of a format."""
     if space_id == SpaceId.SCHEMA:  # its maps have another key order and a nullable field
         return [{"type": "string", "name": "key"}, {"type": "any", "name": "value", "is_nullable": True}]
     return [dict(zip(("name", "type"), item.split(":"), strict=True)) for item in text.split()]
@@ -109,7 +109,7 @@ def _user_rows() -> list[list[Any]]:
 
 
 def _privilege_rows() -> list[list[Any]]:
-    """Ascending by grantee, object type, object id."""
+    """Return the rows of `_priv`, ordered by grantee, object type and object id."""
     guest, public = int(UserId.GUEST), int(UserId.PUBLIC)
     replication, super_role = int(UserId.REPLICATION), int(UserId.SUPER)
     views = [SpaceId.VCOLLATION, SpaceId.VSPACE, SpaceId.VSEQUENCE, SpaceId.VINDEX, SpaceId.VFUNC]

@@ -1,4 +1,4 @@
-"""The definition of a collation, as `_collation` keeps it."""
+"""The definition of a collation, as in the space `_collation`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Typed access to the fields of a system tuple.
 
-The space's format has checked most of them already; these checks cover what a format cannot say (32 bits, system
-spaces before their format is known) and give Tarantool's texts.
+The space's format has checked most fields already. These checks cover what a format cannot express (32 bits, system
+spaces before their format is known), with Tarantool's texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from box.errors import BoxError, ErrorCode, client_error
 
 
 class Fields:
-    """A decoded tuple; field numbers are 0-based."""
+    """The fields of a decoded tuple, by 0-based number."""
 
     __slots__ = ("values",)
 
@@ -26,13 +26,17 @@ class Fields:
         return len(self.values)
 
     def any(self, number: int) -> Any:
-        """The value. ER_NO_SUCH_FIELD_NO."""
+        """Return a field of any type.
+
+        Raises:
+            ClientError: NO_SUCH_FIELD_NO.
+        """
         if number >= len(self.values):
             raise client_error(ErrorCode.NO_SUCH_FIELD_NO, number + 1)
         return self.values[number]
 
     def u32(self, number: int) -> int:
-        """An unsigned number of 32 bits."""
+        """Return a field that is an unsigned number of 32 bits."""
         value = self.any(number)
         if type(value) is not int or value < 0:
             raise self._mismatch(number, "unsigned")
@@ -41,7 +45,7 @@ class Fields:
         return value
 
     def i64(self, number: int) -> int:
-        """A signed number of 64 bits."""
+        """Return a field that is a signed number of 64 bits."""
         value = self.any(number)
         if type(value) is not int:
             raise self._mismatch(number, "integer")
@@ -50,35 +54,39 @@ class Fields:
         return value
 
     def string(self, number: int) -> str:
-        """A string."""
+        """Return a field that is a string."""
         value = self.any(number)
         if not isinstance(value, str):
             raise self._mismatch(number, "string")
         return value
 
     def boolean(self, number: int) -> bool:
-        """A boolean."""
+        """Return a field that is a boolean."""
         value = self.any(number)
         if not isinstance(value, bool):
             raise self._mismatch(number, "boolean")
         return value
 
     def array(self, number: int) -> list[Any]:
-        """An array."""
+        """Return a field that is an array."""
         value = self.any(number)
         if not isinstance(value, list):
             raise self._mismatch(number, "array")
         return value
 
     def map(self, number: int) -> dict[Any, Any]:
-        """A map."""
+        """Return a field that is a map."""
         value = self.any(number)
         if not isinstance(value, dict):
             raise self._mismatch(number, "map")
         return value
 
     def uuid(self, number: int) -> UUID:
-        """A UUID written as a string of 36 characters. ER_INVALID_UUID."""
+        """Return a field that is a UUID, written as a string of 36 characters.
+
+        Raises:
+            ClientError: INVALID_UUID.
+        """
         text = self.string(number)
         try:
             if len(text) != 36:

@@ -1,4 +1,4 @@
-"""Stored functions: definitions from `_func` tuples and the objects that calls use."""
+"""Stored functions: definitions from `_func` tuples, and the objects that calls use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FRONTENDS = frozenset(("LUA", "SQL"))
 
 @dataclass(frozen=True, slots=True)
 class FunctionDef:
-    """A decoded `_func` tuple. Two equal definitions are the same function as far as an alter is concerned."""
+    """A decoded `_func` tuple. An alter must leave the definition equal."""
 
     id: int
     owner: int
@@ -40,7 +40,7 @@ class FunctionDef:
 
 
 class Function:
-    """A stored function. `handle` belongs to whoever runs the language: a compiled body, or None."""
+    """A stored function. `handle` belongs to the runtime of the language: a compiled body, or None."""
 
     __slots__ = ("definition", "handle")
 
@@ -60,12 +60,12 @@ class Function:
 
     @property
     def owner(self) -> int:
-        """The owner's user id; a setuid function runs as this user."""
+        """The owner's user id; a setuid function runs with this user's rights."""
         return self.definition.owner
 
     @property
     def is_persistent(self) -> bool:
-        """True for a Lua function whose body is stored; otherwise a global of that name is called."""
+        """True for a Lua function with a stored body; otherwise the global of that name is called."""
         return bool(self.definition.body)
 
     @property
@@ -76,7 +76,7 @@ class Function:
         return definition.language == "LUA" and bool(definition.body) and is_fixed
 
     def check_access(self, credentials: Credentials) -> None:
-        """Require execute on the function."""
+        """Check that the user may execute the function."""
         check_function(credentials, self.id, self.name, self.owner)
 
     def __repr__(self) -> str:
@@ -85,8 +85,10 @@ class Function:
 
 @lru_cache(256)
 def decode_function(raw: bytes) -> FunctionDef:
-    """Decode and check a `_func` tuple: 4, 5 (older versions) or 19 fields. Each bootstrap and each snapshot has the
-    same 66."""
+    """Decode and check a `_func` tuple, which has 4, 5 (older versions) or 19 fields.
+
+    Cached, because each bootstrap and each snapshot has the same 66 rows.
+    """
     fields = Fields(raw)
     name = fields.string(2)
     check_name(name, ErrorCode.CREATE_FUNCTION, "function")
@@ -110,7 +112,7 @@ def decode_function(raw: bytes) -> FunctionDef:
 
 
 def _check_fixed_values(fields: Fields, name: str) -> None:
-    """Fields that exist for SQL and may have one value only."""
+    """Check the fields that exist for SQL and may have only one value."""
     fields.string(5)
     fields.string(16)
     if fields.string(6).lower() != "function":

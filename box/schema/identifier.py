@@ -1,4 +1,4 @@
-"""Checks of names: spaces, indexes, fields, users, functions, sequences, collations."""
+"""Checks the names of spaces, indexes, fields, users, functions, sequences and collations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FORBIDDEN = frozenset(("Cn", "Cc", "Zl", "Zp", "Cs"))
 
 
 def check_identifier(name: str) -> None:
-    """Raise ER_IDENTIFIER unless the name is non-empty and printable."""
+    """Raise IDENTIFIER unless the name is non-empty and printable."""
     if name and name.isascii() and name.isprintable():
         return
     if not name or any(category(char) in _FORBIDDEN or char == "\ufffd" for char in name):
@@ -20,9 +20,9 @@ def check_identifier(name: str) -> None:
 
 
 def check_name(name: str, error_code: int, what: str) -> None:
-    """Check the length (in UTF-8 bytes), then the characters.
+    """Check the length of a name in UTF-8 bytes, then its characters.
 
-    A too long name is reported as `error_code` with the text `<what> name is too long`.
+    A name that is too long raises `error_code` with the text `<what> name is too long`.
     """
     raw = name.encode("utf-8", "surrogateescape")
     if len(raw) > NAME_MAX:
@@ -31,6 +31,6 @@ def check_name(name: str, error_code: int, what: str) -> None:
 
 
 def too_long(raw: bytes, error_code: int, what: str) -> BoxError:
-    """The error of a name that exceeds the limit; it shows the beginning of the name."""
+    """Return the error of a name that exceeds the limit; it shows the beginning of the name."""
     shown = raw[:SHOWN_NAME_MAX].decode("utf-8", "surrogateescape")
     return client_error(error_code, shown, f"{what} name is too long")

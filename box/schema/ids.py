@@ -71,5 +71,5 @@ class UserId(IntEnum):
 
 
 def is_system_id(space_id: int) -> bool:
-    """True for an id of the range reserved for system spaces."""
+    """Return whether an id is in the range of system spaces."""
     return SYSTEM_ID_MIN < space_id < SYSTEM_ID_MAX

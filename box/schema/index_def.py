@@ -1,4 +1,4 @@
-"""From an `_index` tuple to an `IndexDef`: every check that needs only the space's definition."""
+"""Decodes an `_index` tuple to an `IndexDef`, with every check that needs only the space's definition."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
 
 
 def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, CollationDef]) -> IndexDef:
-    """Decode and check an `_index` tuple of the given space. `collations` holds the known collation ids."""
+    """Decode and check an `_index` tuple of a space. `collations` are the known collations by id."""
     nullable = tuple([number for number, item in enumerate(space.fields) if item.is_nullable])
     definition = _decode(raw, space.name, nullable)
     for number, part in enumerate(definition.parts, 1):
@@ -66,7 +66,9 @@ def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation
 
 
 def _check_multikey_path(parts: tuple[PartDef, ...], number: int) -> None:
-    """Check that the path of part `number`, which counts from 1, has `[*]` once, and in the place of the others."""
+    """Check that the path of part `number`, counted from 1, has exactly one `[*]`, at the place where other parts have
+    it.
+    """
     steps = parts[number - 1].steps
     if ANY_INDEX not in steps:
         return
@@ -79,12 +81,12 @@ def _check_multikey_path(parts: tuple[PartDef, ...], number: int) -> None:
 
 
 def _multikey_root(part: PartDef) -> tuple[int, Path]:
-    """The field, and the path inside it to the array whose elements are indexed."""
+    """Return the field of a multikey part, and the path inside it to the indexed array."""
     return part.fieldno, part.steps[: part.steps.index(ANY_INDEX)]
 
 
 def _check_function_parts(parts: tuple[PartDef, ...]) -> None:
-    """Check parts that are about the result of a function."""
+    """Check parts that describe the result of a function."""
     if any(part.path for part in parts):
         raise unsupported("Functional index", "json paths")
     if not parts or any(part.fieldno != number for number, part in enumerate(parts)):
@@ -94,7 +96,7 @@ def _check_function_parts(parts: tuple[PartDef, ...]) -> None:
 
 @lru_cache(128)
 def _check(raw: bytes, space_name: str, nullable: tuple[int, ...], engine: str) -> None:
-    """Check what `_decode` gives for the same."""
+    """Check a definition. Cached like `_decode`, by the tuple."""
     definition = _decode(raw, space_name, nullable)
     _check_definition(definition, space_name)
     if engine == "memtx":
@@ -103,8 +105,10 @@ def _check(raw: bytes, space_name: str, nullable: tuple[int, ...], engine: str) 
 
 @lru_cache(128)
 def _decode(raw: bytes, space_name: str, nullable: tuple[int, ...]) -> IndexDef:
-    """The definition, not checked yet. `nullable` are the numbers of the space's fields that may be nil. Every start
-    has the same system indexes; nobody changes a definition."""
+    """Decode a definition without checking it; `nullable` are the numbers of the space's nullable fields.
+
+    Cached, because every start has the same system indexes; a definition never changes.
+    """
     fields = Fields(raw)
     _check_record(fields)
     options = _decode_options(fields.map(_OPTS_FIELD))
@@ -129,7 +133,7 @@ def _check_record(fields: Fields) -> None:
 
 
 def check_index_name(name: str, space_name: str) -> None:
-    """Check an index name. The text of a too long one names the space as well."""
+    """Check an index name. The error of a name that is too long names the space as well."""
     try:
         check_name(name, ErrorCode.CREATE_SPACE, "index")
     except BoxError as error:
@@ -160,7 +164,7 @@ def _decode_options(raw: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _decode_parts(items: list[Any], nullable: tuple[int, ...]) -> tuple[PartDef, ...]:
-    """Parts as maps, or as the arrays {field number, type} that old versions wrote."""
+    """Decode parts given as maps, or as the arrays {field number, type} of old versions."""
     if items and isinstance(items[0], list):
         return tuple(_decode_old_part(item, nullable) for item in items)
     return tuple(_decode_part(item, number) for number, item in enumerate(items, 1))
@@ -222,7 +226,7 @@ def _decode_part(item: Any, number: int) -> PartDef:
 
 
 def _check_definition(definition: IndexDef, space_name: str) -> None:
-    """Rules of every engine."""
+    """Check the rules for every engine."""
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.MODIFY_INDEX, definition.name, space_name, text)
@@ -256,7 +260,7 @@ def _steps(path: str | None) -> Path:
 
 
 def _check_memtx(definition: IndexDef, space_name: str) -> None:
-    """Rules of the in-memory engine, then what this product does not have yet."""
+    """Check the rules of the memtx engine, then refuse what this product does not support."""
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.MODIFY_INDEX, definition.name, space_name, text)

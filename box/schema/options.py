@@ -1,4 +1,4 @@
-"""Decoding of the option maps in system tuples: known names, types, and Tarantool's texts."""
+"""Decodes the option maps in system tuples: known names, types, and Tarantool's error texts."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def check_options(
     skip_unknown: bool = False,
     key_error: Callable[[], BoxError] | None = None,
 ) -> dict[str, Any]:
-    """The known options of a map. Raises `error_code` with (field_no, text) for a wrong one.
+    """Return the known options of a map. Raises `error_code` with (field_no, text) for a wrong one.
 
-    `key_error` makes the error of a key that is no string where it differs from "key must be a string".
+    `key_error` makes the error for a key that is not a string, if that differs from "key must be a string".
     """
     result: dict[str, Any] = {}
     for name, value in options.items():
@@ -62,7 +62,7 @@ def check_options(
 def check_collation(
     collation_id: int | None, known: Mapping[int, CollationDef], error_code: int, field_no: int
 ) -> None:
-    """Check that a collation exists and that keys can be made with it."""
+    """Check that a collation exists and can make keys."""
     if not collation_id:
         return
     if collation_id not in known:

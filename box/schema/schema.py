@@ -1,7 +1,7 @@
-"""The in-memory data dictionary: everything that the system spaces say, ready for use.
+"""The in-memory data dictionary: the content of the system spaces, ready for use.
 
-System triggers (package `box.schema.ddl`) keep it in step with the system spaces, inside the transaction that
-changes them: the dictionary shows an uncommitted change at once, and the statement's rollback hooks take it back.
+System triggers (package `box.schema.ddl`) keep it in step with the system spaces inside the changing transaction. So
+the dictionary shows an uncommitted change at once, and the statement's rollback hooks undo it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Grant(NamedTuple):
 
 
 def _entries(space: Space) -> Iterable[bytes]:
-    """Tuples of a space whose index entries are the tuples themselves."""
+    """Return the tuples of a space whose index entries are plain tuples."""
     return space.primary.values_list() if space.primary is not None else ()
 
 
@@ -51,8 +51,8 @@ def _clear(index: Index) -> None:
 class Schema:
     """Spaces, users, functions, sequences and collations of one instance.
 
-    `version` grows with every change of a space or an index; clients re-read their schema when it differs.
-    Hooks are called in the tx thread, synchronously, and must not fail.
+    `version` grows with every change of a space or an index; clients re-read their schema when it differs. Hooks are
+    called in the tx thread, synchronously, and must not fail.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Schema:
         self._add_builtin_users()
 
     def _add_builtin_users(self) -> None:
-        """guest and admin exist before `_user` is read: recovery itself runs as admin, with every right."""
+        """Add guest and admin, who must exist before `_user` is read, because recovery itself runs as admin."""
         self.add_user(User(int(UserId.GUEST), int(UserId.ADMIN), "guest"))
         admin = User(int(UserId.ADMIN), int(UserId.ADMIN), "admin")
         admin.granted[UNIVERSE] = ALL_PRIVILEGES
@@ -138,46 +138,46 @@ class Schema:
     # Spaces
 
     def space(self, space_id: int) -> Space:
-        """The space with this id. ER_NO_SUCH_SPACE."""
+        """Return the space with an id. Raises NO_SUCH_SPACE."""
         try:
             return self.spaces[space_id]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_SPACE, str(space_id)) from None
 
     def space_by_name(self, name: str) -> Space:
-        """The space with this name. ER_NO_SUCH_SPACE."""
+        """Return the space with a name. Raises NO_SUCH_SPACE."""
         try:
             return self._spaces_by_name[name]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_SPACE, name) from None
 
     def has_space(self, space_id: int) -> bool:
-        """True if the space exists (now, which includes uncommitted changes)."""
+        """Return whether a space exists, uncommitted changes included."""
         return space_id in self.spaces
 
     def snapshot_spaces(self) -> list[Space]:
-        """Spaces that a snapshot stores, in its order: system spaces by id, then the others by id."""
+        """Return the spaces that a snapshot stores, in its order: system spaces by id, then the others by id."""
         stored = (space for space in self.spaces.values() if space.is_plain and not space.is_temporary)
         return sorted(stored, key=lambda space: (not space.is_system, space.id))
 
     def add_space(self, space: Space) -> None:
-        """Put a space into the dictionary."""
+        """Add a space to the dictionary."""
         self.spaces[space.id] = space
         self._spaces_by_name[space.name] = space
 
     def remove_space(self, space: Space) -> None:
-        """Take a space out of the dictionary."""
+        """Remove a space from the dictionary."""
         del self.spaces[space.id]
         del self._spaces_by_name[space.name]
 
     def rename_space(self, space: Space, old_name: str) -> None:
-        """Follow a change of the name."""
+        """Follow the change of a space's name."""
         if old_name != space.name:
             del self._spaces_by_name[old_name]
             self._spaces_by_name[space.name] = space
 
     def space_changed(self, space: Space) -> None:
-        """Tell the listeners, during a load at its end."""
+        """Call the listeners for a space; during a load that is done at its end."""
         if self._changed is None:
             self._tell_of([space])
         else:
@@ -185,13 +185,16 @@ class Schema:
 
     @property
     def is_loading(self) -> bool:
-        """Rows of system spaces come in runs, from a snapshot."""
+        """True while rows of system spaces are loaded from a snapshot."""
         return self._changed is not None
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """While rows of a system space come in a run, of which none runs code of users: several of them may be of one
-        space, of which listeners hear once, or give something to one user, whose privileges are reckoned once."""
+        """Load rows of a system space, none of which runs code of users.
+
+        Several rows may concern one space or user. Listeners are called once for each space, and the privileges of each
+        user are computed once, at the end.
+        """
         if self._changed is not None:
             yield
             return
@@ -208,7 +211,7 @@ class Schema:
                 self._tell_of(list(changed.values()))
 
     def privileges_changed(self, user: User) -> None:
-        """Reckon anew what a user and its members may do, during a load at its end."""
+        """Recompute the rights of a user and its members; during a load that is done at its end."""
         if self._changed is None:
             refresh(user)
         else:
@@ -222,50 +225,50 @@ class Schema:
 
     @property
     def admin(self) -> Credentials:
-        """Credentials of the user admin."""
+        """The rights of the user admin."""
         return self.users[UserId.ADMIN].credentials
 
     @property
     def guest(self) -> Credentials:
-        """Credentials of the user guest."""
+        """The rights of the user guest."""
         return self.users[UserId.GUEST].credentials
 
     def user(self, uid: int) -> User:
-        """The user or role with this id. ER_NO_SUCH_USER."""
+        """Return the user or role with an id. Raises NO_SUCH_USER."""
         try:
             return self.users[uid]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_USER, str(uid)) from None
 
     def user_by_name(self, name: str) -> User:
-        """The user (no role) with this name. ER_NO_SUCH_USER."""
+        """Return the user, not a role, with a name. Raises NO_SUCH_USER."""
         user = self._users_by_name.get(name)
         if user is None or user.is_role:
             raise client_error(ErrorCode.NO_SUCH_USER, name)
         return user
 
     def add_user(self, user: User) -> None:
-        """Put a user or role into the dictionary."""
+        """Add a user or role to the dictionary."""
         self.users[user.uid] = user
         self._users_by_name[user.name] = user
 
     def remove_user(self, user: User) -> None:
-        """Take a user or role out of the dictionary."""
+        """Remove a user or role from the dictionary."""
         del self.users[user.uid]
         del self._users_by_name[user.name]
 
     def rename_user(self, user: User, old_name: str) -> None:
-        """Follow a change of the name."""
+        """Follow the change of a user's name."""
         if old_name != user.name:
             del self._users_by_name[old_name]
             self._users_by_name[user.name] = user
 
     def has_grants(self, object_type: str, object_id: int) -> bool:
-        """True if somebody holds a privilege on the object."""
+        """Return whether anyone holds a privilege on the object."""
         return any(key == (object_type, object_id) for _, key in self.grants)
 
     def object_name(self, key: ObjectKey) -> str:
-        """The name of an object in a denial; '' for the universe, a whole type and what does not exist."""
+        """Return the name of an object for a denial; '' for the universe, a whole type and unknown objects."""
         object_type, object_id = key
         if object_id is None or object_type == "universe":
             return ""
@@ -283,50 +286,50 @@ class Schema:
     # Functions, sequences, collations
 
     def function_by_name(self, name: str) -> Function | None:
-        """The stored function with this name, if any."""
+        """Return the stored function with a name, or None."""
         return self._functions_by_name.get(name)
 
     def add_function(self, function: Function) -> None:
-        """Put a function into the dictionary and tell the listeners."""
+        """Add a function to the dictionary and call the listeners."""
         self.functions[function.id] = function
         self._functions_by_name[function.name] = function
         for hook in self.on_alter_function:
             hook(function)
 
     def remove_function(self, function: Function) -> None:
-        """Take a function out of the dictionary and tell the listeners."""
+        """Remove a function from the dictionary and call the listeners."""
         del self.functions[function.id]
         del self._functions_by_name[function.name]
         for hook in self.on_alter_function:
             hook(function)
 
     def sequence(self, sequence_id: int) -> Sequence:
-        """The sequence with this id. ER_NO_SUCH_SEQUENCE."""
+        """Return the sequence with an id. Raises NO_SUCH_SEQUENCE."""
         try:
             return self.sequences[sequence_id]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_SEQUENCE, str(sequence_id)) from None
 
     def sequence_data(self) -> list[bytes]:
-        """The tuples of `_sequence_data` that a snapshot stores: the values now, not the rows in the space."""
+        """Return the tuples of `_sequence_data` for a snapshot: the current values, not the rows in the space."""
         started = sorted((item.id, item.value) for item in self.sequences.values() if item.value is not None)
         return [codec.pack(list(row)) for row in started]
 
     def sequence_changed(self, sequence: Sequence) -> None:
-        """Tell the listeners."""
+        """Call the listeners for a sequence."""
         for hook in self.on_alter_sequence:
             hook(sequence)
 
     def collation_by_name(self, name: str) -> CollationDef | None:
-        """The collation with this name, if any."""
+        """Return the collation with a name, or None."""
         return self._collations_by_name.get(name)
 
     def add_collation(self, collation: CollationDef) -> None:
-        """Put a collation into the dictionary."""
+        """Add a collation to the dictionary."""
         self.collations[collation.id] = collation
         self._collations_by_name[collation.name] = collation
 
     def remove_collation(self, collation: CollationDef) -> None:
-        """Take a collation out of the dictionary."""
+        """Remove a collation from the dictionary."""
         del self.collations[collation.id]
         del self._collations_by_name[collation.name]

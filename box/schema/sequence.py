@@ -1,8 +1,8 @@
 """Sequences: definitions, the next value, and the auto-increment field of a space.
 
-A value that was handed out is never given back: a rollback does not change the counter (only dropping a
-sequence is undone with its value). The values of sequences that only auto-increment fields use are not written to
-`_sequence_data` one by one: replaying the inserts restores them, and a snapshot takes them from here.
+A value that was handed out is never given back: a rollback does not change the counter (only the drop of a sequence is
+undone with its value). Sequences that only auto-increment fields use do not write each value to `_sequence_data`:
+replaying the inserts restores the value, and a snapshot takes it from here.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def check_sequence_part(index: IndexDef, field_no: int, path: str | None, space_
 
 
 class Sequence:
-    """A sequence and its last value (None: not started)."""
+    """A sequence and its last value, which is None before the first."""
 
     __slots__ = ("definition", "is_generated", "value")
 
@@ -105,7 +105,11 @@ class Sequence:
         return self.definition.owner
 
     def next(self) -> int:
-        """Advance and return the value. ER_SEQUENCE_OVERFLOW at the bound of one that does not cycle."""
+        """Advance the sequence and return the value.
+
+        Raises:
+            ClientError: SEQUENCE_OVERFLOW, the bound is reached and the sequence does not cycle.
+        """
         definition = self.definition
         if self.value is None:
             value = definition.start
@@ -123,27 +127,31 @@ class Sequence:
         return value
 
     def current(self) -> int:
-        """The last value. ER_SEQUENCE_NOT_STARTED."""
+        """Return the last value.
+
+        Raises:
+            ClientError: SEQUENCE_NOT_STARTED.
+        """
         if self.value is None:
             raise client_error(ErrorCode.SEQUENCE_NOT_STARTED, self.name)
         return self.value
 
     def set(self, value: int) -> None:
-        """Assign the last value."""
+        """Set the last value."""
         self.value = value
 
     def reset(self) -> None:
-        """Forget the value: the next one is the start."""
+        """Forget the value, so that the next one is the start."""
         self.value = None
 
     def advance_to(self, value: int) -> None:
-        """Take note of a value that somebody stored explicitly, if it is further on."""
+        """Move forward to a value that a user stored explicitly; a value further back changes nothing."""
         last = self.value
         if last is None or (value > last if self.definition.step > 0 else value < last):
             self.value = value
 
     def check_access(self, credentials: Credentials, privilege: int = Privilege.W) -> None:
-        """Require a privilege on the sequence; taking the next value needs write."""
+        """Check a privilege on the sequence; taking the next value needs write."""
         check_object(credentials, privilege, "sequence", self.id, self.name, self.owner)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The next value of a space's sequence, put into a tuple on its way in."""
+"""Puts the next value of a space's sequence into a tuple that is being stored."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def fill_sequence(space: Space, credentials: Credentials, raw: bytes) -> bytes:
-    """The tuple to insert or replace: nil in the sequence's field becomes the next value.
+    """Return the tuple to insert or replace: nil in the sequence's field becomes the next value.
 
-    A number in the field moves the sequence forward instead, so that a later nil does not collide with it; this
-    is also how recovery restores the value. Anything else is left to the format check.
+    A number in the field moves the sequence forward instead, so that a later nil does not collide with it. Recovery
+    restores the value in this way. Any other value is left to the format check.
     """
     sequence = space.sequence
     if sequence is None:
@@ -44,7 +44,7 @@ def _take_note(sequence: Sequence, value: Any) -> None:
 
 
 def _field_start(raw: bytes, field_no: int) -> int | None:
-    """The offset of a field (0-based) of a tuple; None when the tuple is shorter or no array."""
+    """Return the offset of a field (0-based) of a tuple; None if the tuple is shorter or not an array."""
     kind, count, position = codec.read_container(raw)
     if kind != "array" or count <= field_no:
         return None
@@ -54,7 +54,9 @@ def _field_start(raw: bytes, field_no: int) -> int | None:
 
 
 def _fill_by_path(sequence: Sequence, field_no: int, path: str, raw: bytes) -> bytes:
-    """The same for a field inside a document: the path leads there from the top-level field."""
+    """Return the tuple with nil replaced by the next value in a field inside a document, at `path` in a top-level
+    field.
+    """
     fields = codec.unpack(raw)
     if not isinstance(fields, list) or field_no >= len(fields):
         return raw

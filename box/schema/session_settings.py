@@ -1,7 +1,7 @@
-"""`_session_settings`: the only space of the `service` engine, one row a setting with the session's own value.
+"""`_session_settings`: the only space of the `service` engine, with a row for each setting of the session.
 
-Nothing is stored in an index: rows are made when they are read, from `session.storage`. Settings can be read and
-updated; all but `error_marshaling_enabled` belong to SQL and have no effect here.
+No index stores anything: rows are made from `session.storage` when they are read. Settings can be read and updated; all
+but `error_marshaling_enabled` concern SQL and have no effect here.
 """
 
 from __future__ import annotations
@@ -38,21 +38,25 @@ _REVERSE = (IteratorType.REQ, IteratorType.LT, IteratorType.LE)
 
 
 class SessionSettings:
-    """Reads and updates settings of a session."""
+    """Reads and updates the settings of a session."""
 
     __slots__ = ()
 
     def value(self, session: Session, name: str) -> bool | str:
-        """A setting's value in a session. KeyError for an unknown name."""
+        """Return a setting's value in a session. Raises KeyError for an unknown name."""
         value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, DEFAULTS[name])
         return value
 
     def values(self, session: Session) -> dict[str, bool | str]:
-        """All settings of a session, names ascending."""
+        """Return all settings of a session in the order of their names."""
         return {name: self.value(session, name) for name in DEFAULTS}
 
     def set(self, session: Session, name: str, value: Any) -> None:
-        """Change a setting. NO_SUCH_SESSION_SETTING, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE."""
+        """Change a setting.
+
+        Raises:
+            ClientError: NO_SUCH_SESSION_SETTING, SESSION_SETTING_INVALID_VALUE or NO_SUCH_ENGINE.
+        """
         if name not in DEFAULTS:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, name)
         expected = type(DEFAULTS[name])
@@ -64,12 +68,12 @@ class SessionSettings:
         session.storage.setdefault(_STORAGE_KEY, {})[name] = value
 
     def get(self, session: Session, key: list[Any]) -> bytes | None:
-        """The row with this key, if there is such a setting."""
+        """Return the row with a key, or None if there is no such setting."""
         name = self._name_of(key)
         return self._row(session, name) if name in DEFAULTS else None
 
     def select(self, session: Session, iterator: int, key: list[Any]) -> list[bytes]:
-        """Rows in the order of names, or backwards for REQ, LT and LE."""
+        """Return rows in the order of names, backwards for REQ, LT and LE."""
         names = sorted(DEFAULTS, reverse=iterator in _REVERSE)
         if key:
             pivot = self._name_of(key)
@@ -77,9 +81,10 @@ class SessionSettings:
         return [self._row(session, name) for name in names]
 
     def update(self, session: Session, key: list[Any], new: bytes) -> bytes:
-        """Take over an updated row (made from `get` by the update operations); returns it.
+        """Take over and return an updated row, which update operations made of the result of `get`.
 
-        CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE.
+        Raises:
+            ClientError: CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE or NO_SUCH_ENGINE.
         """
         name = self._name_of(key)
         fields = codec.unpack(new)
@@ -89,7 +94,7 @@ class SessionSettings:
         return new
 
     def refuse(self, operation: str) -> BoxError:
-        """The error of insert, replace, upsert and delete."""
+        """Return the error of insert, replace, upsert and delete."""
         return unsupported("_session_settings space", f"{'replace' if operation == 'insert' else operation}()")
 
     def _name_of(self, key: list[Any]) -> str:

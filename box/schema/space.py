@@ -1,8 +1,8 @@
-"""Spaces as the data manipulation code sees them.
+"""Spaces: their definition, indexes and triggers, as the data manipulation code uses them.
 
 A `Space` object lives from the space's creation to its drop. An alter changes it in place by installing another
-`Layout` (definition, tuple format, indexes), and a rollback installs the previous one again, so that whoever
-holds the object - a statement, a trigger, a handle in Lua - always sees the space as it is now.
+`Layout` (definition, tuple format, indexes), and a rollback installs the previous one again, so that every holder of
+the object (a statement, a trigger, a handle in Lua) always sees the current space.
 """
 
 from __future__ import annotations
@@ -51,12 +51,15 @@ class Trigger(Protocol):
     async def call(
         self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str
     ) -> bytes | _Nothing | None:
-        """Run for one change. A before_replace trigger returns the tuple to use; on_replace's result is ignored."""
+        """Run the trigger for one change.
+
+        A before_replace trigger returns the tuple to store; the result of on_replace is ignored.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceOpts:
-    """The map in field 6 of a `_space` tuple."""
+    """The options of a space: the map in field 6 of a `_space` tuple."""
 
     group_id: int = 0
     temporary: bool = False
@@ -67,7 +70,7 @@ class SpaceOpts:
 
 @dataclass(frozen=True, slots=True)
 class SpaceDef:
-    """A decoded `_space` tuple. `format` keeps the maps as stored, `fields` is what they mean."""
+    """A decoded `_space` tuple. `format` has the stored maps, `fields` their meaning."""
 
     id: int
     owner: int
@@ -88,7 +91,7 @@ class Layout(NamedTuple):
 
 
 class Space:
-    """One space: definition, indexes, triggers. Attributes are plain; only this package assigns them."""
+    """A space: definition, indexes, triggers. Attributes are plain; only this package assigns them."""
 
     __slots__ = (
         "before_replace",
@@ -160,11 +163,11 @@ class Space:
 
     @property
     def layout(self) -> Layout:
-        """The current layout, to be installed again by a rollback."""
+        """The current layout, which a rollback may install again."""
         return Layout(self.definition, self.format, self.indexes)
 
     def install(self, layout: Layout) -> None:
-        """Take over a definition, a format and indexes; everything cached from them follows."""
+        """Install a definition, a format and indexes, and update everything cached from them."""
         self.definition = definition = layout.definition
         self.format = layout.format
         self.indexes = layout.indexes
@@ -183,7 +186,7 @@ class Space:
     def attach_sequence(self, sequence: Sequence | None, field_no: int = 0, path: str | None = None) -> None:
         """Use a sequence for a field (0-based, with a path inside it), or none.
 
-        Counts as a change of the layout: whoever remembers facts about the space compares its parts.
+        It counts as a change of the layout, because code that caches facts about the space compares the layout's parts.
         """
         self.sequence, self.sequence_field, self.sequence_path = sequence, field_no, path
         self.install(self.layout._replace(indexes=dict(self.indexes)))
@@ -194,26 +197,28 @@ class Space:
         return bool(self.on_replace or self.before_replace) and self.run_triggers
 
     def index(self, iid: int) -> Index:
-        """The index with this id. ER_NO_SUCH_INDEX_ID."""
+        """Return the index with an id. Raises NO_SUCH_INDEX_ID."""
         try:
             return self.indexes[iid]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_INDEX_ID, iid, self.name) from None
 
     def index_by_name(self, name: str) -> Index:
-        """The index with this name. ER_NO_SUCH_INDEX_NAME."""
+        """Return the index with a name. Raises NO_SUCH_INDEX_NAME."""
         for index in self.indexes.values():
             if index.definition.name == name:
                 return index
         raise client_error(ErrorCode.NO_SUCH_INDEX_NAME, name, self.name)
 
     def check_access(self, credentials: Credentials, privilege: int) -> None:
-        """Require a privilege on the space; quick when the universe grants it."""
+        """Check a privilege on the space; quick when the universe grants it."""
         if (privilege | 16) & ~credentials.universal:
             check_object(credentials, privilege, "space", self.id, self.name, self.owner)
 
     def body_prefix(self, request_type: int) -> bytes:
-        """The beginning of a journal row's body: INSERT and REPLACE go on with the tuple, DELETE with the key."""
+        """Return the beginning of a log row's body, which the tuple of INSERT and REPLACE, or the key of DELETE,
+        continues.
+        """
         return self.key_prefix if request_type == RequestType.DELETE else self.tuple_prefix
 
     def __repr__(self) -> str:

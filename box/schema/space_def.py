@@ -1,4 +1,4 @@
-"""From a `_space` tuple to a `SpaceDef`: every check that needs no other space."""
+"""Decodes a `_space` tuple to a `SpaceDef`, with every check that needs no other space."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ _COLLATED_TYPES = frozenset(("string", "scalar", "any"))
 
 @lru_cache(128)
 def decode_space(raw: bytes, error_code: int) -> SpaceDef:
-    """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE. Every start has the same system
-    spaces; nobody changes a definition."""
+    """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE.
+
+    Cached, because every start has the same system spaces; a definition never changes.
+    """
     fields = Fields(raw)
     name = fields.string(2)
     check_name(name, error_code, "space")
@@ -84,7 +86,7 @@ def _check_engine(engine: str, space_id: int) -> None:
 
 
 def decode_format(items: list[Any], space_name: str, error_code: int) -> tuple[FieldDef, ...]:
-    """The field definitions of a format: a list of maps with `name`, `type`, `is_nullable`, `collation`."""
+    """Decode a format, a list of maps with `name`, `type`, `is_nullable` and `collation`."""
     return tuple(_decode_field(item, number, space_name, error_code) for number, item in enumerate(items, 1))
 
 

@@ -1,6 +1,6 @@
-"""The door from the dictionary to SQL, which reads the texts of checks, views and triggers.
+"""The dictionary's interface to SQL, which parses the texts of checks, views and triggers.
 
-The dictionary itself reads no SQL: whoever makes it sets the functions of `Schema.sql`.
+The dictionary itself reads no SQL: its owner sets the functions of `Schema.sql`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _nothing_read(text: str) -> list[str]:
 
 @dataclass(slots=True)
 class SqlHooks:
-    """Functions of SQL that the dictionary calls."""
+    """The functions of SQL that the dictionary calls."""
 
     compile_check: Callable[[SpaceDef, str, str], RowCheck] = field(default=_refuse_check)
     """(space, name of the constraint, code): raises CREATE_CK_CONSTRAINT."""

@@ -1,4 +1,4 @@
-"""Check constraints, foreign keys and triggers of SQL, as their system spaces have them."""
+"""Check constraints, foreign keys and triggers of SQL, decoded from their system spaces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CheckConstraint:
     test: RowCheck
 
     def check(self, fields: list[Any]) -> None:
-        """CK_CONSTRAINT_FAILED."""
+        """Raise CK_CONSTRAINT_FAILED if the fields violate the constraint."""
         definition = self.definition
         if definition.is_enabled and not self.test(fields):
             raise client_error(ErrorCode.CK_CONSTRAINT_FAILED, definition.name, definition.code)
@@ -66,7 +66,11 @@ class TriggerDef:
 
 
 def decode_check(raw: bytes) -> CheckDef:
-    """CREATE_CK_CONSTRAINT, FUNCTION_LANGUAGE, IDENTIFIER, UNSUPPORTED."""
+    """Decode and check a `_ck_constraint` tuple.
+
+    Raises:
+        ClientError: CREATE_CK_CONSTRAINT, FUNCTION_LANGUAGE, IDENTIFIER or UNSUPPORTED.
+    """
     fields = Fields(raw)
     if fields.boolean(2):
         raise client_error(ErrorCode.UNSUPPORTED, "Tarantool", "deferred ck constraints")
@@ -80,7 +84,11 @@ def decode_check(raw: bytes) -> CheckDef:
 
 
 def decode_foreign_key(raw: bytes, error_code: int) -> ForeignKeyDef:
-    """CREATE_FK_CONSTRAINT or DROP_FK_CONSTRAINT as `error_code` says, IDENTIFIER."""
+    """Decode and check a `_fk_constraint` tuple; `error_code` is CREATE_FK_CONSTRAINT or DROP_FK_CONSTRAINT.
+
+    Raises:
+        ClientError: `error_code`, or IDENTIFIER.
+    """
     fields = Fields(raw)
     name = fields.string(0)
     _check_length(name, error_code, "constraint name is too long")
@@ -109,7 +117,11 @@ def decode_foreign_key(raw: bytes, error_code: int) -> ForeignKeyDef:
 
 
 def decode_trigger(raw: bytes) -> TriggerDef:
-    """SQL_EXECUTE, IDENTIFIER."""
+    """Decode and check a `_trigger` tuple.
+
+    Raises:
+        ClientError: SQL_EXECUTE or IDENTIFIER.
+    """
     fields = Fields(raw)
     name = fields.string(0)
     check_identifier(name)

@@ -1,7 +1,7 @@
 """The dictionary before any row is read.
 
-The rows of a snapshot describe the system spaces themselves, so those that are needed to take in the first rows
-exist from the start: without a format, with the primary key alone. The rows then alter them to their real shape.
+The rows of a snapshot describe the system spaces themselves. Therefore the spaces that take in the first rows exist
+from the start, without a format and with the primary key alone. The rows then alter them to their real form.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PRIMARY_KEYS: dict[SpaceId, tuple[str, tuple[FieldType, ...]]] = {
 
 
 def initial_schema() -> Schema:
-    """A dictionary with the first system spaces and their triggers, ready for the rows of a snapshot."""
+    """Make a dictionary with the first system spaces and their triggers, ready for the rows of a snapshot."""
     schema = Schema()
     for space_id, (name, types) in _PRIMARY_KEYS.items():
         parts = tuple(PartDef(fieldno, kind) for fieldno, kind in enumerate(types))

@@ -1,7 +1,7 @@
-"""Views of system spaces: the same tuples, as far as the reader may see them.
+"""Views of system spaces: the same tuples, limited to those that the reader may see.
 
-A view's index looks up the source space's index at every call. It does not filter: who reads through it asks
-`space.row_filter(credentials, tuple)` for each tuple, since an index does not know the reader.
+A view's index looks up the source space's index at every call. It does not filter, because an index does not know the
+reader: readers call `space.row_filter(credentials, tuple)` for each tuple.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SEE_OR_RUN = _SEE | Privilege.X
 
 
 class ViewIndex(Index):
-    """An index of a view; `source` is the index it stands for."""
+    """An index of a view; `source` is the index of the source space."""
 
     def __init__(self, schema: Schema, space: Space, definition: IndexDef) -> None:
         super().__init__(definition, space_name=space.name, engine=space.engine)
@@ -46,7 +46,7 @@ class ViewIndex(Index):
 
     @property
     def source(self) -> Index:
-        """The index of the source space with the same id. ER_NO_SUCH_INDEX_ID."""
+        """The index of the source space with the same id. Raises NO_SUCH_INDEX_ID."""
         return self._schema.space(self._source_space).index(self.definition.iid)
 
     def _find(self, sort_key: SortKey) -> Entry | None:
@@ -56,19 +56,19 @@ class ViewIndex(Index):
         return self.source.key_of(fields)
 
     def get(self, values: list[Any]) -> Entry | None:
-        """See Index."""
+        """Return an entry of the source; see `Index.get`."""
         return self.source.get(values)
 
     def cursor(self, iterator: int, values: list[Any]) -> Cursor:
-        """See Index."""
+        """Return a cursor over the source; see `Index.cursor`."""
         return self.source.cursor(iterator, values)
 
     def values_list(self) -> list[Entry]:
-        """See Index."""
+        """Return all entries of the source; see `Index.values_list`."""
         return self.source.values_list()
 
     def bsize(self) -> int:
-        """A view takes no memory of its own."""
+        """Return 0: a view takes no memory."""
         return 0
 
     def __repr__(self) -> str:
@@ -78,40 +78,40 @@ class ViewIndex(Index):
         raise self.unsupported_feature("size()")
 
     def random(self, seed: int) -> Entry | None:
-        """Refused, as the view does not know its own size."""
+        """Refuse, because the view does not know its own size."""
         raise self.unsupported_feature("random()")
 
     def count(self, iterator: int, values: list[Any]) -> int:
-        """Entries of the source; a reader counts the visible ones by a scan."""
+        """Count the entries of the source; a reader counts the visible ones by a scan."""
         return self.source.count(iterator, values)
 
     def min(self, values: list[Any]) -> Entry | None:
-        """See `count`."""
+        """Return the least entry of the source, visible or not."""
         return self.source.min(values)
 
     def max(self, values: list[Any]) -> Entry | None:
-        """See `count`."""
+        """Return the greatest entry of the source, visible or not."""
         return self.source.max(values)
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
-        """A view cannot be written."""
+        """Refuse, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
-        """A view cannot be written."""
+        """Refuse, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def remove(self, sort_key: SortKey) -> None:
-        """A view cannot be written."""
+        """Refuse, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def clear(self) -> None:
-        """A view cannot be written."""
+        """Refuse, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
 
 def create_view_index(schema: Schema, space: Space, definition: IndexDef) -> ViewIndex:
-    """An index of a view. MODIFY_INDEX for a view of nothing."""
+    """Make an index of a view. Raises MODIFY_INDEX for a view without a source."""
     if space.id not in _SOURCES:
         text = "unknown space for system view"
         raise client_error(ErrorCode.MODIFY_INDEX, definition.name, space.name, text)
@@ -119,7 +119,7 @@ def create_view_index(schema: Schema, space: Space, definition: IndexDef) -> Vie
 
 
 def row_filter(schema: Schema, space_id: int) -> RowFilter:
-    """Whether a reader may see a tuple of the view."""
+    """Return a function that tells whether a reader may see a tuple of the view."""
     source = _SOURCES.get(space_id)
     if source is None or source == SpaceId.COLLATION:
         return lambda credentials, raw: True

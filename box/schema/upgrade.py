@@ -1,13 +1,13 @@
-"""`box.schema.upgrade`: brings the system spaces of an older version to what this one has.
+"""`box.schema.upgrade`: updates the system spaces of an older version.
 
-The present dictionary is known as a whole (`box.schema.bootstrap`), so an upgrade does not repeat the history of
-versions; it compares. Three steps, each of which may be repeated after a failure in the middle:
+The target dictionary is known as a whole (`box.schema.bootstrap`), so an upgrade compares instead of repeating the
+history of versions. It has three steps, each of which may be repeated after a failure in the middle:
 
-    rows         rows of users whose meaning or shape has changed since: grants, functions, sequences of spaces, ...
+    rows         rows of users whose meaning or form has changed: grants, functions, sequences of spaces, ...
     structure    `_space` and `_index` rows of system spaces that are missing or differ
     built-ins    collations, functions and grants that an instance has from its birth
 
-Source: what the versions of Tarantool change, and a snapshot of its 2.6 that our start turns into ours.
+Source: the differences between versions of Tarantool, and a snapshot of its 2.6 that our start upgrades.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Writer(Protocol):
 
 
 class UpgradeLog(Protocol):
-    """A log that the upgrade is told in."""
+    """The part of the log that an upgrade needs."""
 
     def info(self, text: str) -> None: ...
 
@@ -58,7 +58,7 @@ class UpgradeLog(Protocol):
 
 
 def dictionary_version(schema: Schema) -> Version | None:
-    """Of the row `version` in `_schema`, None if there is none."""
+    """Return the version in the row `version` of `_schema`, or None without that row."""
     for raw in schema.read_tuples(schema.space(SpaceId.SCHEMA)):
         row = unpack(raw)
         if row[0] == "version":
@@ -68,23 +68,23 @@ def dictionary_version(schema: Schema) -> Version | None:
 
 
 def needs_upgrade(schema: Schema) -> bool:
-    """True if the files come from an older version."""
+    """Return whether the files come from an older version."""
     return is_older(schema, DICTIONARY_VERSION)
 
 
 def is_older(schema: Schema, version: Version) -> bool:
-    """True if the dictionary is of a version before this one."""
+    """Return whether the dictionary has a version before this one."""
     found = dictionary_version(schema)
     return found is not None and found < version
 
 
 def version_text(schema: Schema) -> str:
-    """The version as it is written."""
+    """Return the version of the dictionary as text."""
     return ".".join(map(str, dictionary_version(schema) or ()))
 
 
 class SchemaUpgrade:
-    """One upgrade, on behalf of the user of `ctx`. `now` gives seconds since the epoch."""
+    """An upgrade with the rights of `ctx`. `now` returns seconds since the epoch."""
 
     def __init__(self, schema: Schema, dml: Writer, ctx: Context, log: UpgradeLog, now: Callable[[], float]) -> None:
         self._schema = schema
@@ -101,7 +101,10 @@ class SchemaUpgrade:
     async def run(self) -> None:
         """Upgrade if that is needed and possible.
 
-        ILLEGAL_PARAMS without a version, and what a change of a system space raises, READONLY first.
+        Raises:
+            ClientError: ILLEGAL_PARAMS, the version is unknown.
+            ReadOnlyError: the instance accepts no changes.
+            BoxError: a change of a system space failed.
         """
         version = dictionary_version(self._schema)
         if version is None:
@@ -131,7 +134,7 @@ class SchemaUpgrade:
     # -- access to rows -----------------------------------------------------------------------------
 
     def _rows(self, space_id: int) -> list[Row]:
-        """All rows, none of a space that is not there yet."""
+        """Return all rows of a space; none if the space does not exist yet."""
         space = self._schema.spaces.get(space_id)
         return [] if space is None else [unpack(raw) for raw in self._schema.read_tuples(space)]
 
@@ -142,7 +145,7 @@ class SchemaUpgrade:
         await self._dml.execute(self._ctx, self._schema.space(space_id), Request.delete(list(key)))
 
     async def _grant(self, grantee: int, object_type: str, object_id: Any, mask: int) -> None:
-        """Add to what is granted already."""
+        """Add a privilege to what the grantee already has."""
         key = [grantee, object_type, object_id]
         present = next((row[4] for row in self._rows(SpaceId.PRIV) if row[1:4] == key), 0)
         if present | mask != present:
@@ -151,7 +154,9 @@ class SchemaUpgrade:
     # -- rows of users ------------------------------------------------------------------------------
 
     async def _grant_what_was_free(self) -> None:
-        """Before 1.7.7 everybody might log in, and who had read and write on the universe might create."""
+        """Grant what needed no grant before 1.7.7: everybody could log in, and read and write on the universe allowed
+        creating.
+        """
         for user in self._rows(SpaceId.USER):
             if user[3] != "role":
                 await self._grant(user[0], "universe", 0, Privilege.S | Privilege.U)
@@ -164,7 +169,7 @@ class SchemaUpgrade:
             await self._grant(int(UserId.SUPER), "universe", 0, _ALL)
 
     async def _grant_alter_and_drop(self) -> None:
-        """Before 2.1.0 read and write on an object were enough to alter and drop it, on a kind of objects to create."""
+        """Grant what read and write included before 2.1.0: alter and drop on an object, create on a kind of objects."""
         for _, grantee, kind, object_id, mask in self._rows(SpaceId.PRIV):
             if kind != "sequence" and mask & _READ_WRITE == _READ_WRITE:
                 is_general = kind == "universe" or object_id == ""
@@ -177,7 +182,7 @@ class SchemaUpgrade:
                 await self._replace(SpaceId.INDEX, row)
 
     async def _name_strength_of_collations(self) -> None:
-        """ICU's own default, by name. A collation cannot be replaced in one step."""
+        """Name ICU's default strength in collations that have none. A collation cannot be replaced in one step."""
         for row in self._rows(SpaceId.COLLATION):
             if row[3] == "ICU" and "strength" not in row[5]:
                 row[5]["strength"] = "tertiary"
@@ -185,7 +190,7 @@ class SchemaUpgrade:
                 await self._replace(SpaceId.COLLATION, row)
 
     async def _name_fields_of_sequences(self) -> None:
-        """A sequence belonged to the first part of the primary key."""
+        """Name the field of sequences, which used to be the first part of the primary key."""
         primary = {row[0]: row for row in self._rows(SpaceId.INDEX) if row[1] == 0}
         for row in self._rows(SpaceId.SPACE_SEQUENCE):
             if len(row) == 3:
@@ -195,19 +200,19 @@ class SchemaUpgrade:
                 await self._replace(SpaceId.SPACE_SEQUENCE, [*row, *place])
 
     async def _describe_functions(self) -> None:
-        """Functions were an id, owner, name, setuid and maybe a language."""
+        """Complete the rows of functions, which used to have id, owner, name, setuid and perhaps a language."""
         for row in self._rows(SpaceId.FUNC):
             if len(row) < _FUNCTION_FIELDS:
                 head = [*row[:3], row[3] if len(row) > 3 else 0, row[4] if len(row) > 4 else "LUA"]
                 await self._replace(SpaceId.FUNC, self._function(head, ["LUA"]))
 
     def _function(self, head: Row, exports: list[str]) -> Row:
-        """A function of the first five fields that takes what it is given."""
+        """Complete the row of a function from its first five fields; the function accepts any arguments."""
         tail = ["any", "none", "none", False, False, True, exports, {}, "", self._date, self._date]
         return [*head, "", "function", [], *tail]
 
     async def _drop_setuid(self) -> None:
-        """Built-in functions in Lua run with the rights of their caller since 2.7.1."""
+        """Remove setuid from built-in Lua functions, which run with the rights of their caller since 2.7.1."""
         for row in self._rows(SpaceId.FUNC):
             if row[2] in ("LUA", "box.schema.user.info") and row[3] != 0:
                 await self._revoke_function(row[0])
@@ -250,12 +255,14 @@ class SchemaUpgrade:
                 await self._grant(grantee, kind, object_id, mask)
 
     def _missing(self, space_id: int) -> Iterable[Row]:
-        """Built-in objects whose name (field 3 of functions, 2 of collations) nobody has."""
+        """Return built-in objects whose name (field 3 of functions, 2 of collations) is not taken."""
         field = 2 if space_id == SpaceId.FUNC else 1
         names = {row[field] for row in self._rows(space_id)}
         return [row for row in self._wanted[space_id] if row[field] not in names]
 
     def _free_id(self, space_id: int, wanted: int) -> int:
-        """The id that a fresh instance has for the object, or the one after the greatest if a user has taken it."""
+        """Return the id that the object has in a fresh instance, or one above the greatest if a user has taken
+        that id.
+        """
         taken = {row[0] for row in self._rows(space_id)}
         return wanted if wanted not in taken else max(taken) + 1

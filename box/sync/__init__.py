@@ -11,10 +11,10 @@
         for row in goods:
             print(row)
 
-Every class stands for one of `box` and has its methods, which wait for the outcome and raise the same errors. The
-node has a thread and a loop of its own; calls may come from any thread, from several at once, but not from the node's
-own: triggers and functions run there, and a blocking call in one of them raises RuntimeError. They may be coroutine
-functions that use `Node.asynchronous`.
+Every class has a counterpart in `box` and the same methods, which wait for the outcome and raise the same errors. The
+node has its own thread and loop. Calls may come from any other thread, and from several at once. Triggers and functions
+run in the node's thread, where a blocking call raises RuntimeError; they may be coroutine functions that use
+`Node.asynchronous`.
 
 ```
 Node                     blocking_node.py          starts and stops the thread, Lua, functions

@@ -1,4 +1,4 @@
-"""Spaces and indexes, their triggers and streams of changes."""
+"""Blocking handles of spaces and indexes, their triggers and streams of changes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class BlockingIndexes(Mapping[str, BlockingIndex[R]]):
         return self._space._now(lambda: name in self._space.asynchronous.index)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The index, or `default` without one."""
+        """Return the index with a name, or `default` if there is none."""
         return default if name not in self else self.__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -313,10 +313,10 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
 
 
 class BlockingTrigger(Facade[SpaceTrigger | NodeTrigger]):
-    """A trigger that was set."""
+    """A trigger of a space or node that was set through a blocking handle."""
 
     def remove(self) -> None:
-        """Take the trigger away; again does nothing."""
+        """Remove the trigger; a second call does nothing."""
         self._there(self.asynchronous.remove)
 
 
@@ -325,7 +325,7 @@ class BlockingChanges(Facade[ChangeStream[R]]):
 
     @property
     def position(self) -> dict[int, int]:
-        """The vclock of what was read so far: the `start` of a later stream that goes on from here."""
+        """The vclock of the changes read so far, by replica id; pass it as `start` to continue with a later stream."""
         return self.asynchronous.position
 
     def __iter__(self) -> Self:
@@ -341,7 +341,7 @@ class BlockingChanges(Facade[ChangeStream[R]]):
         return change
 
     def close(self) -> None:
-        """Stop watching; a thread that waits for a change goes on."""
+        """Stop watching; a thread that waits for a change returns."""
         self._there(self.asynchronous.close)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Nodes for programs without a loop."""
+"""The blocking node: `from box.sync import Node`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class BlockingNode:
     """A node for programs without a loop: `with Node(directory, **options) as node`; see `box.Node`.
 
-    Transactions need `memtx_use_mvcc_engine`, which is on unless the options say otherwise: between two blocking calls
-    others have their turn. It may be started and stopped again.
+    Transactions need `memtx_use_mvcc_engine`, because other threads may run requests between two calls of a
+    transaction; the option is on unless set otherwise. A stopped node can be started again.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class BlockingNode:
 
     @property
     def schema(self) -> BlockingSchema:
-        """Makes and lists spaces, sequences, users, roles, grants and functions."""
+        """Creates and lists spaces, sequences, users, roles, grants and functions."""
         return BlockingSchema(self._running, self.asynchronous.schema)
 
     def start(self) -> None:
-        """Start the node and its thread; `with` does it.
+        """Start the node and its thread; `with` calls it.
 
         Raises:
-            ClientError: ALREADY_RUNNING, it runs; and what `box.Node` lists.
+            ClientError: ALREADY_RUNNING, the node is running already. See `box.Node` for the other errors of a start.
         """
         if self._contexts is not None:
             raise client_error(ErrorCode.ALREADY_RUNNING, repr(self))
@@ -75,10 +75,10 @@ class BlockingNode:
         return ThreadContexts(self.asynchronous._embedding, thread)
 
     def stop(self) -> None:
-        """Stop the node and its thread; safe to call again. Calls of other threads that wait get FiberIsCancelled.
+        """Stop the node and its thread; safe to call again. Waiting calls of other threads raise FiberIsCancelled.
 
         Raises:
-            RuntimeError: in the thread of the node, after a fork.
+            RuntimeError: the call comes from the thread of the node, or from a forked process.
         """
         contexts = self._contexts
         if contexts is None:
@@ -98,7 +98,7 @@ class BlockingNode:
         """Open a transaction: `with node.transaction() as tx`; see `BlockingTransaction`.
 
         Raises:
-            UnsupportedError: without `memtx_use_mvcc_engine`.
+            UnsupportedError: `memtx_use_mvcc_engine` is off.
         """
         if not self._has_versions:
             raise unsupported("box.sync.Node", "transactions without memtx_use_mvcc_engine")
@@ -117,7 +117,7 @@ class BlockingNode:
         self._running.call(lambda: self.asynchronous.configure(**options))
 
     def function(self, function: F) -> F:
-        """Make a Python function a global of Lua; see `box.Node.function`. It runs in the thread of the node."""
+        """Make a Python function a global of Lua; see `box.Node.function`. The function runs in the node's thread."""
 
         async def declare() -> None:
             self.asynchronous.function(function)
@@ -127,5 +127,5 @@ class BlockingNode:
 
     @property
     def info(self) -> NodeInfo:
-        """Status, ids, vclock and read-only mode, as in `box.info`."""
+        """Status, ids, vclock and read-only mode of the node, as in `box.info`."""
         return self._running.thread.run(lambda: self.asynchronous.info)

@@ -1,4 +1,4 @@
-"""The dictionary, and spaces by name."""
+"""The dictionary, and spaces by name, for blocking nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BlockingSpaces(Facade[AsynchronousNode], Mapping[str, BlockingSpace]):
         return self._now(lambda: name in self.asynchronous.space)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The space, or `default` without one."""
+        """Return the space with a name, or `default` if there is none."""
         return default if name not in self else self.__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -75,7 +75,7 @@ class BlockingSequence(Facade[SequenceHandle]):
 
 
 class BlockingSchema(Facade[SchemaRequests]):
-    """Makes and lists what the dictionary has: `node.schema`; see `box.SchemaRequests`."""
+    """Creates and lists objects of the dictionary: `node.schema`; see `box.SchemaRequests`."""
 
     @overload
     def create_space(

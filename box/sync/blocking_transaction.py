@@ -1,4 +1,4 @@
-"""Transactions and savepoints."""
+"""Transactions and savepoints of blocking nodes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _BY_LOOP: Final = object()
 
 
 class BlockingTransaction:
-    """The statements of a block, done together or not at all: `with node.transaction() as tx`; see
-    `box.TransactionBlock`.
+    """A transaction: `with node.transaction() as tx` executes all statements of the block or none.
 
-    It belongs to the thread that opens it, whose requests are part of it until its end; those of other threads are not.
+    See `box.TransactionBlock`. The transaction belongs to the thread that opens it: all requests of that thread are
+    part of it until its end, those of other threads are not.
 
     Raises:
         TransactionConflictError: at the end; try the transaction again.
-        TransactionError: ACTIVE_TRANSACTION, the thread has one open.
-        FiberIsCancelled: the node has stopped meanwhile.
+        TransactionError: ACTIVE_TRANSACTION, the thread has one open already.
+        FiberIsCancelled: the node was stopped.
     """
 
     def __init__(self, contexts: ThreadContexts, core: Instance) -> None:
@@ -77,7 +77,12 @@ class BlockingTransaction:
                 self._contexts.leave(ctx)
 
     def _own(self) -> Context:
-        """The context of the transaction. NO_TRANSACTION if it is over."""
+        """Return the context of the transaction.
+
+        Raises:
+            TransactionError: NO_TRANSACTION, the transaction is over.
+            RuntimeError: another thread opened the transaction.
+        """
         if self._ctx is None or not self.is_open:
             raise client_error(ErrorCode.NO_TRANSACTION)
         if self._contexts.own is not self._ctx:
@@ -88,7 +93,7 @@ class BlockingTransaction:
         """Commit before the end of the block; later requests are not part of the transaction.
 
         Raises:
-            TransactionError: NO_TRANSACTION, it is over; and what the end of the block raises.
+            TransactionError: NO_TRANSACTION, the transaction is over. Other errors are those of `BlockingTransaction`.
         """
         self._finish(self._core.txns.commit)
 
@@ -107,7 +112,7 @@ class BlockingTransaction:
             thread.wait(outcome.pending, outcome.done)
 
     def _finish_now(self, ctx: Context, how: Any) -> Any:
-        """End it here, unless that runs triggers, or changes the dictionary."""
+        """End the transaction in the calling thread, unless that would run triggers or change the dictionary."""
         txn = ctx.txn
         if txn is None:
             raise fiber_is_cancelled()
@@ -121,7 +126,7 @@ class BlockingTransaction:
             await pending.wait()
 
     def savepoint(self) -> BlockingSavepoint:
-        """Mark this place in the transaction."""
+        """Set a savepoint at this place in the transaction."""
         ctx = self._own()
         return BlockingSavepoint(self, self._contexts.thread.run(self._core.txns.savepoint, ctx))
 
@@ -132,17 +137,18 @@ class BlockingTransaction:
 
 
 class BlockingSavepoint:
-    """A place in a transaction; as a context manager it rolls back to itself when the block raises."""
+    """A savepoint; as a context manager it rolls back to itself when the block raises."""
 
     def __init__(self, transaction: BlockingTransaction, savepoint: Savepoint) -> None:
         self._transaction = transaction
         self._savepoint = savepoint
 
     def rollback(self) -> None:
-        """Undo the statements after this place.
+        """Undo the statements after this savepoint.
 
         Raises:
-            TransactionError: NO_TRANSACTION, the transaction is over; NO_SUCH_SAVEPOINT, the place was undone itself.
+            TransactionError: NO_TRANSACTION, the transaction is over; NO_SUCH_SAVEPOINT, the savepoint itself was
+                undone.
         """
         self._transaction._rollback_to(self._savepoint)
 

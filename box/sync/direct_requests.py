@@ -1,7 +1,7 @@
-"""Requests of blocking handles that the calling thread runs itself, with the node's turn.
+"""Requests of blocking handles that the calling thread runs itself while it holds the node's turn.
 
-What may run code of the program, or Lua, or wait for something else than the log goes to the thread of the loop: spaces
-with triggers, system spaces, and everything while the loop is in debug mode.
+Some requests go to the loop's thread instead, because they may run code of the program or Lua, or may wait for more
+than the log: requests of spaces with triggers, of system spaces, and all while the loop is in debug mode.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BY_LOOP: Final = object()
 
 
 class DirectRequests(Generic[R]):
-    """Requests of one space; `_requests` are in the contexts of threads."""
+    """Requests of one space; `_requests` run in the contexts of threads."""
 
     _contexts: ThreadContexts
     _requests: Requests
@@ -44,7 +44,7 @@ class DirectRequests(Generic[R]):
     # -- changes
 
     def _change(self, method: Callable[..., Any], *args: Any) -> R | None:
-        """Run a method of `_requests` that changes a tuple. Gives the row."""
+        """Run a method of `_requests` that changes a tuple. Returns the row."""
         thread = self._contexts.thread
         outcome: Any = thread.run(self._change_now, method, args) if thread.is_direct else _BY_LOOP
         if outcome.__class__ is bytes:
@@ -87,7 +87,7 @@ class DirectRequests(Generic[R]):
     # -- reads
 
     def _read(self, method: Callable[..., T], *args: Any) -> T:
-        """Run a method of `_requests` that reads at once."""
+        """Run a method of `_requests` that reads without waiting."""
         return self._contexts.thread.run(method, *args)
 
     def _find(self, index: str | int, key: Any) -> R | None:
@@ -117,7 +117,7 @@ class DirectRequests(Generic[R]):
     def _chunks(
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None
     ) -> Iterator[list[bytes]]:
-        """The tuples of a select, some hundreds with each turn."""
+        """Yield the tuples of a select in lists of some hundreds; the node's turn is held for one list at a time."""
         run, requests = self._contexts.thread.run, self._requests
         if self._contexts.own is not None:
             cursor, scanned = run(requests.cursor, key, index, iterator)

@@ -1,4 +1,4 @@
-"""The base of the blocking classes: each stands for an object of `box.embed`."""
+"""The base of the blocking classes; each wraps an object of `box.embed`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ H = TypeVar("H", covariant=True)
 
 
 class Facade(Generic[H]):
-    """Stands for an object of `box.embed`, which belongs to the loop of the node."""
+    """Wraps an object of `box.embed` that belongs to the node's loop."""
 
     def __init__(self, contexts: ThreadContexts, asynchronous: H) -> None:
         self._contexts = contexts
@@ -21,15 +21,15 @@ class Facade(Generic[H]):
         """The object of `box.embed`, for coroutines on the loop of the node."""
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine in the thread of the loop."""
+        """Run a coroutine in the loop's thread and wait for its result."""
         return self._contexts.call(work)
 
     def _now(self, function: Callable[[], T]) -> T:
-        """Run a function with the node's turn."""
+        """Run a function in this thread while it holds the node's turn."""
         return self._contexts.thread.run(function)
 
     def _there(self, function: Callable[[], T]) -> T:
-        """Run a function in the thread of the loop."""
+        """Run a function in the loop's thread and wait for its result."""
 
         async def work() -> T:
             return function()

@@ -1,4 +1,4 @@
-"""A loop in a thread of its own, and calls to it from other threads: beneath `box.sync`.
+"""A loop with its own thread, and calls to it from other threads: the machinery beneath `box.sync`.
 
 ```
 run      the calling thread takes the node's turn and runs a function itself       requests of spaces without triggers
@@ -31,7 +31,7 @@ _threads: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In the child: the threads of the nodes are not there, and their locks are as they happened to be."""
+    """Reset the locks in a forked child, where the nodes' threads do not exist and locks may have been held."""
     for thread in _threads:
         thread.is_forked = True
 
@@ -40,7 +40,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class LoopThread:
-    """Runs a loop in a thread of its own, and requests of other threads."""
+    """Runs a loop in its own thread, and requests of other threads."""
 
     def __init__(self, name: str) -> None:
         self.turn = Turn()
@@ -79,8 +79,8 @@ class LoopThread:
     def _run_until_stopped(self) -> None:
         """Run the loop until `stop`.
 
-        SystemExit and KeyboardInterrupt of a trigger or function end a loop of asyncio. They are for the thread whose
-        call has led there, and it gets them when the loop goes on.
+        SystemExit and KeyboardInterrupt raised by a trigger or function end an asyncio loop. They are passed to the
+        thread whose call caused them, and the loop is run again.
         """
         while True:
             try:
@@ -91,16 +91,16 @@ class LoopThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether calls are taken."""
+        """True while calls are accepted."""
         return self._is_open
 
     # -- a request in the calling thread
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a function with the node's turn. It waits for nothing.
+        """Run a function while holding the node's turn. The function must not wait.
 
         Raises:
-            RuntimeError: in the thread of the loop, inside another call of this thread, after a fork.
+            RuntimeError: called in the loop's thread, inside another call of this thread, or after a fork.
             NotReadyError: the node has stopped.
         """
         turn, me = self.turn, get_ident()
@@ -136,10 +136,10 @@ class LoopThread:
                 loop.wake()
 
     def wait(self, pending: Pending, done: threading.Lock) -> bytes | None:
-        """The result of something that ends later, whose end frees `done`.
+        """Wait for the end of a `Pending`, which releases the lock `done`. Returns its result.
 
         Raises:
-            BoxError: its error; FiberIsCancelled if the node stops before.
+            BoxError: the error of the `Pending`; FiberIsCancelled if the node stops first.
         """
         done.acquire()
         if pending.error is not None:
@@ -157,11 +157,12 @@ class LoopThread:
     # -- a coroutine in the thread of the loop
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run what `work()` gives in the thread of the loop, and wait for its outcome.
+        """Run the coroutine of `work()` in the loop's thread and wait for its outcome.
 
         Raises:
-            FiberIsCancelled: it ends with the loop.
-            RuntimeError, NotReadyError: as `run`.
+            FiberIsCancelled: the loop ends first.
+            RuntimeError: called in the loop's thread, inside another call of this thread, or after a fork.
+            NotReadyError: the node has stopped.
         """
         self.check_call()
         with self._lock:
@@ -183,7 +184,7 @@ class LoopThread:
         """Refuse a call that would wait for itself.
 
         Raises:
-            RuntimeError: in the thread of the loop, inside another call of this thread, after a fork.
+            RuntimeError: called in the loop's thread, inside another call of this thread, or after a fork.
         """
         if self.is_forked:
             raise RuntimeError(_FORKED)
@@ -194,7 +195,7 @@ class LoopThread:
             raise RuntimeError(_NESTED)
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Run the last coroutine and end the loop; calls that wait get FiberIsCancelled. Safe to call again."""
+        """Run a last coroutine and end the loop; waiting calls raise FiberIsCancelled. Safe to call again."""
         self._is_ending = True
         try:
             if last is not None and self._thread.is_alive():
@@ -209,7 +210,7 @@ class LoopThread:
 
 
 def lock_until(pending: Pending) -> threading.Lock:
-    """A lock that is free once something has ended."""
+    """Return a lock that is released when a `Pending` ends."""
     lock = threading.Lock()
     lock.acquire()
     pending.on_done(lambda _: lock.release())

@@ -1,8 +1,8 @@
-"""The contexts of blocking calls: whose transaction is a call of a thread part of?
+"""Finds the context of a blocking call, that is the transaction of its thread.
 
 ```
 a thread that has a transaction open      the transaction's
-any other                                 none: the call is a transaction of its own
+any other                                 a new one: the call is a transaction of its own
 ```
 """
 
@@ -29,7 +29,7 @@ LEGITIMATE = (BoxError, TypeError, ValueError)
 
 
 class WaitingOutcome:
-    """A change that was made and waits for its end: for the thread that has to wait, without the turn."""
+    """A change that is made but not yet written; the thread waits for it without holding the turn."""
 
     __slots__ = ("done", "pending")
 
@@ -39,7 +39,9 @@ class WaitingOutcome:
 
 
 class ThreadCommits(Commits):
-    """Runs changes in the thread that has the turn, and writes what they commit: the loop waits, nobody could join."""
+    """Runs changes in the thread that holds the turn and writes their commits at once: no task of the loop could
+    join.
+    """
 
     __slots__ = ("_core", "_interrupted")
 
@@ -49,9 +51,10 @@ class ThreadCommits(Commits):
         self._interrupted = interrupted
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function that changes something, and write what it commits.
+        """Call a function that changes something, and write its commit.
 
-        Behind an exception from outside nobody knows what is done: it ends the node."""
+        An exception such as KeyboardInterrupt in the middle leaves an unknown state, so it ends the node.
+        """
         fiber_round, dml = self._round, self._dml
         try:
             fiber_round.is_held = dml.is_alone = True
@@ -79,7 +82,7 @@ class ThreadCommits(Commits):
         return cast("T", outcome.result)
 
     def _look_for_interruption(self) -> None:
-        """A write has failed, perhaps because an exception from outside has come in the middle of it."""
+        """Find out whether a failed write was interrupted by an exception from outside."""
         error = None if self._core.journal is None else self._core.journal.unexpected_failure
         if error is not None and not isinstance(error, MemoryError):
             self._interrupted(error)
@@ -87,7 +90,7 @@ class ThreadCommits(Commits):
 
 
 class ThreadContexts:
-    """Contexts of the threads of a program, for one start of a node."""
+    """The contexts of a program's threads, for one start of a node."""
 
     def __init__(self, embedding: Embedding, thread: LoopThread) -> None:
         self._embedding = embedding
@@ -103,35 +106,37 @@ class ThreadContexts:
 
     @property
     def own(self) -> Context | None:
-        """The context of the transaction that this thread has open."""
+        """The context of the transaction that this thread has open, or None."""
         found: Context | None = getattr(self._local, "ctx", None)
         return found
 
     @property
     def idle(self) -> Context | None:
-        """The context for calls that belong to no transaction, and are over when they return."""
+        """The shared context for calls that belong to no transaction and are over when they return; None inside a
+        transaction.
+        """
         return self._idle if getattr(self._local, "ctx", None) is None else None
 
     def current(self, caller: str) -> Context:
-        """The context of one call."""
+        """Return the context of one call."""
         return self.own or self.new()
 
     def new(self) -> Context:
-        """A context for a transaction of its own."""
+        """Return a new context, for a separate transaction."""
         return self._embedding.contexts.new()
 
     def enter(self, ctx: Context) -> None:
-        """A transaction of this thread begins."""
+        """Note that this thread has opened a transaction."""
         self._open[ctx] = None
         self._local.ctx = ctx
 
     def leave(self, ctx: Context) -> None:
-        """It is over."""
+        """Note that this thread's transaction has ended."""
         self._open.pop(ctx, None)
         self._local.ctx = None
 
     def close(self) -> None:
-        """The node stops: transactions that are open are rolled back, and none begins any more."""
+        """Roll back the open transactions and refuse new ones, because the node stops."""
         self._embedding.watchers.pop(self, None)
         for ctx in list(self._open):
             self._core.txns.fiber_stopped(ctx)
@@ -144,7 +149,9 @@ class ThreadContexts:
         return self.thread.call(lambda: self._embedding.contexts.drive_inside(ctx, work()))
 
     def _interrupted(self, error: BaseException) -> None:
-        """An exception has come in the middle of a change: nobody knows how far that came, and the log alone counts."""
+        """Stop the node after an exception in the middle of a change: how far the change came is unknown, only the log
+        counts.
+        """
         reason = f"The node has stopped: {type(error).__name__} has interrupted a change; what is in its log counts"
         self.thread.fail(reason)
         self._core.panic(reason)

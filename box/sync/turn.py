@@ -6,7 +6,7 @@ a blocking call takes it, runs its request itself     the loop finds the door cl
 the call has left work for the loop, or a timer       it is woken, and takes its turn behind the call
 ```
 
-So a request of `box.sync` costs no journey to another thread, as one of SQLite does not, whose mutex this resembles.
+So a request of `box.sync` needs no switch to another thread. SQLite's mutex works in the same way.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 
 
 class Turn:
-    """The right to touch the node now. `owner` is the thread that has the turn, as long as `lock` is locked.
+    """The right to touch the node. `owner` is the thread that has it while `lock` is held.
 
-    A thread that finds the lock taken goes through the `gate`, and so does the loop: it cannot take its turn back
-    before a thread that waits has had one.
+    A thread that finds the lock held passes through `gate`, and so does the loop. Therefore the loop cannot take its
+    turn back before a waiting thread has had one.
     """
 
     __slots__ = ("gate", "is_interrupted", "lock", "owner")
@@ -38,28 +38,33 @@ class Turn:
         """Ctrl-C has come in the middle of a request; it is raised behind that."""
 
     def check_interruption(self) -> None:
-        """Raise Ctrl-C that has come in the middle of a request of the main thread."""
+        """Raise KeyboardInterrupt if Ctrl-C came during a request of the main thread."""
         if self.is_interrupted and get_ident() == threading.main_thread().ident:
             self.is_interrupted = False
             raise KeyboardInterrupt
 
 
 class InterruptGuard:
-    """Has Ctrl-C wait for the end of a request that the main thread runs, as long as nobody else handles the signal:
-    `asyncio.run` takes it in the same way."""
+    """Delays Ctrl-C until the main thread's current request ends, unless the program handles the signal.
+
+    `asyncio.run` takes the signal under that condition, too.
+    """
 
     def __init__(self) -> None:
         self._turns: set[Turn] = set()
 
     def add(self, turn: Turn) -> None:
-        """Guard the requests of a node; for the main thread."""
+        """Guard the requests of a node; call it in the main thread."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
         self._turns.add(turn)
 
     def remove(self, turn: Turn) -> None:
-        """End it for a node that has stopped. The last one gives the signal back; outside of the main thread, which
-        alone may do that, the handler stays and does as the usual one."""
+        """Stop guarding a node that has stopped.
+
+        The last node restores the signal's handler. Only the main thread can do that; elsewhere the handler stays and
+        behaves like the default one.
+        """
         self._turns.discard(turn)
         if self._turns or threading.current_thread() is not threading.main_thread():
             return
@@ -80,7 +85,7 @@ guard = InterruptGuard()
 
 
 class TurnSelector(selectors.BaseSelector):
-    """A selector that gives the turn away while it waits."""
+    """A selector that releases the turn while it waits."""
 
     def __init__(self, turn: Turn) -> None:
         self._selector = selectors.DefaultSelector()
@@ -91,23 +96,23 @@ class TurnSelector(selectors.BaseSelector):
         self.get_key = self._selector.get_key  # type: ignore[method-assign]
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """See `selectors`."""
+        """Never called: the constructor puts the wrapped selector's method in its place."""
         raise NotImplementedError
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """See `selectors`."""
+        """Never called: the constructor puts the wrapped selector's method in its place."""
         raise NotImplementedError
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        """See `selectors`."""
+        """Return the map of the wrapped selector."""
         return self._selector.get_map()
 
     def close(self) -> None:
-        """See `selectors`."""
+        """Close the wrapped selector."""
         self._selector.close()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait without the turn, and come back with it."""
+        """Wait without the turn, and return holding it."""
         turn = self._turn
         turn.owner = 0
         turn.lock.release()
@@ -120,22 +125,22 @@ class TurnSelector(selectors.BaseSelector):
 
 
 class TurnLoop(asyncio.SelectorEventLoop):
-    """A loop of asyncio on which other threads may run requests while it waits."""
+    """An asyncio loop on which other threads may run requests while it waits."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(TurnSelector(turn))
 
     @property
     def first_timer(self) -> Any:
-        """The timer that is due first, None without one."""
+        """The timer that is due first, or None."""
         timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
         return timers[0] if timers else None
 
     @property
     def has_work(self) -> bool:
-        """Whether something is ready to run."""
+        """True if a callback is ready to run."""
         return bool(self._ready)  # type: ignore[attr-defined]
 
     def wake(self) -> None:
-        """Let the loop look for what is ready, and when the next timer is due."""
+        """Wake the loop, so that it looks for ready callbacks and the next timer."""
         self._write_to_self()  # type: ignore[attr-defined]

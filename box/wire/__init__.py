@@ -1,4 +1,4 @@
-"""Pure formats of everything that travels and is stored: bytes in, values out, and back.
+"""Pure formats of everything that travels or is stored: they convert between bytes and values.
 
-Nothing here has a clock, a file, a socket or a loop; `box.data` and the error table are all it imports.
+Nothing here has a clock, a file, a socket or a loop. The package imports only `box.data` and the error table.
 """

@@ -31,14 +31,14 @@ def _xor(left: bytes, right: bytes) -> bytes:
 
 
 def scramble(salt: bytes, password: str | bytes) -> bytes:
-    """The 20 bytes that answer a greeting's salt (at least 20 bytes of it are used)."""
+    """Return the 20-byte scramble for a greeting's salt, of which only the first 20 bytes are used."""
     raw = password.encode("utf-8", "surrogateescape") if isinstance(password, str) else password
     first = _sha1(raw)
     return _xor(first, _sha1(salt[:SCRAMBLE_SIZE] + _sha1(first)))
 
 
 def is_right_scramble(candidate: bytes, salt: bytes, stored_hash: bytes) -> bool:
-    """Whether the scramble came from the password behind `stored_hash`."""
+    """True if the scramble came from the password behind `stored_hash`."""
     import hmac
 
     first = _xor(candidate, _sha1(salt[:SCRAMBLE_SIZE] + stored_hash))
@@ -48,7 +48,7 @@ def is_right_scramble(candidate: bytes, salt: bytes, stored_hash: bytes) -> bool
 def encode_auth(user: str, password: str | None, salt: bytes) -> bytes:
     """The body of an AUTH request: `{user name, [mechanism, scramble]}`.
 
-    Without a password the list is empty, which the server takes for guest only.
+    Without a password the list is empty, which the server accepts for the user guest only.
     """
     proof: list[Any] = [] if password is None else [MECHANISM, scramble(salt, password)]
     # The scramble travels as MP_STR: the old format of MessagePack has no binary type.

@@ -1,4 +1,4 @@
-"""The ballot: what an instance answers to VOTE, by which replicas choose whom to bootstrap or rejoin from.
+"""The ballot: an instance's answer to VOTE, by which replicas choose the master to bootstrap or rejoin from.
 
 `{ 0x29: { 1 is read-only, 4 is loading, 5 is anonymous, 2 vclock, 3 oldest vclock still served } }`
 """
@@ -17,8 +17,11 @@ from box.wire.vclock import VClock
 
 @dataclass(slots=True)
 class Ballot:
-    """`is_loading`: bootstrap, recovery or synchronisation has not finished. `gc_vclock`: the oldest position from
-    which the instance can still serve a subscriber."""
+    """An instance's answer to VOTE.
+
+    `is_loading` is true until bootstrap, recovery or synchronisation has finished. `gc_vclock` is the oldest position
+    from which the instance can still serve a subscriber.
+    """
 
     is_ro: bool = False
     is_loading: bool = False
@@ -27,7 +30,7 @@ class Ballot:
     gc_vclock: VClock = field(default_factory=VClock)
 
     def encode(self) -> bytes:
-        """The body of the answer to VOTE."""
+        """Encode the body of the answer to VOTE."""
         fields: dict[int, Any] = {
             BallotKey.IS_RO: self.is_ro,
             BallotKey.IS_LOADING: self.is_loading,
@@ -40,7 +43,11 @@ class Ballot:
 
     @classmethod
     def decode(cls, body: bytes) -> Ballot:
-        """Read that body; an answer without a ballot gives an empty one. Raises INVALID_MSGPACK (`packet body`)."""
+        """Decode the body of the answer to VOTE; a body without a ballot gives an empty one.
+
+        Raises:
+            ClientError: INVALID_MSGPACK (`packet body`).
+        """
         try:
             value = msgpack.unpackb(body, strict_map_key=False)
         except (ValueError, msgpack.exceptions.UnpackException):

@@ -4,8 +4,8 @@
 8n  <key> <value>  <key> <value> ...
 ```
 
-A value is passed on as the slice of the body that holds it; whoever wants it decoded does so. Source: the protocol's
-reference document; texts as observed on Tarantool.
+A value is passed on as the slice of the body that holds it, not decoded. Source: the protocol's reference document;
+texts as observed on Tarantool.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from box.wire.constants import KEY_NAMES, Key
 
 
 def invalid(what: str = "packet body") -> BoxError:
-    """INVALID_MSGPACK."""
+    """Make the error INVALID_MSGPACK, with the name of the wrong part."""
     return client_error(ErrorCode.INVALID_MSGPACK, what)
 
 
 def missing(key: Key) -> BoxError:
-    """MISSING_REQUEST_FIELD."""
+    """Make the error MISSING_REQUEST_FIELD for a key."""
     return client_error(ErrorCode.MISSING_REQUEST_FIELD, KEY_NAMES[key])
 
 
@@ -41,7 +41,7 @@ def is_map(mark: int) -> bool:
 
 
 def is_uint(mark: int) -> bool:
-    """True for the first byte of an unsigned integer; Tarantool does not take a signed one in its place."""
+    """True for the first byte of an unsigned integer; Tarantool refuses a signed one in its place."""
     return mark < 0x80 or 0xCC <= mark <= 0xCF
 
 
@@ -55,9 +55,11 @@ def _may_be_integer(mark: int) -> bool:
 
 
 def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
-    """The pairs of a body: decoded key, raw value. A key that is no integer means nothing to anyone: it is None.
+    """Yield the pairs of a body: decoded key and raw value. A key that is not an integer, which no request uses, is
+    None.
 
-    Raises INVALID_MSGPACK (`packet body`), also for bytes behind the map.
+    Raises:
+        ClientError: INVALID_MSGPACK (`packet body`), also for bytes after the map.
     """
     unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(body)
@@ -77,7 +79,11 @@ def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
 
 
 def pairs(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """As `walk`, where a body has to be there (`missing request body`) and its keys have to be unsigned."""
+    """Yield the pairs of a body that is mandatory and has unsigned keys.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`missing request body`, `packet body`).
+    """
     if not body:
         raise invalid("missing request body")
     for key, raw in walk(body):

@@ -1,4 +1,4 @@
-"""Requests that change data, and the one form they have in the log, between instances and from clients.
+"""Requests that change data, in the one form that they have in the log, between instances and from clients.
 
 ```
 INSERT, REPLACE   { 0x10 space id, 0x21 tuple }
@@ -8,9 +8,9 @@ UPSERT            { 0x10 space id, [0x15 index base], 0x28 operations, 0x21 tupl
 NOP               no body
 ```
 
-A zero is left out. The log holds the request as it was given, with two exceptions: a before_replace trigger that
-changed the outcome makes it a REPLACE, a DELETE or a NOP, and a key of a secondary index is turned into the primary
-key of the tuple it found. Source: `xrow.c`, `request.c` of the 2.8 line, checked on Tarantool's log files.
+A zero is omitted. The log holds the request as it was given, with two exceptions: a before_replace trigger that changed
+the outcome makes it a REPLACE, a DELETE or a NOP, and a key of a secondary index is replaced by the primary key of the
+tuple found. Source: `xrow.c`, `request.c` of the 2.8 line, checked on Tarantool's log files.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _EMPTY: Final[list[Any]] = []
 
 
 class Request:
-    """One change of a space as asked for: type, tuple or key, operations.
+    """A request to change one space: type, tuple or key, operations.
 
-    `tuple`, `key` and `ops` are empty where the type has none. `row` is the header it came with from the log or from
-    another instance; None: a user of this instance asks. A request is used up by its execution, which may turn it
-    into another one (`become`); its row follows.
+    `tuple`, `key` and `ops` are empty where the type has none. `row` is the header of a request that came from the log
+    or from another instance, and None for a request of a user here. Execution may turn the request into another one
+    (`become`); its row follows.
     """
 
     __slots__ = ("index_base", "index_id", "key", "ops", "row", "tuple", "type")
@@ -79,42 +79,45 @@ class Request:
 
     @classmethod
     def insert(cls, raw: bytes) -> Request:
-        """Add a tuple."""
+        """Make a request that adds a tuple."""
         return cls(INSERT, raw)
 
     @classmethod
     def replace(cls, raw: bytes) -> Request:
-        """Add a tuple or replace the one with the same primary key."""
+        """Make a request that adds a tuple or replaces the one with the same primary key."""
         return cls(REPLACE, raw)
 
     @classmethod
     def update(cls, key: list[Any], ops: list[Any], index_id: int = 0, index_base: int = 1) -> Request:
-        """Change the tuple with a full key of a unique index. `index_base`: the number of the first field in `ops`."""
+        """Make a request that updates the tuple with a full key of a unique index.
+
+        `index_base` is the number that `ops` uses for the first field.
+        """
         return cls(UPDATE, b"", key, ops, index_id, index_base)
 
     @classmethod
     def upsert(cls, raw: bytes, ops: list[Any], index_base: int = 1) -> Request:
-        """Insert a tuple, or change the one with the same primary key."""
+        """Make a request that inserts a tuple or updates the one with the same primary key."""
         return cls(UPSERT, raw, _EMPTY, ops, 0, index_base)
 
     @classmethod
     def delete(cls, key: list[Any], index_id: int = 0) -> Request:
-        """Remove the tuple with a full key of a unique index."""
+        """Make a request that deletes the tuple with a full key of a unique index."""
         return cls(DELETE, b"", key, _EMPTY, index_id)
 
     def become(self, space_id: int, request_type: int, tuple: bytes = b"", key: list[Any] = _EMPTY) -> None:
-        """Turn into the REPLACE, DELETE or NOP that a trigger asked for."""
+        """Turn into the REPLACE, DELETE or NOP that a trigger requested."""
         self.type, self.tuple, self.key, self.ops = request_type, tuple, key, _EMPTY
         self.index_id = self.index_base = 0
         self.refresh_row(space_id)
 
     def refresh_row(self, space_id: int) -> None:
-        """Make a row that came with the request say what it has become."""
+        """Update the row that came with the request to what the request has become."""
         if self.row is not None:
             self.row.type, self.row.body = self.type, self.body(space_id)
 
     def body(self, space_id: int) -> bytes:
-        """The form above."""
+        """Encode the body: the form in the module's table."""
         kind = self.type
         if kind == NOP:
             return b""
@@ -136,24 +139,29 @@ class Request:
 
 
 def decode_change(request_type: int, body: bytes, row: Row | None = None) -> tuple[int, Request]:
-    """A change from its body: the space's id and the request.
+    """Decode a change from its body. Returns the id of the space and the request.
 
-    The inside of an INSERT's or a REPLACE's tuple is not looked at where that is the last value; whoever stores it
-    does so. Raises INVALID_MSGPACK (`packet body`), MISSING_REQUEST_FIELD with the name of the first missing key.
+    If the tuple of an INSERT or REPLACE is the last value, its content is not checked here; the storing code does that.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`packet body`), or MISSING_REQUEST_FIELD with the name of the first missing key.
     """
     usual = _decode_usual(request_type, body, row)
     return _decode_any(request_type, body, row) if usual is None else usual
 
 
 def decode_row(row: Row) -> tuple[int, Request]:
-    """The same for a row of the log or of another instance, which stays with the request."""
+    """Decode a row of the log or of another instance, and keep the row with the request.
+
+    Returns the id of the space and the request. Raises the errors of `decode_change`.
+    """
     return decode_change(row.type, row.body, row)
 
 
 def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request] | None:
-    """A body in the order that clients and logs write: numbers, then the tuple, the key, or key and operations.
+    """Decode a body in the order that clients and logs write: numbers, then the tuple, the key, or key and operations.
 
-    None for any other, also for what is wrong.
+    Returns None for any other body, even a wrong one.
     """
     space_id = index_id = index_base = 0
     seen = 0
@@ -197,7 +205,7 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
 
 
 def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request]:
-    """Any body, checked pair by pair in Tarantool's order."""
+    """Decode a body of any form, checked pair by pair in Tarantool's order."""
     values = checked_values(body)
     absent = _MANDATORY.get(request_type, frozenset()) - values.keys()
     if absent:
@@ -217,9 +225,10 @@ def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, R
 
 
 def checked_values(body: bytes) -> dict[int, Any]:
-    """The values of a data request's body by key: numbers decoded, arrays raw. Unknown keys are left out.
+    """Return the values of a data request's body by key: numbers decoded, arrays raw. Unknown keys are ignored.
 
-    Raises INVALID_MSGPACK (`packet body`).
+    Raises:
+        ClientError: INVALID_MSGPACK (`packet body`).
     """
     values: dict[int, Any] = {}
     for key, raw in walk(body) if body else ():
@@ -237,8 +246,11 @@ def checked_values(body: bytes) -> dict[int, Any]:
 
 
 def request_text(row: Row) -> str:
-    """A row as the log names it: `{type: 'REPLACE', replica_id: 1, lsn: 7, space_id: 512, index_id: 0, tuple: [1]}`;
-    `n/a` for a row that is no change."""
+    """Return the text of a row in the log: `{type: 'REPLACE', replica_id: 1, lsn: 7, space_id: 512, index_id: 0, tuple:
+    [1]}`.
+
+    A row that is not a change has the text `n/a`.
+    """
     try:
         space_id, request = decode_row(row)
         parts = [

@@ -1,14 +1,14 @@
-"""Runs of changes: transactions of one row each, of one origin, as another instance's log has them one after another.
+"""Runs of changes: consecutive one-row transactions of one origin, in the order of the other instance's log.
 
-A run holds columns instead of objects for its rows, because it may have thousands of them a second. All its rows have
-the usual header, so that nothing else is to be known of them:
+A run holds columns instead of objects for its rows, because thousands of them may arrive in a second. All its rows have
+the usual header, so that the columns describe them completely:
 
 ```
 header = 84, 00 type, 02 replica id, 03 cd|ce lsn, 04 cb time                six bytes (`head`), the lsn, ten bytes
-header = 85, the same, 09 06                                                 of a synchronous transaction
+header = 85, as above, then 09 06                                            of a synchronous transaction
 ```
 
-Both kinds do not mix in a run.
+A run holds headers of one of the two kinds only.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ _USUAL_TYPES: Final = frozenset(
 
 
 class ChangeRun:
-    """`heads`, `lsns` and `bodies` have one item a row; lsns grow. `flags` of each row: 0 or SYNCHRONOUS. `tm`: the
-    time stamp of the last row."""
+    """Changes in columns: `heads`, `lsns` and `bodies` have one item for each row, and the lsns grow.
+
+    `flags` is the flags of every row: 0 or SYNCHRONOUS. `tm` is the time stamp of the last row.
+    """
 
     __slots__ = ("bodies", "flags", "heads", "lsns", "replica_id", "tm")
 
@@ -49,23 +51,27 @@ class ChangeRun:
         return len(self.lsns)
 
     def row(self, number: int) -> Row:
-        """One row as an object."""
+        """Return one row as an object."""
         lsn = self.lsns[number]
         kind, body = self.heads[number][2], self.bodies[number]
         return Row(kind, self.replica_id, lsn, self.tm, tsn=lsn, flags=self.flags, body=body)
 
     def checked_row(self, number: int) -> Row:
-        """One row as an object. INVALID_MSGPACK (`packet body`) if its body is no MessagePack."""
+        """Return one row as an object, after a check of its body.
+
+        Raises:
+            ClientError: INVALID_MSGPACK (`packet body`), the body is not MessagePack.
+        """
         if not is_msgpack(self.bodies[number]):
             raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
         return self.row(number)
 
     def rows(self) -> list[Row]:
-        """All rows as objects."""
+        """Return all rows as objects."""
         return [self.row(number) for number in range(len(self))]
 
     def part(self, start: int, stop: int) -> ChangeRun:
-        """Some of the rows."""
+        """Return the rows from `start` to `stop` as a run."""
         run = ChangeRun(self.replica_id, self.flags)
         run.heads, run.lsns, run.bodies = self.heads[start:stop], self.lsns[start:stop], self.bodies[start:stop]
         run.tm = self.tm
@@ -73,9 +79,9 @@ class ChangeRun:
 
 
 def origin_of_head(head: bytes) -> int | None:
-    """The replica id in the first bytes of a usual header of one of the two kinds, None for any other one.
+    """Return the replica id in the first bytes of a usual header, or None for another header.
 
-    With 85 only the fifth pair tells whether it is one.
+    A header with 85 counts as usual here; only its fifth pair tells whether it is one.
     """
     if len(head) != HEAD_SIZE or head[0] not in _MAPS or head[1] != 0 or head[3] != 2 or head[5] != 3:
         return None

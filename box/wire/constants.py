@@ -62,7 +62,7 @@ class Key(IntEnum):
 
 
 class OwnKey(IntEnum):
-    """Keys of bodies that only instances of this kind know. Others pass over them."""
+    """Keys of bodies that only Lunabox knows; other servers skip them."""
 
     VOID_PROMOTIONS = 0x7B
     """In a RAFT message: promotions that had no effect where it comes from, [[origin, lsn], ...]."""
@@ -215,9 +215,9 @@ _HIDDEN_NAMES: Final = {RequestType.NOP: "NOP", RequestType.CONFIRM: "CONFIRM", 
 
 
 def type_name(request_type: int) -> str | None:
-    """The name that logs and log-file readers show for a type; None for one without a name.
+    """Return the name of a request type in logs and log readers, or None for one without a name.
 
-    CALL_16 has none in Tarantool's table, nor have PROMOTE and RAFT.
+    CALL_16, PROMOTE and RAFT have no name in Tarantool's table.
     """
     if request_type in _HIDDEN_NAMES:
         return _HIDDEN_NAMES[RequestType(request_type)]
@@ -227,7 +227,7 @@ def type_name(request_type: int) -> str | None:
 
 
 def version_id(major: int, minor: int, patch: int) -> int:
-    """A version as one number, as SUBSCRIBE carries it: one byte a part."""
+    """Return a version as the number that SUBSCRIBE carries: one byte for each part."""
     return major << 16 | minor << 8 | patch
 
 

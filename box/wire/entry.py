@@ -1,4 +1,4 @@
-"""One transaction on its way to the journal, and the journal as transactions see it."""
+"""Journal entries, one for each transaction on its way to the log, and the journal's interface for transactions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from box.wire.row import Row
 
 
 class JournalEntry:
-    """The rows of one transaction, never empty, and who wants to know how the write ended.
+    """The rows of one transaction, never empty, with a callback for the outcome of the write.
 
-    Rows with `replica_id` 0 are of this instance and get their lsn by the writer. `on_complete` is called once, in the
-    tx thread; then `error` is None and the rows are on disk, or it is WAL_IO and none of them is.
+    Rows with `replica_id` 0 belong to this instance; the writer assigns their lsns. `on_complete` is called once, in
+    the tx thread. Then either `error` is None and the rows are on disk, or `error` is WAL_IO and none of them is.
     """
 
     __slots__ = ("error", "on_complete", "rows", "size")
@@ -36,7 +36,7 @@ class JournalEntry:
 
 
 class RunEntry(JournalEntry):
-    """Transactions of one row each, from another instance: they are written, or fail, together."""
+    """Several one-row transactions from another instance that are written, or fail, together."""
 
     __slots__ = ("run",)
 
@@ -47,10 +47,10 @@ class RunEntry(JournalEntry):
 
 
 class OwnRow:
-    """An entry of one change of a replicated space by this instance, whose row is made when it is asked for, and counts
-    from then on. Before that it is `body`, of a request of the type `kind`, and `flags`.
+    """Mixin for an entry that is one change of a replicated space by this instance; its row is made on demand.
 
-    Subclasses have the slots, and are entries: `__slots__` stays empty here.
+    Until the row is made, `kind` (the request type), `body` and `flags` describe it; afterwards the row counts.
+    Subclasses are entries and define the slots: `__slots__` stays empty here.
     """
 
     if not TYPE_CHECKING:
@@ -65,7 +65,7 @@ class OwnRow:
 
     @property
     def rows(self) -> list[Row]:
-        """The row alone."""
+        """A list of the one row, which is made at the first access."""
         rows = self._rows
         if rows is None:
             lsn, body = self.row_lsn, self.body
@@ -76,12 +76,12 @@ class OwnRow:
 
     @property
     def lsn_in_log(self) -> int:
-        """The row's, 0 before it is written."""
+        """The lsn of the row in the log, or 0 before it is written."""
         return self.row_lsn or self.rows[0].lsn
 
 
 class PatientEntry(JournalEntry):
-    """Rows for which nobody waits at other instances."""
+    """An entry whose rows no other instance waits for."""
 
     __slots__ = ()
 
@@ -89,26 +89,34 @@ class PatientEntry(JournalEntry):
 
 
 class JournalSink(Protocol):
-    """Takes entries: the journal, or the recovery's stand-in that completes them at once."""
+    """A receiver of entries: the journal, or the stand-in of recovery that completes them at once."""
 
     @property
     def vclock(self) -> Mapping[int, int]:
-        """The vclock of what is written."""
+        """The vclock of the written rows."""
 
     @property
     def is_void(self) -> bool:
-        """Rows only move the vclock; nothing reads them."""
+        """True if rows only move the vclock and nothing reads them."""
 
     @property
     def completes_at_once(self) -> bool:
-        """One entry that is submitted and flushed now, with no other one before it, is complete then."""
+        """True if an entry that is submitted and flushed now, with no other one before it, completes immediately."""
 
     @property
     def takes_runs(self) -> bool:
-        """A `RunEntry` may be submitted."""
+        """True if a `RunEntry` may be submitted."""
 
     def pass_row(self) -> None:
-        """One row of this instance, alone in its transaction, is written: for `is_void`. Raises WAL_IO."""
+        """Count one row of this instance, alone in its transaction, as written. Only for a journal with `is_void`.
+
+        Raises:
+            ClientError: WAL_IO.
+        """
 
     def submit(self, entry: JournalEntry) -> None:
-        """Queue an entry. Raises WAL_IO when it can not even be queued."""
+        """Queue an entry.
+
+        Raises:
+            ClientError: WAL_IO, the entry cannot even be queued.
+        """

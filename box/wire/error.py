@@ -1,4 +1,4 @@
-"""Errors on the wire: the two forms of an error reply's body.
+"""Errors on the wire: the body of an error reply, which has two forms.
 
 ```
 { 0x31: message,                                     known to every client
@@ -34,14 +34,14 @@ _CLIENT_TYPES: Final = frozenset({"ClientError", "CustomError", "AccessDeniedErr
 
 
 def wire_code(error: BoxError) -> int:
-    """The code that a reply shows, of 32 bits: errors that are not a ClientError have one for their whole type."""
+    """Return the 32-bit code of an error reply; errors other than ClientErrors have one code for each type."""
     if error.type in _CLIENT_TYPES:
         return error.code & 0xFFFFFFFF
     return _CODES_OF_TYPES.get(error.type, ErrorCode.PROC_LUA)
 
 
 def encode_error_stack(error: BoxError) -> bytes:
-    """The map of an error and its causes."""
+    """Encode an error and its causes as the map under 0x52."""
     stack = []
     link: BoxError | None = error
     while link is not None:
@@ -71,7 +71,7 @@ def _one(error: BoxError) -> dict[int, Any]:
 
 
 def encode_error_body(error: BoxError) -> bytes:
-    """The body of an error reply, in both forms."""
+    """Encode the body of an error reply, with the message and the error stack."""
     return b"\x82\x31" + _pack(error.message) + b"\x52" + encode_error_stack(error)
 
 
@@ -89,7 +89,11 @@ def _incomplete() -> BoxError:
 
 
 def decode_error_stack(raw: bytes) -> BoxError:
-    """The error of an encoded stack with its causes in `prev`; raises INVALID_MSGPACK for a malformed one."""
+    """Decode an error stack; the causes of the returned error are in `prev`.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, the stack is malformed.
+    """
     try:
         value = msgpack.unpackb(raw, strict_map_key=False, unicode_errors="surrogateescape")
     except (ValueError, msgpack.exceptions.UnpackException):
@@ -98,7 +102,11 @@ def decode_error_stack(raw: bytes) -> BoxError:
 
 
 def error_of_stack(value: Any) -> BoxError:
-    """The same from the decoded map."""
+    """Make the error of an error stack whose map is decoded already; the causes are in `prev`.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, the stack is malformed.
+    """
     stack = value.get(0) if isinstance(value, dict) else None
     if not isinstance(stack, list) or not stack:
         raise _malformed()
@@ -142,9 +150,9 @@ def _add_fields(error: BoxError, kind: str, fields: Any) -> None:
 
 
 def decode_error_body(type_with_flag: int, body: bytes) -> BoxError:
-    """The error of a reply: the stack if it has one, else the message with the code of the reply's type.
+    """Decode the error of a reply: its stack if it has one, otherwise the message with the code of the reply's type.
 
-    A body that cannot be read gives an error with the code and no text.
+    An unreadable body gives an error with the code and an empty text.
     """
     code = type_with_flag & (TYPE_ERROR - 1)
     try:
@@ -163,6 +171,6 @@ def decode_error_body(type_with_flag: int, body: bytes) -> BoxError:
 
 
 def raise_if_error(row: Row) -> None:
-    """Raise the error that an answer carries."""
+    """Raise the error that a reply carries, if it carries one."""
     if row.type & TYPE_ERROR:
         raise decode_error_body(row.type, row.body)

@@ -1,8 +1,8 @@
-"""The greeting: what a server says first.
+r"""The greeting: the first 128 bytes that a server sends.
 
 ```
-"Tarantool 2.8.1 (Binary) 7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a"   padded with spaces to 63, then \\n
-base64 of the 32-byte salt                                       padded with spaces to 63, then \\n
+"Tarantool 2.8.1 (Binary) 7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a"   padded with spaces to 63, then \n
+base64 of the 32-byte salt                                       padded with spaces to 63, then \n
 ```
 
 Source: the protocol's reference document.
@@ -28,7 +28,7 @@ _FIRST_WITH_UUID: Final = version_id(1, 6, 7)
 
 
 class Greeting(NamedTuple):
-    """The first words of a server. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
+    """The greeting of a server. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
 
     version_id: int
     protocol: str
@@ -37,18 +37,22 @@ class Greeting(NamedTuple):
 
     @property
     def version(self) -> str:
-        """`2.8.1`."""
+        """The version as text, such as `2.8.1`."""
         return f"{self.version_id >> 16}.{self.version_id >> 8 & 255}.{self.version_id & 255}"
 
 
 def encode_greeting(uuid: UUID, salt: bytes, version: str = VERSION) -> bytes:
-    """The 128 bytes; the salt has 32."""
+    """Encode the 128 bytes of a greeting; `salt` has 32 bytes."""
     first = f"Tarantool {version} (Binary) {uuid}".encode("ascii")
     return first.ljust(_LINE - 1) + b"\n" + base64.b64encode(salt).ljust(_LINE - 1) + b"\n"
 
 
 def decode_greeting(raw: bytes) -> Greeting:
-    """Read a greeting; raises PROTOCOL (`Invalid greeting`). A console's greeting has neither UUID nor salt."""
+    """Decode a greeting. A console's greeting has neither UUID nor salt.
+
+    Raises:
+        ClientError: PROTOCOL (`Invalid greeting`).
+    """
     invalid = client_error(ErrorCode.PROTOCOL, "Invalid greeting")
     match = _GREETING.fullmatch(raw[: _LINE - 1].decode("latin-1"))
     if match is None or len(raw) != GREETING_SIZE or raw[_LINE - 1] != 10 or raw[-1] != 10:

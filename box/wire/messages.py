@@ -1,4 +1,5 @@
-"""Bodies of the rows that replication exchanges. Requests and answers share their keys, so one decoder reads all.
+"""Bodies of the rows that replication exchanges. Requests and answers share their keys, so one decoder reads all of
+them.
 
 ```
 JOIN            { 0x24 instance uuid, 0x06 version }
@@ -16,8 +17,8 @@ RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is le
    in a snapshot  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
 ```
 
-UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, but for the keys
-0x7b to 0x7f and that flag, which are our own.
+UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, except for the
+keys 0x7b to 0x7f and the flag 0x80, which are our own.
 """
 
 from __future__ import annotations
@@ -84,18 +85,20 @@ def _uint(value: Any, what: str) -> int:
 
 
 def vclock_row(vclock: VClock, sync: int = 0) -> Row:
-    """A position: the start of a join's stages, or an applier's acknowledgement."""
+    """Make a row that tells a position: the start of a join's stage, or an applier's acknowledgement."""
     return Row(RequestType.OK, sync=sync, body=_pack({Key.VCLOCK: _vclock_map(vclock)}))
 
 
 def ack_row(vclock: VClock, term: int) -> Row:
-    """An applier's acknowledgement. 0: it has never heard of elections, and tells nothing of them."""
+    """Make an applier's acknowledgement. With the term 0 (no elections so far) the term is omitted."""
     return Row(RequestType.OK, body=_ack_body(tuple(vclock.items()), term))
 
 
 @lru_cache(_KEPT_ACKS)
 def _ack_body(components: tuple[tuple[int, int], ...], term: int) -> bytes:
-    """Every source gets the same, and while nothing is written the next time, too."""
+    """Encode an acknowledgement; cached, because all sources get equal ones, and repeat them while nothing is
+    written.
+    """
     fields: dict[int, Any] = {Key.VCLOCK: _vclock_map(VClock(components))}
     if term:
         fields[OwnKey.TERM] = term
@@ -103,35 +106,43 @@ def _ack_body(components: tuple[tuple[int, int], ...], term: int) -> bytes:
 
 
 def decode_ack(row: Row) -> tuple[VClock, int]:
-    """The vclock of an acknowledgement, empty if it has none, and the term; see `ack_row`. INVALID_MSGPACK."""
+    """Decode an acknowledgement: its vclock, empty if it has none, and its term, 0 if it has none.
+
+    Raises:
+        ClientError: INVALID_MSGPACK.
+    """
     vclock, term = _decode_ack_body(row.body)
     return vclock.copy(), term
 
 
 @lru_cache(_KEPT_ACKS)
 def _decode_ack_body(body: bytes) -> tuple[VClock, int]:
-    """A replica that gets nothing says the same again and again."""
+    """Decode the body of an acknowledgement; cached, because a replica that receives nothing repeats its last one."""
     ack = decode_replication(Row(RequestType.OK, body=body))
     return ack.vclock or VClock(), ack.term
 
 
 def heartbeat_row(replica_id: int, tm: float, sync: int = 0) -> Row:
-    """The row of a relay that has nothing else to send: its id and its clock, no body."""
+    """Make a heartbeat of a relay that has nothing else to send: its id and time, without a body."""
     return Row(RequestType.OK, replica_id=replica_id, tm=tm, sync=sync)
 
 
 def decode_vclock(row: Row) -> VClock:
-    """The vclock of a position row; empty when the row has none."""
+    """Decode the vclock of a position row; empty when the row has none."""
     return decode_replication(row).vclock or VClock()
 
 
 def after_row(vclock: Mapping[int, int]) -> Row:
-    """A heartbeat that tells which rows come before the next one, to a subscriber that gets them from others."""
+    """Make a heartbeat that tells which rows precede the next one, for a subscriber that gets those from others."""
     return Row(RequestType.OK, body=_pack({OwnKey.AFTER: dict(sorted(vclock.items()))}))
 
 
 def decode_after(row: Row) -> VClock | None:
-    """The rows before the next one, if a heartbeat tells of them. INVALID_MSGPACK."""
+    """Decode the rows that precede the next one from a heartbeat, or return None if it does not tell.
+
+    Raises:
+        ClientError: INVALID_MSGPACK.
+    """
     if not row.body:
         return None
     value = _map_of(row).get(OwnKey.AFTER)
@@ -145,9 +156,9 @@ def decode_after(row: Row) -> VClock | None:
 class ReplicationRequest:
     """The body of a JOIN, REGISTER, FETCH_SNAPSHOT or SUBSCRIBE, or of an answer to one; None is an absent key.
 
-    `version_id` is 0 for peers that do not tell it. `id_filter` names the replicas whose rows are not wanted, `fetch`
-    the instances whose rows are; None: everybody's. `term` is the latest one that an acknowledging instance has heard
-    of, 0 where it does not tell.
+    `version_id` is 0 if the sender does not tell it. `id_filter` names the replicas whose rows are not wanted. `fetch`
+    names the instances whose rows are wanted; None means all of them. `term` is the latest term known to an
+    acknowledging instance, or 0 if the instance does not tell.
     """
 
     replicaset_uuid: UUID | None = None
@@ -165,7 +176,11 @@ REGISTER_KEYS = frozenset({Key.INSTANCE_UUID, Key.VCLOCK})
 
 
 def decode_replication(row: Row, keys: frozenset[Key] | None = None) -> ReplicationRequest:
-    """Read any of those bodies; raises INVALID_MSGPACK. With `keys` the others are not looked at, as in Tarantool."""
+    """Decode the body of a replication request or answer. With `keys` all other keys are ignored, as in Tarantool.
+
+    Raises:
+        ClientError: INVALID_MSGPACK.
+    """
     body = _map_of(row)
     if keys is not None:
         body = {key: value for key, value in body.items() if key in keys}
@@ -198,24 +213,27 @@ def _id_filter(value: Any) -> frozenset[int]:
 
 
 def _fetch_list(value: Any) -> frozenset[UUID] | None:
-    """An empty list asks for everything."""
+    """Decode the list of wanted instances; None for an empty list, which asks for all rows."""
     if not isinstance(value, list) or len(value) >= VCLOCK_MAX:
         raise _invalid("invalid FETCH list")
     return frozenset(_uuid(item) for item in value) or None
 
 
 def join_row(instance_uuid: UUID, version_id: int = VERSION_ID) -> Row:
-    """Ask a master for everything it has, and for a place in its cluster. To a version it sends metadata, too."""
+    """Make a request for a join: all data of a master, and an id in its replica set.
+
+    With a version the master sends metadata, too.
+    """
     return Row(RequestType.JOIN, body=_pack({Key.INSTANCE_UUID: str(instance_uuid), Key.SERVER_VERSION: version_id}))
 
 
 def fetch_snapshot_row(version_id: int = VERSION_ID) -> Row:
-    """Ask for the data only: an anonymous replica's join."""
+    """Make a request for the data alone, for the join of an anonymous replica."""
     return Row(RequestType.FETCH_SNAPSHOT, body=_pack({Key.SERVER_VERSION: version_id}))
 
 
 def register_row(instance_uuid: UUID, vclock: VClock) -> Row:
-    """An anonymous replica, or one whose join broke off, asks for an id."""
+    """Make a request for an id, from an anonymous replica or one whose join broke off."""
     return Row(
         RequestType.REGISTER, body=_pack({Key.INSTANCE_UUID: str(instance_uuid), Key.VCLOCK: _vclock_map(vclock)})
     )
@@ -231,7 +249,10 @@ def subscribe_row(
     version_id: int = VERSION_ID,
     fetch: Iterable[UUID] = (),
 ) -> Row:
-    """Ask for all rows after `vclock`, as they come; those of the instances in `fetch` only, unless it is empty."""
+    """Make a request for all rows after `vclock`, present and future ones.
+
+    A non-empty `fetch` limits it to the rows of those instances.
+    """
     fields: dict[int, Any] = {
         Key.CLUSTER_UUID: str(replicaset_uuid),
         Key.INSTANCE_UUID: str(instance_uuid),
@@ -247,13 +268,13 @@ def subscribe_row(
 
 
 def subscribe_response_row(replicaset_uuid: UUID, vclock: VClock, sync: int = 0) -> Row:
-    """The master's answer to SUBSCRIBE: its cluster and where it stands."""
+    """Make the master's answer to SUBSCRIBE: its replica set and its position."""
     fields = {Key.VCLOCK: _vclock_map(vclock), Key.CLUSTER_UUID: str(replicaset_uuid)}
     return Row(RequestType.OK, sync=sync, body=_pack(fields))
 
 
 def vote_row() -> Row:
-    """Ask an instance for its ballot."""
+    """Make a request for an instance's ballot."""
     return Row(RequestType.VOTE)
 
 
@@ -262,11 +283,12 @@ def vote_row() -> Row:
 
 @dataclass(frozen=True, slots=True)
 class SynchroRequest:
-    """CONFIRM: everything up to `lsn` of the limbo's owner `replica_id` is confirmed. ROLLBACK: everything from
-    `lsn` on is undone. PROMOTE: both (the rollback from `lsn + 1`), and the limbo changes hands in `term`.
+    """A decision about synchronous transactions: CONFIRM, ROLLBACK or PROMOTE.
 
-    `origin_id` is the instance that wrote the row; it is the row's replica id, not part of the body. `is_void`, a flag
-    of the row: a PROMOTE that does none of this.
+    CONFIRM confirms everything up to `lsn` of the limbo's owner `replica_id`; ROLLBACK undoes everything from `lsn` on.
+    PROMOTE confirms up to `lsn`, undoes the rest, and hands the limbo to its writer in `term`. `origin_id` is the
+    instance that wrote the row; it is the row's replica id, not part of the body. `is_void` is a flag of the row and
+    marks a PROMOTE without effect.
     """
 
     type: int
@@ -278,7 +300,7 @@ class SynchroRequest:
 
 
 def synchro_row(request: SynchroRequest) -> Row:
-    """The row of a limbo request; its own lsn and replica id are the journal's business."""
+    """Make the row of a limbo request; the journal assigns its lsn and replica id."""
     fields = {Key.REPLICA_ID: request.replica_id, Key.LSN: request.lsn}
     if request.type == RequestType.PROMOTE:
         fields[Key.TERM] = request.term
@@ -286,7 +308,11 @@ def synchro_row(request: SynchroRequest) -> Row:
 
 
 def decode_synchro(row: Row) -> SynchroRequest:
-    """Read a CONFIRM, ROLLBACK or PROMOTE row; raises INVALID_MSGPACK (`request body`)."""
+    """Decode a CONFIRM, ROLLBACK or PROMOTE row.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`request body`).
+    """
     if row.type not in SYNCHRO_TYPES:
         raise AssertionError(f"row type {row.type} is no limbo request")
     body = _map_of(row)
@@ -297,9 +323,11 @@ def decode_synchro(row: Row) -> SynchroRequest:
 
 @dataclass(frozen=True, slots=True)
 class RaftRequest:
-    """An instance's state in elections: `vote` is a replica id, `state` 1 follower, 2 candidate, 3 leader.
-    The vclock comes with a candidate's request for votes. `void_promotions` are origin and lsn of PROMOTE rows that the
-    instance has, and that have no effect there."""
+    """The election state of an instance: `vote` is a replica id; `state` is 1 follower, 2 candidate or 3 leader.
+
+    `vclock` accompanies a candidate's request for votes. `void_promotions` are the origins and lsns of the instance's
+    PROMOTE rows that have no effect there.
+    """
 
     term: int
     vote: int = 0
@@ -310,8 +338,11 @@ class RaftRequest:
 
 @dataclass(frozen=True, slots=True)
 class Promotions:
-    """Promotions as an instance knows them: the limbo's owner, the last term of each instance that was promoted, origin
-    and lsn of the latest PROMOTE row, and by origin the first and last of its newest rows, if they are void."""
+    """The promotions known to an instance.
+
+    They are the limbo's owner, the last term of each promoted instance, origin and lsn of the latest PROMOTE row, and,
+    by origin, the first and last of its newest rows if they are void.
+    """
 
     owner_id: int
     terms: Mapping[int, int]
@@ -320,8 +351,10 @@ class Promotions:
 
 
 def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
-    """The row of a raft message; it is local to its instance in the log and crosses connections by itself. A snapshot
-    may keep `promotions` in it."""
+    """Make the row of a raft message, which is local to the instance in its log but also travels on connections.
+
+    In a snapshot it may carry `promotions`.
+    """
     fields: dict[int, Any] = {RaftKey.TERM: request.term}
     if request.vote:
         fields[RaftKey.VOTE] = request.vote
@@ -338,7 +371,11 @@ def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
 
 
 def decode_raft(row: Row) -> RaftRequest:
-    """Read a RAFT row; raises INVALID_MSGPACK (`malformed raft request`, `raft body`)."""
+    """Decode a RAFT row.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`malformed raft request`, `raft body`).
+    """
     if not row.body or row.group_id != GROUP_LOCAL:
         raise _invalid("malformed raft request")
     body = _map_of(row, "raft body")
@@ -355,7 +392,11 @@ def _void_promotions(told: Any) -> tuple[tuple[int, int], ...]:
 
 
 def decode_promotions(row: Row) -> Promotions | None:
-    """Read the promotions that a RAFT row keeps, if any; raises INVALID_MSGPACK (`raft body`)."""
+    """Decode the promotions that a RAFT row carries, or return None.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`raft body`).
+    """
     kept = _map_of(row, "raft body").get(OwnKey.PROMOTIONS)
     if kept is None:
         return None

@@ -1,4 +1,4 @@
-"""Packets in a stream: where one begins and ends.
+"""Packets in a stream: finds their bounds.
 
 `MP_UINT length, header map, body map`; servers and most clients write the length as `ce <u32>`.
 """
@@ -14,9 +14,10 @@ _LENGTH_WIDTHS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 
 
 def packet_bounds(data: bytes, pos: int) -> tuple[int, int]:
-    """Start and end of the packet whose length stands at `pos`; the end is behind the data if not all is here.
+    """Return start and end of the packet whose length is at `pos`; an end beyond the data means an incomplete packet.
 
-    Raises INVALID_MSGPACK (`packet length`, `too big packet size ...`): such a stream cannot go on.
+    Raises:
+        ClientError: INVALID_MSGPACK (`packet length`, `too big packet size ...`), after which the stream is unusable.
     """
     mark = data[pos]
     if mark < 0x80:

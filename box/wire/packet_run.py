@@ -1,4 +1,4 @@
-"""Rows on their way from the log to other instances, as packets: made once, sent to many, never decoded in between.
+"""Rows on their way from the log to other instances: packets that are made once, sent to many, and never decoded.
 
 ```
 run    = packet, packet, ...              rows of one origin in the order of the log, none of them twice
@@ -18,7 +18,7 @@ from box.wire.row import Row, decode_row
 
 
 class PacketRun(NamedTuple):
-    """Encoded rows with growing lsns; `first` and `last` are those at the ends."""
+    """Encoded rows with growing lsns; `first` and `last` are the lsns at both ends."""
 
     replica_id: int
     is_local: bool
@@ -28,7 +28,11 @@ class PacketRun(NamedTuple):
     data: bytes
 
     def rows(self) -> list[Row]:
-        """The rows as objects. INVALID_MSGPACK."""
+        """Return the rows as objects.
+
+        Raises:
+            ClientError: INVALID_MSGPACK.
+        """
         data = self.data
         rows, pos = [], 0
         while pos < len(data):
@@ -37,7 +41,7 @@ class PacketRun(NamedTuple):
         return rows
 
     def after(self, lsn: int) -> PacketRun | None:
-        """The rows later than `lsn`, None if there are none."""
+        """Return the rows later than `lsn` as a run, or None if there are none."""
         if lsn < self.first:
             return self
         if lsn >= self.last:
@@ -45,7 +49,7 @@ class PacketRun(NamedTuple):
         return self._part(lsn, is_after=True)
 
     def up_to(self, lsn: int) -> PacketRun | None:
-        """The rows not later than `lsn`, None if there are none."""
+        """Return the rows not later than `lsn` as a run, or None if there are none."""
         if lsn >= self.last:
             return self
         if lsn < self.first:
@@ -67,12 +71,12 @@ class PacketRun(NamedTuple):
 
 
 def rows_of(runs: Iterable[PacketRun]) -> list[Row]:
-    """All rows of several runs."""
+    """Return all rows of several runs as objects."""
     return [row for run in runs for row in run.rows()]
 
 
 class RunBuilder:
-    """Puts packets together to runs. A run ends where the origin changes, or where an lsn does not grow."""
+    """Collects packets into runs. A run ends where the origin changes or an lsn does not grow."""
 
     __slots__ = ("_first", "_is_local", "_packed", "_parts", "_replica_id", "_runs", "last")
 
@@ -88,9 +92,9 @@ class RunBuilder:
         self._first = 0
 
     def begin(self, replica_id: int, is_local: bool, lsn: int) -> list[bytes]:
-        """The list that takes the frame and the bytes of a row of this place in history.
+        """Return the list that takes the frame and the bytes of the next row.
 
-        Rows that follow of the same origin, with growing lsns, may be added to it directly; then `last` has to follow.
+        The caller may append further rows of this origin with growing lsns directly, and then has to set `last`.
         """
         if replica_id != self._replica_id or is_local is not self._is_local or lsn <= self.last:
             self._close()
@@ -99,7 +103,7 @@ class RunBuilder:
         return self._parts
 
     def pack(self) -> None:
-        """Join the pieces that have come since the last call: one call for hundreds of thousands takes long."""
+        """Join the pieces added since the last call, because a single join of hundreds of thousands would take long."""
         new = self._parts[self._packed :]
         if new:
             self._parts[self._packed :] = [b"".join(new)]
@@ -113,7 +117,7 @@ class RunBuilder:
             self._packed = 0
 
     def finish(self) -> list[PacketRun]:
-        """All runs; the builder is empty then."""
+        """Return all runs and empty the builder."""
         self._close()
         runs, self._runs, self._replica_id = self._runs, [], -1
         return runs

@@ -32,42 +32,42 @@ _HEADER = struct.Struct(">BI3sI2sQ2sI").pack
 
 
 def reply_header(sync: int, schema_version: int, body_size: int, reply_type: int = RequestType.OK) -> bytes:
-    """Length and header of a reply with a body of `body_size` bytes."""
+    """Encode length and header of a reply whose body has `body_size` bytes."""
     return _HEADER(
         0xCE, HEADER_REST + body_size, b"\x83\x00\xce", reply_type, b"\x01\xcf", sync, b"\x05\xce", schema_version
     )
 
 
 def reply_ok(sync: int, schema_version: int) -> bytes:
-    """The answer to PING and AUTH."""
+    """Encode an OK reply without data, the answer to PING and AUTH."""
     return reply_header(sync, schema_version, 1) + b"\x80"
 
 
 def reply_body(sync: int, schema_version: int, body: bytes) -> bytes:
-    """An OK reply with any encoded map as its body."""
+    """Encode an OK reply whose body is an encoded map."""
     return reply_header(sync, schema_version, len(body)) + body
 
 
 def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:
-    """The usual answer of DML: one tuple."""
+    """Encode the usual reply to DML: one tuple."""
     return (
         _WITH_TUPLE(0xCE, _TUPLE_REST + len(raw), _OK_AND_SYNC, sync, b"\x05\xce", schema_version, _ARRAY_OF_ONE) + raw
     )
 
 
 def reply_rows_header(sync: int, schema_version: int, count: int, size: int) -> bytes:
-    """The bytes before `count` tuples of `size` bytes altogether in the answer of DML. At most 2^32 bytes."""
+    """Encode the part of a DML reply before its `count` tuples, which have `size` bytes altogether (at most 2^32)."""
     return _WITH_ROWS(0xCE, _TUPLE_REST + size, _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x81\x30\xdd", count)
 
 
 def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> bytes:
-    """The answer of DML: any number of tuples, as they are."""
+    """Encode a DML reply with any number of tuples, which are already packed."""
     body = b"".join(tuples)
     return reply_rows_header(sync, schema_version, len(tuples), len(body)) + body
 
 
 def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:
-    """The answer of CALL and EVAL: one encoded array of results, whose own header is made a long one."""
+    """Encode the reply to CALL or EVAL: one encoded array of results, whose header is widened to five bytes."""
     mark = array[0]
     if mark < 0xDC:
         return reply_rows_header(sync, schema_version, mark & 0x0F, len(array) - 1) + array[1:]
@@ -76,7 +76,10 @@ def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:
 
 
 def reply_array_header(sync: int, schema_version: int, array: bytes) -> tuple[bytes, bytes, int]:
-    """The same in two parts: bytes to send first, then those of the array from a position on."""
+    """Encode the reply to CALL or EVAL without a copy of the results.
+
+    Returns the bytes to send first, the array, and the position from which its bytes follow.
+    """
     mark = array[0]
     if mark < 0xDC:
         long, start = b"\xdd\x00\x00\x00%c" % (mark & 0x0F), 1
@@ -89,12 +92,12 @@ def reply_array_header(sync: int, schema_version: int, array: bytes) -> tuple[by
 
 
 def reply_chunk(sync: int, schema_version: int, value: bytes) -> bytes:
-    """An out-of-band message (`box.session.push`) for the request `sync`, holding one encoded value."""
+    """Encode an out-of-band message (`box.session.push`) for the request `sync`, with one encoded value."""
     header = reply_header(sync, schema_version, 7 + len(value), RequestType.CHUNK)
     return header + b"\x81\x30\xdd\x00\x00\x00\x01" + value
 
 
 def reply_error(sync: int, schema_version: int, error: BoxError) -> bytes:
-    """An error reply in both forms."""
+    """Encode an error reply, with the message and the error stack."""
     body = encode_error_body(error)
     return reply_header(sync, schema_version, len(body), TYPE_ERROR | wire_code(error)) + body

@@ -1,4 +1,4 @@
-"""Bodies of client requests that change nothing themselves: which keys they have to have, and their checks.
+"""Bodies of client requests that change nothing themselves: their mandatory keys and their checks.
 
 A raw value (key, arguments) is passed on as the slice of the packet that holds it.
 
@@ -8,11 +8,11 @@ CALL    0x22 function name                      [0x21 arguments]
 EVAL    0x27 expression                         [0x21 arguments]
 AUTH    0x23 user name, 0x21 [mechanism, scramble]
 EXECUTE 0x40 text or 0x43 statement id          [0x41 parameters, 0x2b options]
-PREPARE the same; with an id it forgets the statement
+PREPARE as EXECUTE; with an id it forgets the statement
 ```
 
-Changes are in `box.wire.change`. Source: the protocol's reference document; texts and their order as observed on the
-peer.
+Changes are in `box.wire.change`. Source: the protocol's reference document; texts and their order as observed on
+Tarantool.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STR8: Final = 0xD9
 
 @dataclass(slots=True)
 class SelectRequest:
-    """SELECT: `key` is one encoded array."""
+    """A SELECT request; `key` is one encoded array."""
 
     space_id: int
     index_id: int
@@ -46,7 +46,11 @@ class SelectRequest:
 
 
 def decode_select(body: bytes) -> SelectRequest:
-    """Raises INVALID_MSGPACK, or MISSING_REQUEST_FIELD with the name of the first missing key."""
+    """Decode the body of a SELECT.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, or MISSING_REQUEST_FIELD with the name of the first missing key.
+    """
     values = checked_values(body)
     for key in (Key.SPACE_ID, Key.LIMIT, Key.KEY):
         if key not in values:
@@ -63,7 +67,7 @@ def decode_select(body: bytes) -> SelectRequest:
 
 @dataclass(slots=True)
 class CallRequest:
-    """CALL, CALL_16 or EVAL: `text` is the function's name or the expression, `args` one encoded array."""
+    """A CALL, CALL_16 or EVAL request: `text` is the function's name or the expression, `args` one encoded array."""
 
     type: int
     text: str
@@ -71,7 +75,11 @@ class CallRequest:
 
 
 def decode_call(request_type: int, body: bytes) -> CallRequest:
-    """Raises INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD."""
+    """Decode the body of a CALL, CALL_16 or EVAL.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD.
+    """
     request = _decode_usual_call(request_type, body)
     if request is not None:
         return request
@@ -91,7 +99,9 @@ def decode_call(request_type: int, body: bytes) -> CallRequest:
 
 
 def _decode_usual_call(request_type: int, body: bytes) -> CallRequest | None:
-    """A body with a short text followed by the arguments, as clients send it: `82 22 <text> 21 <array>`."""
+    """Decode a body in the form that clients send: `82 22 <text> 21 <array>` with a short text. Returns None for
+    others.
+    """
     wanted = Key.EXPR if request_type == RequestType.EVAL else Key.FUNCTION_NAME
     try:
         start = 4 if body[2] == _STR8 else 3
@@ -108,14 +118,18 @@ def _decode_usual_call(request_type: int, body: bytes) -> CallRequest | None:
 
 @dataclass(slots=True)
 class AuthRequest:
-    """AUTH: `proof` is the decoded list of mechanism and scramble; texts in it stay bytes."""
+    """An AUTH request: `proof` is the decoded list of mechanism and scramble, with texts as bytes."""
 
     user: str
     proof: list[Any]
 
 
 def decode_auth(body: bytes) -> AuthRequest:
-    """Raises INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD."""
+    """Decode the body of an AUTH.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD.
+    """
     user: str | None = None
     proof: list[Any] | None = None
     for key, raw in pairs(body):
@@ -143,7 +157,7 @@ def _proof(raw: bytes) -> list[Any]:
 
 @dataclass(slots=True)
 class SqlRequest:
-    """EXECUTE or PREPARE: the text of a statement, or the id of a prepared one, and the values of its parameters."""
+    """An EXECUTE or PREPARE request: the text of a statement or the id of a prepared one, and its parameter values."""
 
     text: str | None
     statement_id: int | None
@@ -151,7 +165,11 @@ class SqlRequest:
 
 
 def decode_sql(body: bytes) -> SqlRequest:
-    """Raises INVALID_MSGPACK, MISSING_REQUEST_FIELD."""
+    """Decode the body of an EXECUTE or PREPARE.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, or MISSING_REQUEST_FIELD.
+    """
     values = dict(pairs(body))
     if Key.SQL_TEXT in values and Key.STMT_ID in values:
         both = "SQL text and statement id are incompatible options in one request: choose one"
@@ -177,7 +195,7 @@ def _text(raw: bytes) -> str:
 
 
 def split_array(array: bytes) -> list[bytes]:
-    """The raw elements of one encoded array."""
+    """Split one encoded array into its raw elements."""
     unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(array)
     elements = []
@@ -189,10 +207,10 @@ def split_array(array: bytes) -> list[bytes]:
 
 
 def results_as_tuples(array: bytes) -> list[bytes]:
-    """Results of a function in the shape that CALL_16 promises: only tuples.
+    """Convert the results of a function to the tuples that CALL_16 promises.
 
-    One returned array of arrays is a list of tuples, any other array a tuple; a scalar or a map becomes a tuple of
-    one field.
+    A single result that is an array of arrays is a list of tuples; any other array is one tuple. A scalar or a map
+    becomes a tuple with one field.
     """
     results = split_array(array)
     if len(results) == 1 and is_array(results[0][0]):

@@ -1,4 +1,4 @@
-"""The row: one request with its header, as log files and replication carry it.
+"""The row: a request with its header, as log files and replication carry it.
 
 ```
 header  MP_MAP { 0x00 type, 0x01 sync, 0x02 replica id, 0x07 group id, 0x03 lsn, 0x04 timestamp (MP_DOUBLE),
@@ -69,27 +69,27 @@ class Row:
 
     @property
     def wait_sync(self) -> bool:
-        """The transaction enters the limbo."""
+        """True if the transaction enters the limbo."""
         return bool(self.flags & Flag.WAIT_SYNC)
 
     @property
     def wait_ack(self) -> bool:
-        """The transaction is synchronous."""
+        """True if the transaction is synchronous."""
         return bool(self.flags & Flag.WAIT_ACK)
 
     @property
     def txn_id(self) -> int:
-        """The lsn of the transaction's first row."""
+        """The lsn of the transaction's first row, which identifies the transaction."""
         return self.tsn or self.lsn
 
 
 def encode_uint(value: int) -> bytes:
-    """The shortest MessagePack form of an unsigned integer."""
+    """Encode an unsigned integer in its shortest MessagePack form."""
     return _U8[value] if 0 <= value < 128 else _pack_uint(value)
 
 
 def encode_row_header(row: Row) -> bytes:
-    """The header map of a row, key for key as Tarantool writes it."""
+    """Encode the header map of a row, key for key as Tarantool writes it."""
     tsn, lsn = row.tsn, row.lsn
     if not (lsn or tsn or row.sync or row.group_id or row.flags) and row.is_commit and row.type < 128:
         if not (row.replica_id or row.tm):
@@ -130,12 +130,12 @@ def _encode_any_header(row: Row) -> bytes:
 
 
 def encode_row(row: Row) -> bytes:
-    """Header and body: a row as a log block holds it."""
+    """Encode header and body: a row in a log block."""
     return encode_row_header(row) + row.body
 
 
 def encode_packet(row: Row) -> bytes:
-    """Length (MP_UINT32), header and body: a row as a connection carries it."""
+    """Encode length (MP_UINT32), header and body: a row on a connection."""
     header = encode_row_header(row)
     return _FRAME(0xCE, len(header) + len(row.body)) + header + row.body
 
@@ -145,10 +145,13 @@ def _invalid(what: str) -> BoxError:
 
 
 def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
-    """The row whose header map starts at `pos`, without a body, and the position after the header.
+    """Decode the header map at `pos`. Returns a row without a body, and the position after the header.
 
-    Raises INVALID_MSGPACK (`packet header`) for anything but a map of known unsigned keys with values of their type.
-    Keys inside the protocol's range that a header does not use are skipped.
+    Keys within the protocol's range that a header does not use are skipped.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`packet header`), it is not a map of known unsigned keys with values of their
+            types.
     """
     fields: dict[int, Any] = {}
     try:
@@ -184,7 +187,7 @@ def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
 def _decode_long_header(
     raw: bytes, pos: int, fields: dict[int, Any] | None = None, count: int | None = None
 ) -> tuple[Row, int]:
-    """The general decoder: maps of any header form, keys of any width, keys that a header does not use."""
+    """Decode a header of any form: any map header, keys of any width, and keys that a header does not use."""
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(raw[pos:])
     fields = {} if fields is None else fields
@@ -203,9 +206,9 @@ def _decode_long_header(
 
 
 def sync_of_broken_header(packet: bytes) -> int:
-    """The sync that stands before the first wrong field of a header which `decode_header` refuses.
+    """Return the sync that precedes the first wrong field of a header which `decode_header` refuses.
 
-    0 without one, or if the header is no MessagePack: the client cannot be told which request has failed.
+    Returns 0 if there is none or the header is not MessagePack; then the client cannot be told which request failed.
     """
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(packet)
@@ -232,7 +235,7 @@ _STRING_KEYS: Final = frozenset(
 
 
 def value_type(key: int) -> type:
-    """The Python type that the value of a protocol key has to have; integers of unused keys included."""
+    """Return the Python type that the value of a protocol key must have, also for unused keys."""
     if key == Key.TIMESTAMP:
         return float
     if key == Key.REPLICA_ANON:
@@ -251,7 +254,7 @@ def _is_header_field(key: Any, value: Any) -> bool:
 
 
 def row_of_fields(fields: dict[int, Any]) -> Row:
-    """A row from the decoded header map; the tsn becomes absolute again."""
+    """Make a row of a decoded header map; its relative tsn becomes absolute."""
     get = fields.get
     lsn = get(3, 0)
     flags = get(9, 0)
@@ -267,7 +270,11 @@ def row_of_fields(fields: dict[int, Any]) -> Row:
 
 
 def decode_row(packet: bytes) -> Row:
-    """A row from a whole packet without its length; raises INVALID_MSGPACK (`packet header`, `packet body`)."""
+    """Decode a whole packet without its length to a row.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`packet header`, `packet body`).
+    """
     if packet.startswith(_TYPE_ALONE) and len(packet) > _BODY_AT and packet[2] < 0x80:
         row, pos = Row(packet[2]), _BODY_AT  # of a snapshot, or an acknowledgement
     elif (
@@ -287,7 +294,11 @@ def decode_row(packet: bytes) -> Row:
 
 
 def is_msgpack(raw: bytes) -> bool:
-    """Whether the bytes are exactly one MessagePack value. Raises UNSUPPORTED for one that is nested too deep."""
+    """True if the bytes are exactly one MessagePack value.
+
+    Raises:
+        UnsupportedError: the value is nested too deep.
+    """
     if len(raw) <= _SMALL:
         try:
             msgpack.unpackb(raw, raw=True, strict_map_key=False)

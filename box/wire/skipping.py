@@ -1,5 +1,6 @@
-"""Getting over values that are nested deeper than the C extension goes, for files as for packets: see
-`box.data.deep`."""
+"""Skips MessagePack values that are nested deeper than the C extension allows, in files and packets; see
+`box.data.deep`.
+"""
 
 from box.data.deep import DeepUnpacker, StackError, skip_one
 

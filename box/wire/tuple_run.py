@@ -1,7 +1,7 @@
-"""Runs of tuples: rows of a snapshot that differ in nothing but the tuple, one after another.
+"""Runs of tuples: consecutive rows of a snapshot that differ in nothing but the tuple.
 
 ```
-row = header, 82 10 <space id> 21, tuple        header: of an INSERT with a type and nothing else, perhaps a sync
+row = header, 82 10 <space id> 21, tuple        header: of an INSERT, with a type and at most a sync
 ```
 """
 
@@ -27,9 +27,9 @@ class TupleRun(NamedTuple):
 
 
 def tuple_head(packet: bytes) -> tuple[int, int] | None:
-    """The space id, and the size of what stands before the tuple in a packet without its length.
+    """Return the space id of an INSERT row, and the size of everything before its tuple in the packet.
 
-    None for another row. The tuple itself is not looked at.
+    Returns None for another row. The tuple itself is not checked.
     """
     try:
         row, pos = decode_header(packet[:_LONGEST_HEAD])

@@ -1,8 +1,4 @@
-"""The vector clock: the last row of every replica that an instance has.
-
-As text `{1: 12, 2: 7}` (file headers, logs), as MessagePack a map of replica id to lsn. Component 0 counts the rows
-of an instance's local spaces (and of an anonymous replica); it never travels to other instances.
-"""
+"""The vector clock: the lsn of the last row that an instance has of each replica."""
 
 from __future__ import annotations
 
@@ -23,9 +19,10 @@ _ITEM = re.compile(r"[ \t]*(\d+)[ \t]*:[ \t]*(\d+)\s*")
 
 
 class VClock(dict[int, int]):
-    """A map of replica id to lsn in which a missing id counts as lsn 0 and no lsn 0 is stored.
+    """A map of replica id to lsn. A missing id counts as lsn 0, and an lsn of 0 is never stored.
 
-    `vclock[7]` is 0 for an unknown replica 7. Change it through `follow`, `reset` and `merge_*`, so that it stays so.
+    `vclock[7]` is 0 for an unknown replica 7. Change it only through `follow`, `reset` and `merge_*`, which keep that
+    rule.
     """
 
     __slots__ = ()
@@ -34,7 +31,7 @@ class VClock(dict[int, int]):
         return 0
 
     def follow(self, replica_id: int, lsn: int) -> int:
-        """Move one component forward; returns the lsn before. An lsn that does not grow is a broken invariant."""
+        """Move one component forward and return its former lsn. An lsn that does not grow is a broken invariant."""
         before = self[replica_id]
         if lsn <= before or not 0 <= replica_id < VCLOCK_MAX:
             raise AssertionError(f"vclock {self} cannot follow {replica_id}: {lsn}")
@@ -42,7 +39,7 @@ class VClock(dict[int, int]):
         return before
 
     def reset(self, replica_id: int, lsn: int = 0) -> None:
-        """Set one component to any value, also backwards."""
+        """Set one component to any value, even a smaller one."""
         if lsn:
             self[replica_id] = lsn
         else:
@@ -50,24 +47,24 @@ class VClock(dict[int, int]):
 
     @property
     def signature(self) -> int:
-        """The sum of all components: the name of a log file and the place of a row in it."""
+        """The sum of all components: it names a log file and orders positions in the log."""
         return sum(self.values())
 
     def sum(self) -> int:
-        """The same as `signature`."""
+        """Return the sum of all components, as `signature` does."""
         return sum(self.values())
 
     def copy(self) -> VClock:
         return VClock(self)
 
     def without_zero(self) -> VClock:
-        """A copy without component 0, as other instances see this vclock."""
+        """Return a copy without component 0, as other instances see this vclock."""
         clock = VClock(self)
         clock.pop(0, None)
         return clock
 
     def compare(self, other: Mapping[int, int], *, ignore_zero: bool = False) -> int | None:
-        """1 if this is later than `other`, -1 if earlier, 0 if equal, None if they are concurrent."""
+        """Return 1 if this is later than `other`, -1 if earlier, 0 if equal, None if they are concurrent."""
         earlier = later = False
         for replica_id in self.keys() | other.keys():
             if replica_id == 0 and ignore_zero:
@@ -80,7 +77,7 @@ class VClock(dict[int, int]):
         return later - earlier
 
     def covers(self, other: Mapping[int, int], *, ignore_zero: bool = False) -> bool:
-        """Whether every row of `other` is in this vclock too."""
+        """True if this vclock includes every row of `other`."""
         return all(self[replica_id] >= lsn for replica_id, lsn in other.items() if replica_id or not ignore_zero)
 
     def merge_min(self, other: Mapping[int, int]) -> None:
@@ -103,12 +100,16 @@ class VClock(dict[int, int]):
 
     @classmethod
     def of(cls, items: Iterable[tuple[int, int]]) -> VClock:
-        """A vclock from pairs; those with lsn 0 are left out."""
+        """Make a vclock from pairs; pairs with lsn 0 are ignored."""
         return cls((replica_id, lsn) for replica_id, lsn in items if lsn)
 
     @classmethod
     def parse(cls, text: str) -> VClock:
-        """Read the text form; raises ValueError for anything else, a repeated or too large id included."""
+        """Parse the text form.
+
+        Raises:
+            ValueError: the text has another form, or an id is repeated or too large.
+        """
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError(f"not a vclock: {text!r}")
@@ -125,13 +126,17 @@ class VClock(dict[int, int]):
         return clock
 
     def encode(self) -> bytes:
-        """The MessagePack map for other instances: ascending ids, without component 0."""
+        """Encode the MessagePack map for other instances: ascending ids, without component 0."""
         packed: bytes = msgpack.packb({i: lsn for i, lsn in sorted(self.items()) if i})
         return packed
 
     @classmethod
     def decode(cls, raw: bytes) -> VClock:
-        """Read the MessagePack map; raises INVALID_MSGPACK (`invalid VCLOCK`)."""
+        """Decode the MessagePack map.
+
+        Raises:
+            ClientError: INVALID_MSGPACK (`invalid VCLOCK`).
+        """
         try:
             value = msgpack.unpackb(raw, strict_map_key=False)
         except (ValueError, msgpack.exceptions.UnpackException):
@@ -140,7 +145,7 @@ class VClock(dict[int, int]):
 
     @classmethod
     def from_map(cls, value: Any, what: str = "invalid VCLOCK") -> VClock:
-        """A vclock from a decoded map of a remote instance: component 0 and lsn 0 are skipped."""
+        """Make a vclock from the decoded map of another instance; component 0 and components with lsn 0 are skipped."""
         if not isinstance(value, dict):
             raise client_error(ErrorCode.INVALID_MSGPACK, what)
         for item in (*value.keys(), *value.values()):

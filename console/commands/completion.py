@@ -68,7 +68,7 @@ _TEXTS: Final = {"bash": _BASH, "zsh": _ZSH}
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Make the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="lunabox completion",
         description="Print what a shell needs to complete the command line of lunabox.",
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: 0, 2 for a wrong command line."""
+    """Run the command. Returns the exit code: 0, or 2 for a wrong command line."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:

@@ -31,7 +31,7 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Make the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="lunabox connect",
         description="Enter statements that another instance carries out.",
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _password(uri: Uri, address: str) -> str | None:
-    """Of the address, or asked for without echo; None where nobody can be asked."""
+    """Return the address's password, or ask for one without echo; None if there is no terminal to ask on."""
     if uri.login is None or uri.password is not None:
         return uri.password
     try:

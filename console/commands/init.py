@@ -1,4 +1,4 @@
-"""`lunabox init DIR`: a directory to start an instance from."""
+"""`lunabox init DIR`: makes a directory to start an instance from."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ WantedBy=multi-user.target
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Make the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="lunabox init",
         description="Make a directory to start an instance from.",
@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: 0, 1 for files that are there or cannot be written, 2 for a wrong command line."""
+    """Run the command. Returns the exit code: 0, 1 if files exist or cannot be written, 2 for a wrong command line."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:
@@ -148,7 +148,7 @@ def _create(path: Path, text: str, mode: int) -> None:
 
 
 def _executable() -> str:
-    """The command as it was started, for a unit that has no PATH."""
+    """Return the command that started this process, with its path, for a systemd unit, which has no PATH."""
     command = Path(sys.argv[0])
     if command.name == "lunabox" and command.exists():
         return _quoted(command.absolute())
@@ -156,6 +156,6 @@ def _executable() -> str:
 
 
 def _quoted(path: Path) -> str:
-    """A path in a unit: percent signs are specifiers there, spaces end a word."""
+    """Quote a path for a systemd unit, where percent signs are specifiers and spaces end a word."""
     text = str(path).replace("%", "%%")
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if any(c in text for c in " \"'\\") else text

@@ -33,7 +33,7 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Make the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="lunabox top",
         description="Show instances: replication with its lag, vclocks, requests, spaces, fibers, memory.",
@@ -58,7 +58,7 @@ def _seconds(text: str) -> float:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:

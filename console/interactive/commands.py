@@ -1,6 +1,7 @@
-"""Commands of the terminal itself, wherever statements are carried out: settings, output, timing.
+r"""Commands of the terminal itself, such as settings, output and timing, wherever statements run.
 
-`take` says whether a line was one of them. `\\set language`, `\\quit` and the others of `_SESSION` are the session's.
+`take` tells whether a line was such a command. `\set language`, `\quit` and the others in `_SESSION` belong to the
+session.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _HELP: Final = "\nOf this terminal:\n\n  \\set output table          -- rows as 
 
 @dataclass(frozen=True, slots=True)
 class StatementFailure:
-    """The last error of the session: its stack as text, and where it was raised if that is not seen in its text."""
+    """The last error of the session: its stack as text, and its place in the source if the text does not show it."""
 
     stack: str
     position: str
 
 
 class TerminalCommands:
-    """Carries out the commands. `changed` is called after a setting has changed."""
+    """Runs the commands. `changed` is called after a setting has changed."""
 
     def __init__(self, chosen: TerminalSettings, printer: Printer, changed: Callable[[], None], ask: Ask) -> None:
         self._settings = chosen
@@ -60,7 +61,7 @@ class TerminalCommands:
         self.shows_help = False
 
     async def take(self, line: str) -> bool:
-        """Return whether the line was a command of the terminal's. It has been carried out."""
+        """Run a line if it is a command of the terminal. Returns whether it is one."""
         self.statement = line
         if not line.startswith("\\"):
             self.shows_help = line.strip() in ("help", "help()")
@@ -151,7 +152,7 @@ class TerminalCommands:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def after(self, answer: str, seconds: float | None, is_error: bool) -> None:
-        """Say what belongs below an answer."""
+        """Print what belongs below an answer: help, the stack of an error, the time."""
         if self.shows_help:
             self.shows_help = False
             self._printer.show(_HELP, is_prose=True)
@@ -168,7 +169,7 @@ class TerminalCommands:
 
 
 def spelled_time(seconds: float) -> str:
-    """`0.123 ms`, `12.3 ms`, `1.234 s`, `2 min 3.4 s`."""
+    """Format a duration: `0.123 ms`, `12.3 ms`, `1.234 s`, `2 min 3.4 s`."""
     if seconds < 1:
         return f"{seconds * 1e3:.3f} ms"
     if seconds < 60:

@@ -1,7 +1,7 @@
 """Completion of statements: names of Lua, names in strings, backslash commands.
 
-What is asked of a node goes through `Ask`, which is the node of this process or the one that the console is connected
-to; the answers are bounded (`LIMIT`), so that ten thousand spaces are as quick as ten.
+Questions to a node go through `Ask`: to the node of this process, or the one that the console is connected to. Answers
+are limited (`LIMIT`), so that ten thousand spaces are as quick as ten.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ _INDEXED: Final = {"space": "space", "sequence": "sequence", "func": "function",
 
 
 class StatementCompleter(Completer):
-    """Completes at the cursor. The menu opens by itself where a name has begun."""
+    """Completes the statement at the cursor. The menu opens by itself once a name has begun."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Nodes can only be asked asynchronously."""
+        """Return nothing, because nodes can only be asked asynchronously."""
         return ()
 
     async def get_completions_async(
@@ -127,7 +127,7 @@ class StatementCompleter(Completer):
         return Completion(text, start_position=-len(place.partial), display=name, display_meta=meta)
 
     async def _spaces(self, partial: str) -> AsyncGenerator[Completion, None]:
-        """Of `\\d`."""
+        r"""Yield the completions of the argument of `\d`: names of spaces."""
         _, total, found = _answer(await self._ask("names", "space", partial, LIMIT, []))
         for name in sorted(dict(found)):
             yield Completion(name, start_position=-len(partial))
@@ -157,7 +157,7 @@ def _more(count: int) -> Completion:
 
 
 def _answer(found: Any) -> tuple[str, int, list[tuple[str, str]]]:
-    """Owner, number of all, and the names with their kinds; nothing where nobody answered."""
+    """Unpack an answer: owner, total number, and names with their kinds; empty without an answer."""
     if not isinstance(found, (list, tuple)) or len(found) != 3:
         return "", 0, []
     owner, total, members = found
@@ -166,7 +166,7 @@ def _answer(found: Any) -> tuple[str, int, list[tuple[str, str]]]:
 
 
 def _wanted(calls: tuple[Call, ...]) -> tuple[str, tuple[str, ...], Iterable[str]]:
-    """Names that a string may hold: kinds of names of the node, whose path, and fixed words."""
+    """Return the names that a string may hold: their kinds on the node, the path to ask for, and fixed words."""
     call = calls[-1]
     if call.bracket == "[":
         if call.function[-1:] == ("index",):
@@ -197,7 +197,7 @@ def _wanted(calls: tuple[Call, ...]) -> tuple[str, tuple[str, ...], Iterable[str
 
 
 def _commands(text: str) -> Iterator[Completion]:
-    """Of `\\`, of names of settings and their values, and of files."""
+    """Yield the completions of a backslash command: its name, names and values of settings, files."""
     words = text[1:].split(" ")
     start = -len(words[-1])
     if len(words) == 1:

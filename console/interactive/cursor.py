@@ -1,7 +1,7 @@
-"""The text before the cursor, as far as completion needs it: the name that is being written, and the calls around it.
+"""Parses the text before the cursor for completion: the name being written and the calls around it.
 
 A text is scanned once from its beginning. `Place.path` and `Place.partial` are the dotted name before the cursor
-(`box.space.go` -> ("box", "space"), "go"); `Place.calls` are the open brackets around it, the innermost last, each with
+(`box.space.go` -> ("box", "space"), "go"). `Place.calls` are the open brackets around it, the innermost last, each with
 the name before it, the number of the argument and the strings given so far.
 """
 
@@ -38,8 +38,10 @@ Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class Call:
-    """An open bracket: `function` is the name before it, empty if there is none. `texts` are the strings by argument;
-    `key` is the name before the last `=` in a table."""
+    """An open bracket: `function` is the name before it, or empty.
+
+    `texts` are the strings by argument number; `key` is the name before the last `=` in a table.
+    """
 
     bracket: str
     function: Path
@@ -51,8 +53,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place of the cursor. `text` is the string that is open there, None outside of strings; `is_known` is False
-    where the object before a dot is not known (the result of a call)."""
+    """The cursor's place in a statement.
+
+    `text` is the string that is open there, None outside of strings. `is_known` is False if the object before a dot is
+    unknown (the result of a call).
+    """
 
     path: Path
     partial: str
@@ -63,7 +68,7 @@ class Place:
 
     @property
     def call(self) -> Call | None:
-        """The innermost call with a name: what the bar explains."""
+        """The innermost call with a name, which the help bar explains."""
         return next((call for call in reversed(self.calls) if call.bracket != "[" and call.function), None)
 
 
@@ -149,7 +154,7 @@ class _NameScan:
             self.path = [*call.function, call.texts[0]]
 
     def _forget(self) -> None:
-        """Begin anew: the next token belongs to no name."""
+        """Begin anew, because the next token does not continue a name."""
         self.path, self.separator = [], ""
 
     def place(self, is_at_name: bool) -> Place:
@@ -169,7 +174,7 @@ def _is_open(kind: str, text: str) -> bool:
 
 
 def look(text: str) -> Place:
-    """The place at the end of a text."""
+    """Return the place at the end of a text."""
     scan, tokens = _NameScan(), list(_TOKEN.finditer(text[-MOST_TEXT:]))
     for number, token in enumerate(tokens):
         scan.take(token.lastgroup or "", token[0], number == len(tokens) - 1)

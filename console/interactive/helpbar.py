@@ -15,9 +15,10 @@ from lua.text_console.text_table import cut, text_width
 
 
 class HelpBar:
-    """Content of the bar. `update` is told of the text before the cursor; `changed` is called when the answer is there.
+    """The content of the bar.
 
-    One question at a time: while it is answered only the newest text is kept.
+    `update` receives the text before the cursor; `changed` is called when the answer has come. Only one question is
+    asked at a time; meanwhile only the newest text is kept.
     """
 
     def __init__(self, ask: Ask, changed: Callable[[], None]) -> None:
@@ -29,7 +30,7 @@ class HelpBar:
         self._shown: tuple[Signature, int] | None = None
 
     def forget(self) -> None:
-        """Show nothing: the statement has been sent. Functions may be other ones afterwards."""
+        """Show nothing, because the statement was sent, and drop known signatures, because it may change functions."""
         # A question that waits fills the old cache, and `_answer` drops what it learns. It is not cancelled, because a
         # text console's connection could not tell its answer from the next one.
         self._cache = {}
@@ -73,7 +74,7 @@ class HelpBar:
         return cache[path]
 
     def shown(self, width: int) -> StyleAndTextTuples | None:
-        """The line, None if there is nothing to say."""
+        """Return the line to show, or None."""
         if self._shown is None:
             return None
         signature, argument = self._shown
@@ -93,7 +94,7 @@ class HelpBar:
 
 
 def _signature_of(answer: Any) -> Signature | None:
-    """From the node's answer: our own text of a function that every node has, else its parameters."""
+    """Make a signature of the node's answer: our text for a function that every node has, otherwise its parameters."""
     if not isinstance(answer, (list, tuple)) or not answer:
         return None
     name, parameters, comment, place = (*answer, None, None, None)[:4]

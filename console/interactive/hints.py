@@ -1,4 +1,4 @@
-"""Help for whoever enters what this console does not know: SQL, commands of other databases, mistyped words."""
+"""Hints for statements of another kind: SQL, commands of other databases, mistyped words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING: Final = frozenset({"---\n- null\n...", "nil;", "box.NULL;"})
 
 
 def hint(statement: str, answer: str, *, is_error: bool) -> str | None:
-    """Return a line to show below the answer to a statement, or None."""
+    """Return the hint to show below the answer to a statement, or None."""
     if is_error and _SQL.match(statement):
         return _hint_for_sql(statement)
     word = _LIKE_A_WORD.fullmatch(statement.strip())
@@ -36,7 +36,7 @@ def hint(statement: str, answer: str, *, is_error: bool) -> str | None:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return what to say behind `unknown command \\NAME`."""
+    r"""Return the text that follows `unknown command \NAME`."""
     close = get_close_matches(name, [each for each in known if len(each) > 1], 1, 0.6)
     return f"did you mean \\{close[0]}?" if close else "\\help lists them"
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while a statement runs ends the statement, not the program.
+"""Ctrl-C while a statement runs: it ends the statement, not the program.
 
     a statement is read  the process's signals are announced to a thread of ours
     Ctrl-C               the loop is asked to cancel what the statement waits for. If Lua runs the statement, or if the
@@ -7,9 +7,9 @@
     the next prompt      the signals go where they went before
 
 The interpreter looks for hooks, compiled code does not; Python's own signal handlers would wait for Lua's end. So the
-hook is put on by `lua_sethook` of the library that holds the Lua state, from the thread that reads the signals: a Lua
-state that runs does not hold the interpreter's lock. Where the library does not give that function away, only
-statements that wait can be interrupted.
+thread that reads the signals puts the hook on with `lua_sethook` of the library that holds the Lua state; a running Lua
+state does not hold the interpreter's lock. If the library does not export that function, only statements that wait can
+be interrupted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HINT: Final = "Ctrl-\\ ends the program."
 
 
 def keys_make_signals() -> bool:
-    """Whether Ctrl-C on the terminal is a signal at this moment."""
+    """Return whether Ctrl-C on the terminal is a signal at this moment."""
     try:
         return bool(termios.tcgetattr(0)[3] & termios.ISIG)
     except (termios.error, OSError, ValueError):
@@ -44,10 +44,10 @@ def keys_make_signals() -> bool:
 
 
 class LuaHook:
-    """The count hook of one Lua state, put on and taken off by its address.
+    """The count hook of a Lua state, put on and taken off through its address.
 
-    `take` is called right after Lua has set the hook: it remembers the function and takes it off. From then on `put_on`
-    may be called from any thread.
+    `take` is called right after Lua has set the hook: it remembers the function and takes it off. From then on any
+    thread may call `put_on`.
     """
 
     def __init__(self, flavour: str) -> None:
@@ -66,7 +66,7 @@ class LuaHook:
         self.take_off()
 
     def put_on(self, every: int = 0) -> None:
-        """To be called after so many instructions, again and again. Nothing happens where there is no hook."""
+        """Have the hook called after every `every` instructions; does nothing without a hook."""
         if self._function:
             self._set(self._state, self._function, _COUNT, every or self._every)
 
@@ -75,7 +75,7 @@ class LuaHook:
             self._set(self._state, None, 0, 0)
 
     def forget(self) -> None:
-        """The Lua state is about to be freed."""
+        """Forget the Lua state, which is about to be freed."""
         self._state = self._function = 0
 
 
@@ -109,7 +109,7 @@ class Interruption:
         bind("console_take_hook", self._take_hook)
 
     def start(self) -> None:
-        """From the main thread: open the pipe that signals are announced on, and the thread that reads it."""
+        """Open the pipe that signals are announced on, and start the thread that reads it; for the main thread."""
         if self._reading >= 0:
             return
         with suppress(OSError, AttributeError, ImportError):  # another library, which keeps its functions to itself
@@ -123,11 +123,11 @@ class Interruption:
             self._handler = signal.signal(signal.SIGINT, self._on_signal)
 
     def hold(self, is_held: bool) -> None:
-        """While a program of its own has the terminal (a pager), Ctrl-C is that program's."""
+        """Leave Ctrl-C to another program (a pager) while it has the terminal."""
         self._is_held = is_held
 
     def capture(self, on_idle: Callable[[], None]) -> None:
-        """Signals are announced to our thread. `on_idle` is called at Ctrl-C while no statement runs."""
+        """Announce signals to our thread. `on_idle` is called for Ctrl-C while no statement runs."""
         self._on_idle = on_idle
         if self._writing >= 0 and not self._is_captured:
             with suppress(ValueError):  # not the main thread: it has no signals
@@ -135,36 +135,39 @@ class Interruption:
                 self._is_captured = True
 
     def release(self) -> None:
-        """Signals go where they went before."""
+        """Send signals where they went before."""
         if self._is_captured:
             signal.set_wakeup_fd(self._previous, warn_on_full_buffer=False)
             self._is_captured = False
         self.seconds = None
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        """In the place of the loop's handler, which would remember the signal until later."""
+        """Ignore the signal: this replaces the loop's handler, which would remember the signal until later."""
         if not self.owns_signal():
             self._runtime.loop.call_soon_threadsafe(self._pass_on)
 
     def owns_signal(self) -> bool:
-        """Whether a SIGINT is not for the program. While a statement runs our thread acts. At the prompt Ctrl-C is a
-        key, so that a signal comes from elsewhere, or from a key that was pressed before the prompt was there."""
+        """Return whether a SIGINT is not for the program.
+
+        While a statement runs, our thread acts on it. At the prompt Ctrl-C is a key, so a signal comes from elsewhere,
+        or from a key pressed before the prompt appeared.
+        """
         return self._is_captured or (self._reading >= 0 and keys_make_signals())
 
     def _pass_on(self) -> None:
-        """The signal is for the program."""
+        """Send the signal again, for the program."""
         signal.signal(signal.SIGINT, self._handler)
         os.kill(os.getpid(), signal.SIGINT)
 
     # -- from Lua ------------------------------------------------------------------------------------------------
 
     def begin(self, fiber_id: float) -> None:
-        """A statement runs in the fiber."""
+        """Note that a statement runs in a fiber."""
         self._fiber_id, self._ends_anybody = int(fiber_id), False
         self._began = time.perf_counter()
 
     def finish(self) -> None:
-        """It has ended."""
+        """Note that the statement has ended."""
         self.seconds = time.perf_counter() - self._began
         self._fiber_id = 0
         self._unhook()
@@ -194,7 +197,7 @@ class Interruption:
                     self.interrupt()
 
     def interrupt(self) -> None:
-        """End the statement that runs. From the thread that reads signals."""
+        """End the running statement; called by the thread that reads signals."""
         now = time.monotonic()
         is_again, self._last = now - self._last < _TWICE, now
         if self._fiber_id == 0 or self._runtime.closed:
@@ -215,7 +218,7 @@ class Interruption:
             self._hook.put_on()
 
     def _busy_with(self) -> str:
-        """The work of the loop's thread, as far as another thread can see."""
+        """Return what the loop's thread works on, as far as another thread can tell."""
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         name = frame.f_code.co_filename.rpartition(os.sep)[2] if frame is not None else ""
         fiber = self._runtime.fiber_id
@@ -226,7 +229,7 @@ class Interruption:
     # -- on the loop -----------------------------------------------------------------------------------------------
 
     def _cancel(self, is_again: bool) -> None:
-        """The loop runs, so the statement waits."""
+        """Cancel what the statement waits for: it does wait, because the loop answers."""
         self._answered.set()
         if self._fiber_id == 0 or self._runtime.closed:
             return
@@ -237,7 +240,7 @@ class Interruption:
             self._runtime.loop.call_later(_ANSWER_TIME, self._tell_wait, self._fiber_id)
 
     def _tell_wait(self, fiber_id: int) -> None:
-        """A wait that cannot be given up, such as a write's for the log."""
+        """Report a wait that cannot be cancelled, such as that of a write for the log."""
         if self._fiber_id != fiber_id or self._runtime.closed:
             return
         runtime = self._runtime
@@ -246,7 +249,7 @@ class Interruption:
         self._tell(f"Still waiting: this cannot be given up. {_HINT}\n{lines}\n")
 
     def close(self) -> None:
-        """The session has ended."""
+        """Take the hook off, because the session has ended."""
         if self._hook is not None:
             self._hook.take_off()
             self._hook.forget()

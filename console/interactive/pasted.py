@@ -1,4 +1,4 @@
-"""Several statements that are pasted at once: they are run one by one, as if each had been typed."""
+"""Several statements pasted at once: they run one by one, as if each had been typed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from console import streams
 
 
 class PastedStatements:
-    """Statements that wait for their turn. `remember` puts one into the history."""
+    """Pasted statements that wait for their turn. `remember` puts one into the history."""
 
     def __init__(self, remember: Callable[[str], None]) -> None:
         self._remember = remember
@@ -17,11 +17,11 @@ class PastedStatements:
         self._waiting: deque[str] = deque()
 
     def note(self, text: str) -> None:
-        """A text was pasted into the input."""
+        """Note that a text was pasted into the input."""
         self._is_noted = self._is_noted or "\n" in text.strip("\n")
 
     def forget_note(self) -> None:
-        """The input is empty again."""
+        """Note that the input is empty again."""
         self._is_noted = False
 
     def first(self, text: str, is_complete: Callable[[str], bool]) -> str | None:
@@ -38,7 +38,10 @@ class PastedStatements:
         return statements[0]
 
     def next(self, prompt: str) -> str | None:
-        """Return the next one, after it is shown behind a prompt as if it had been typed; None if there is none."""
+        """Return the next waiting statement, or None.
+
+        The statement is printed after a prompt, as if it had been typed.
+        """
         if not self._waiting:
             return None
         statement = self._waiting.popleft()
@@ -48,12 +51,12 @@ class PastedStatements:
         return statement
 
     def clear(self) -> None:
-        """Drop those that wait."""
+        """Drop the waiting statements."""
         self._waiting.clear()
 
 
 def split(text: str, is_complete: Callable[[str], bool]) -> list[str]:
-    """Return the statements of a text: each takes as many lines as it needs. The last one may be incomplete."""
+    """Split a text into statements, each with as many lines as it needs. The last one may be incomplete."""
     statements: list[str] = []
     lines: list[str] = []
     for line in text.split("\n"):

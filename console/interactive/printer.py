@@ -1,4 +1,4 @@
-"""Destinations of answers: the terminal, a pager if they do not fit it, a file (`\\o`), a command (`\\|`)."""
+r"""Destinations of answers: the terminal, a pager for long ones, a file (`\o`), a command (`\|`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MARK = re.compile(r"^(---\n)(.*?)(\n\.\.\.\n+)?$", re.DOTALL)
 
 
 class Printer:
-    """Shows answers of one session. Its methods may be called in a thread, one after the other."""
+    """Shows the answers of one session. Its methods may run in a thread, but only one at a time."""
 
     def __init__(self, settings: TerminalSettings, hold_interrupts: Callable[[bool], None]) -> None:
         self.settings = settings
@@ -42,14 +42,14 @@ class Printer:
 
     @property
     def width(self) -> int:
-        """Columns for tables, 0: no limit."""
+        """The number of columns for tables; 0 means no limit."""
         if self.settings.width != "auto":
             return int(self.settings.width)
         return 0 if self.is_redirected else terminal_size()[0]
 
     @property
     def rows(self) -> int:
-        """Rows of a table, 0: all."""
+        """The number of table rows to show; 0 means all."""
         return 0 if self.is_redirected else self.settings.rows
 
     @property
@@ -57,7 +57,7 @@ class Printer:
         return UNICODE if is_unicode() else ASCII
 
     def is_quick(self, text: str) -> bool:
-        """Whether `show` will not wait, as far as one can know."""
+        """Return whether `show` will probably not wait."""
         return (
             not self.is_redirected
             and not self._needs_pager(text)
@@ -65,13 +65,13 @@ class Printer:
         )
 
     def abandon(self) -> None:
-        """Ctrl-C: what is left of the present answer is not wanted."""
+        """Stop showing the current answer, after Ctrl-C."""
         self._abandoned.set()
 
     # -- an answer -------------------------------------------------------------------------------------------------
 
     def show(self, text: str, *, is_prose: bool = False) -> None:
-        """An answer or a part of one. Long lines of prose are wrapped, those of data are for the pager to chop."""
+        """Show an answer or a part of one. Long lines of prose are wrapped; the pager chops those of data."""
         self._abandoned.clear()
         if self._command is not None:
             self._to_command(text)
@@ -83,11 +83,11 @@ class Printer:
             self._to_terminal(coloured(text, self.settings.style))
 
     def note(self, text: str) -> None:
-        """A line about an answer, on the terminal."""
+        """Print a remark on an answer to the terminal."""
         self._say(text, "quiet")
 
     def complain(self, text: str) -> None:
-        """Say what is wrong with a command of the terminal itself."""
+        """Print what is wrong with a command of the terminal itself."""
         self._say(text, "error")
 
     def _say(self, text: str, part: str) -> None:
@@ -136,7 +136,7 @@ class Printer:
             self._run(words, coloured(text, self.settings.style), shell=False, options=options)
 
     def _run(self, command: str | list[str], text: str, *, shell: bool, options: str = _CHOPPED) -> None:
-        """A program that reads the text and has the terminal meanwhile. Ctrl-C is its own."""
+        """Run a program that reads the text and has the terminal meanwhile, Ctrl-C included."""
         self._hold(True)
         try:
             with subprocess.Popen(
@@ -159,7 +159,7 @@ class Printer:
     # -- commands --------------------------------------------------------------------------------------------------
 
     def open_file(self, path: str) -> None:
-        """Answers go to a file from now on; an empty name: to the terminal again. Raises OSError."""
+        """Write answers to a file from now on; an empty name means the terminal. Raises OSError."""
         self.close()
         if path:
             self._file = open(os.path.expanduser(path), "a", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
@@ -178,7 +178,7 @@ class Printer:
 
 
 def terminal_size() -> tuple[int, int]:
-    """(columns, lines)."""
+    """Return the size of the terminal: (columns, lines)."""
     size = shutil.get_terminal_size((80, 24))
     return max(1, size.columns), max(1, size.lines)
 
@@ -194,7 +194,9 @@ def is_dumb() -> bool:
 
 
 def is_unicode() -> bool:
-    """Whether the locale's characters are UTF-8: what it says itself, not what the interpreter makes of it."""
+    """Return whether the locale's characters are UTF-8, by its own words and not by the interpreter's
+    interpretation.
+    """
     kind = "" if _has_coerced_locale() else os.environ.get("LC_CTYPE")
     chosen = os.environ.get("LC_ALL") or kind or os.environ.get("LANG") or ""
     return "utf" in chosen.lower()
@@ -202,8 +204,7 @@ def is_unicode() -> bool:
 
 @cache
 def _has_coerced_locale() -> bool:
-    """Whether the interpreter itself has set LC_CTYPE, in place of no locale or of C (PEP 538): the process was not
-    started with it."""
+    """Return whether the interpreter has set LC_CTYPE itself (PEP 538), so that the process was not started with it."""
     try:
         variables = Path("/proc/self/environ").read_bytes().split(b"\0")
     except OSError:
@@ -212,7 +213,7 @@ def _has_coerced_locale() -> bool:
 
 
 def takes_lines(text: str, columns: int, enough: int) -> int:
-    """The number of lines of the screen that a text takes; counting ends when it is more than enough."""
+    """Return the number of screen lines that a text takes; counting stops above `enough`."""
     count, start = 0, 0
     while count <= enough:
         end = text.find("\n", start)
@@ -225,7 +226,7 @@ def takes_lines(text: str, columns: int, enough: int) -> int:
 
 
 def coloured(text: str, style: str) -> str:
-    """An answer as it is, in red if it is an error; its marks stay plain."""
+    """Return an answer in red if it is an error; the YAML marks stay plain."""
     if not is_terminal() or is_dumb() or not is_error(text):
         return text
     parts = _MARK.match(text)

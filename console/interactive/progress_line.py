@@ -3,7 +3,7 @@
     box.cfg{}
     recovery: 340,000 of 2,000,000 rows, 17 %  (3 s)
 
-Nothing is shown of what takes less than a second, nor where there is no terminal.
+Work of less than a second is not shown, nor any work without a terminal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ERASE: Final = "\r\x1b[K"
 
 
 class ProgressLine:
-    """Looks at the work a few times a second while somebody can see it."""
+    """Draws the progress of the current work a few times a second while it is visible."""
 
     def __init__(self, look: Progress, redraw: Callable[[], None]) -> None:
         self._look = look
@@ -40,7 +40,7 @@ class ProgressLine:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """A statement begins to run."""
+        """Begin to draw, because a statement runs."""
         if self._task is None and is_terminal() and not is_dumb():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="progress")
 
@@ -54,7 +54,7 @@ class ProgressLine:
 
     @contextmanager
     def below_prompt(self) -> Iterator[None]:
-        """While the prompt is there, the bar shows it."""
+        """Show progress in the bar while the prompt is there."""
         self._is_below_prompt = True
         self.start()
         try:
@@ -84,12 +84,12 @@ class ProgressLine:
             streams.write(_ERASE + cut(text, terminal_size()[0] - 1))
 
     def erase(self) -> None:
-        """Before anything else is written there. From any thread."""
+        """Erase the line before something else is written there; for any thread."""
         with self._lock:
             if self._is_drawn:
                 self._is_drawn = False
                 streams.write(_ERASE)
 
     def shown(self) -> StyleAndTextTuples | None:
-        """For the bar."""
+        """Return the progress as text for the bar, or None."""
         return None if self._text is None else [("class:bar.progress", cut(self._text, terminal_size()[0] - 1))]

@@ -1,4 +1,4 @@
-"""The terminal of an interactive session, without the way statements are typed: settings, commands, answers."""
+"""The terminal of an interactive session except for the input of statements: settings, commands, answers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from lua.text_console.text_table import Lines
 
 
 class Interrupts(Protocol):
-    """Ends statements at Ctrl-C: between `capture` and `release` it is not the program's end."""
+    """Ends statements at Ctrl-C; between `capture` and `release` it does not end the program."""
 
     seconds: float | None
     """Time of the last statement, None if there was none."""
 
     def capture(self, on_idle: Callable[[], None]) -> None:
-        """A statement has been read; `on_idle` is called at Ctrl-C while none runs (its answer is printed)."""
+        """Capture Ctrl-C, because a statement was read; `on_idle` is called if none runs (its answer is printed)."""
 
     def release(self) -> None:
-        """The prompt is about to appear."""
+        """Release Ctrl-C, because the prompt is about to appear."""
 
     def hold(self, is_held: bool) -> None:
-        """While another program has the terminal, Ctrl-C is that program's."""
+        """Leave Ctrl-C to another program while it has the terminal."""
 
 
 class SessionTerminal:
-    """The half of a terminal that is the same for every way to type."""
+    """The common base of all terminals of interactive sessions."""
 
     def __init__(self, settings: TerminalSettings | None, interrupts: Interrupts | None, ask: Ask) -> None:
         self.settings = settings or TerminalSettings()
@@ -44,17 +44,17 @@ class SessionTerminal:
         self.commands = TerminalCommands(self.settings, self.printer, self._apply, ask)
 
     def _apply(self) -> None:
-        """The settings have changed."""
+        """Apply settings that have changed."""
 
     def _erase(self) -> None:
-        """Something is about to be printed."""
+        """Make room for something that is about to be printed."""
 
     def _hold(self, is_held: bool) -> None:
         if self._interrupts is not None:
             self._interrupts.hold(is_held)
 
     def _leaves(self, text: str) -> bool:
-        """Return whether the statement asks to leave: `quit` or `exit`, as in other consoles."""
+        """Return whether the statement is `quit` or `exit`, which other consoles use to leave."""
         statement = text.removesuffix(self._delimiter) if self._delimiter else text
         return statement.strip().removesuffix(";") in LEAVE
 
@@ -62,23 +62,23 @@ class SessionTerminal:
         return self._syntax.is_complete(text, delimiter=self._delimiter, language=self._language)
 
     def write(self, text: str) -> None:
-        """Print below what has been entered."""
+        """Print text below what has been entered."""
         self._erase()
         streams.write(text)
 
     def answer(self, text: str) -> None:
-        """Show the answer to a statement, where and how it is to be shown. May wait: see `is_quick`."""
+        """Show the answer to a statement where the settings say. May wait; see `is_quick`."""
         self._erase()
         self.printer.show(text, is_prose=self.commands.shows_help)
         seconds = self._interrupts.seconds if self._interrupts is not None else None
         self.commands.after(text, seconds, is_error(text))
 
     def is_quick(self, text: str) -> bool:
-        """Whether `answer` will not wait, as far as one can know."""
+        """Return whether `answer` will probably not wait."""
         return self.printer.is_quick(text)
 
     def failed(self, stack: str, position: str) -> None:
-        """The statement has failed; its answer follows."""
+        """Note that the statement has failed; its answer follows."""
         self.commands.failure = StatementFailure(stack, position)
 
     @property

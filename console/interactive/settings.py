@@ -1,6 +1,6 @@
-"""Settings of a terminal: defaults, the user's file, `\\set NAME VALUE`.
+r"""Settings of a terminal: defaults, the user's file, `\set NAME VALUE`.
 
-The file is `~/.config/lunabox/config.toml` (or in `$XDG_CONFIG_HOME`), its table `[console]`:
+The file is `~/.config/lunabox/config.toml` (or in `$XDG_CONFIG_HOME`). The settings are in its table `[console]`:
 
     completion = "typing"    # as one types; "tab": when asked for; "off"
     suggestions = true       # the rest of a statement from the history, in grey
@@ -12,7 +12,7 @@ The file is `~/.config/lunabox/config.toml` (or in `$XDG_CONFIG_HOME`), its tabl
     output = "yaml"          # "lua", "table"
     rows = 1000              # of a table that are shown; 0: all
     width = "auto"           # of tables: the terminal's, a number of columns, 0: no limit
-    stack = false            # with every error; `\\stack` shows the last one
+    stack = false            # with every error; `\stack` shows the last one
     compile = false          # statements too: then Ctrl-C cannot end their loops
 """
 
@@ -49,7 +49,7 @@ class SettingError(ValueError):
 
 @dataclass(slots=True)
 class TerminalSettings:
-    """One session's; see the text of this module."""
+    """The settings of one session, with the defaults listed in the module."""
 
     completion: str = "typing"
     suggestions: bool = True
@@ -65,13 +65,13 @@ class TerminalSettings:
     compile: bool = False
 
     def set(self, name: str, value: object) -> None:
-        """Raises SettingError."""
+        """Change a setting. Raises SettingError."""
         if name not in names():
             raise SettingError(f"unknown setting {name}")
         setattr(self, name, _checked(name, value, getattr(self, name)))
 
     def shown(self) -> str:
-        """A line for each setting."""
+        """Return a line for each setting."""
         return "".join(f"{name:<12} {_spelled(getattr(self, name))}\n" for name in names())
 
 
@@ -80,7 +80,7 @@ def names() -> tuple[str, ...]:
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """Values to complete."""
+    """Return the values that completion offers for a setting."""
     if name in _CHOICES:
         return _CHOICES[name]
     if name == "pager" or isinstance(getattr(TerminalSettings(), name, None), bool):
@@ -118,7 +118,7 @@ def _number(name: str, value: object) -> int:
 
 
 def config_path() -> Path | None:
-    """The path of the user's file; None without a home."""
+    """Return the path of the user's file, or None without a home directory."""
     base = os.environ.get("XDG_CONFIG_HOME")
     if base:
         return Path(base) / "lunabox" / "config.toml"
@@ -127,7 +127,7 @@ def config_path() -> Path | None:
 
 
 def load(path: Path | None = None) -> tuple[TerminalSettings, list[str]]:
-    """The settings of the user's file, and what is wrong with it: each a line."""
+    """Load the user's file. Returns the settings, and a line for each problem in it."""
     settings = TerminalSettings()
     problems: list[str] = []
     path = path or config_path()

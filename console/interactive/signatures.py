@@ -14,7 +14,10 @@ _LINE = re.compile(r"(?P<name>[\w.:]+)(?P<parameters>[({].*[)}]) -- (?P<help>.*)
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function: `parameters` with their brackets, `help` one line, `place` where it is defined."""
+    """The signature of a function.
+
+    `parameters` includes the brackets, `help` is one line, `place` tells where the function is defined.
+    """
 
     name: str
     parameters: str
@@ -22,7 +25,7 @@ class Signature:
     place: str = ""
 
     def argument(self, number: int) -> tuple[int, int] | None:
-        """The place of the parameter with this number in `parameters`."""
+        """Return the span in `parameters` of the parameter with this number."""
         inner = self.parameters[1:-1]
         if not inner:
             return None
@@ -37,7 +40,7 @@ _PARAMETER = re.compile(r"(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\[\{.*?\}\]|\[[^\]]
 
 @cache
 def known() -> dict[str, Signature]:
-    """All of the file, by name: `box.begin`, `space:insert`."""
+    """Return all signatures of the file by name: `box.begin`, `space:insert`."""
     found = {}
     for line in _FILE.read_text(encoding="utf-8").splitlines():
         match = _LINE.fullmatch(line)
@@ -48,5 +51,5 @@ def known() -> dict[str, Signature]:
 
 @cache
 def methods_of(owner: str) -> tuple[str, ...]:
-    """Names of the methods of a class: of `tuple`, `bsize` and others."""
+    """Return the names of the methods of a class; for `tuple` these are `bsize` and others."""
     return tuple(sorted(name.partition(":")[2] for name in known() if name.startswith(f"{owner}:")))

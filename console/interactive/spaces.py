@@ -1,4 +1,4 @@
-"""`\\dt` and `\\d NAME`: the spaces of a node, and one of them, as tables."""
+r"""`\dt` and `\d NAME`: tables of a node's spaces, and of one of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST: Final = 1000
 
 
 class SpacesError(Exception):
-    """There is nothing to show; the text says why."""
+    """Raised if there is nothing to show; the text gives the reason."""
 
 
 async def list_text(ask: Ask, width: int, lines: Lines) -> str:

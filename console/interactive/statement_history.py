@@ -1,4 +1,4 @@
-"""The history of entered statements: a private file, and what it suggests."""
+"""The history of entered statements: a private file, and suggestions from it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _RECENT: Final = 2000
 
 
 class PrivateHistory(FileHistory):
-    """A history that nobody else may read: passwords are entered at consoles. Raises OSError for what is no file.
+    """A history file that only the user may read, because statements may contain passwords.
 
-    A file that cannot be read or written later on costs the history, nothing more.
+    Raises OSError for a path that is not a file. A file that later cannot be read or written costs only the history.
     """
 
     def __init__(self, path: str) -> None:
@@ -49,7 +49,7 @@ class PrivateHistory(FileHistory):
 
 
 def default_history() -> History:
-    """The history in the home directory; in memory where there can be none."""
+    """Return the history in the home directory, or one in memory if that is impossible."""
     home = os.environ.get("HOME")
     if not home or not os.access(home, os.W_OK):
         return InMemoryHistory()
@@ -60,7 +60,7 @@ def default_history() -> History:
 
 
 class SuggestedFromHistory(AutoSuggest):
-    """The rest of the latest statement that begins like the present one."""
+    """Suggests the rest of the latest statement that begins like the current one."""
 
     def get_suggestion(self, buffer: Buffer, document: Document) -> Suggestion | None:
         text = document.text

@@ -1,4 +1,6 @@
-"""Colours of the terminal: names of the sixteen of ANSI, which every scheme makes readable on its own background."""
+"""Colours of the terminal: names of the sixteen ANSI colours, which every scheme makes readable on its own
+background.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,13 @@ _ESCAPES: Final = {
 
 
 def style_of(name: str) -> BaseStyle:
-    """The style of prompt-toolkit with this name."""
+    """Return prompt-toolkit's style with this name."""
     palette = _PALETTES[name]
     return Style.from_dict(_COMMON | {part: rule.format(**palette) for part, rule in _NAMES.items()})
 
 
 def painted(text: str, part: str, style: str) -> str:
-    """A text in the colour of `error` or `quiet`, line by line, for what is written past prompt-toolkit."""
+    """Return a text in the colour of `error` or `quiet`, line by line, for output that bypasses prompt-toolkit."""
     codes = ";".join(_ESCAPES[word] for word in _PALETTES[style][part].split() if word in _ESCAPES)
     if not codes:
         return text

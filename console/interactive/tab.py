@@ -1,7 +1,7 @@
-"""Tab: completion that was asked for.
+"""Tab: completion on request.
 
-The toolkit's own Tab is lost where it comes in one read with the text before it, as over a slow line: the menu that
-typing opens is under way then, and there is but one at a time. This one asks for itself.
+The toolkit's own Tab is lost if it comes in one read with the text before it, as over a slow line: the menu opened by
+typing is being built then, and there is only one at a time. This Tab asks for itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
 def bind_tab(bindings: KeyBindings) -> None:
-    """Complete what all names have in common, then show them; with the menu open, the next of it."""
+    """Bind Tab: complete the common beginning of all names, then show them; in an open menu, go to the next one."""
 
     @bindings.add("tab", filter=(emacs_insert_mode | vi_insert_mode) & ~is_searching & _may_complete)
     def _(event: KeyPressEvent) -> None:

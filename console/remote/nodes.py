@@ -1,11 +1,11 @@
-"""Other instances that statements are sent to, by the binary or the text protocol.
+"""Other instances that statements are sent to, through the binary or the text protocol.
 
     open       connect, and become the user of the address
     execute    a statement -> the text of its answer, as a console there gives it
     call       a function of a Lua text that goes along with the request -> its values
     ask        as `call`, for questions of the terminal, which may be given up
 
-A connection that has died is opened again by the next `execute` or `call`; a statement is never sent twice.
+A lost connection is opened again by the next `execute` or `call`; a statement is never sent twice.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ OnPush = Callable[[str], None]
 
 
 class Lost(Exception):
-    """The connection is gone; the text says why."""
+    """Raised if the connection is lost; the text gives the reason."""
 
 
 class RemoteNode(Protocol):
-    """One instance, whatever it speaks."""
+    """A remote instance, whichever protocol it speaks."""
 
     name: str
 
@@ -53,19 +53,19 @@ class RemoteNode(Protocol):
         """Connect if there is no connection. Raises BoxError."""
 
     async def execute(self, statement: str, on_push: OnPush) -> str:
-        """The answer's text. Raises Lost."""
+        """Run a statement and return the text of its answer. Raises Lost."""
 
     async def call(self, module: str, function: str, *arguments: Any) -> Any:
-        """The first value of a function of one of the modules that are sent along. Raises BoxError, Lost."""
+        """Call a function of a module that is sent along, and return its first value. Raises BoxError, Lost."""
 
     async def ask(self, module: str, function: str, *arguments: Any) -> Any:
-        """As `call`, for a question whose answer may not be waited for: that leaves the connection as it is."""
+        """Ask a question of the terminal; giving up the wait leaves the connection intact."""
 
     def close(self) -> None: ...
 
 
 class BinaryNode:
-    """By the binary protocol: the statement is an argument of an EVAL."""
+    """An instance reached through the binary protocol: the statement is an argument of an EVAL."""
 
     def __init__(self, address: str, user: str | None, password: str | None) -> None:
         self.name = address_of(address)
@@ -107,7 +107,7 @@ class BinaryNode:
         return await self.call(module, function, *arguments)
 
     async def eval(self, source: str, *arguments: Any) -> list[Any]:
-        """The values of a Lua text. Raises BoxError."""
+        """Run a Lua text and return its values. Raises BoxError."""
         return await self._eval(source, list(arguments), None)
 
     async def _eval(self, source: str, arguments: list[Any], on_push: OnPush | None) -> list[Any]:
@@ -142,7 +142,7 @@ def _text(value: Any) -> str:
 
 
 class TextNode:
-    """By the text console's protocol. One statement at a time; an answer ends with a mark."""
+    """An instance reached through the text console's protocol: one statement at a time, an answer ends with a mark."""
 
     def __init__(self, address: str, uri: Uri) -> None:
         self.name = address_of(address)
@@ -210,14 +210,14 @@ class TextNode:
         return json.loads(value) if isinstance(value, str) else None
 
     async def _in_turn(self, text: str) -> str:
-        """Return the answer to a text. If the wait is given up the connection ends."""
+        """Return the answer to a text. Giving up the wait ends the connection."""
         async with self._turn:
             return await self._exchange(text)
 
     async def _read_to_the_end(self, text: str) -> str:
-        """Return the answer to a text. If the wait is given up the answer is read all the same.
+        """Return the answer to a text, which is read completely even if the wait is given up.
 
-        The connection has to be kept, because a transaction of the user's may be open in it.
+        The connection must be kept, because the user may have a transaction open in it.
         """
         await self._turn.acquire()
         exchange = asyncio.ensure_future(self._exchange(text))
@@ -253,7 +253,7 @@ class TextNode:
 
 
 def _literal(value: Any) -> str:
-    """A Lua expression of a plain value."""
+    """Return a Lua expression for a plain value."""
     if value is None or isinstance(value, bool):
         return {None: "nil", True: "true", False: "false"}[value]
     if isinstance(value, (int, float)):
@@ -270,7 +270,7 @@ def _bytes(text: str) -> bytes:
 
 
 def address_problem(address: str) -> str | None:
-    """The reason why no instance can be at this address, in one line; None where one can."""
+    """Return the reason, in one line, why no instance can have this address, or None."""
     uri = parse(address)
     if uri is None or uri.service is None:
         return f"{address!r} is no URI: [user[:password]@]host:port expected"
@@ -280,7 +280,7 @@ def address_problem(address: str) -> str | None:
 
 
 def reason_of(error: BoxError) -> str:
-    """The reason for a missing connection, in one line."""
+    """Return the reason for a missing connection, in one line."""
     if error.message.startswith(_LOOK_UP):  # what its number says, an input/output error, tells nobody anything
         return error.message.removeprefix(_LOOK_UP)
     if error.errno:
@@ -289,7 +289,7 @@ def reason_of(error: BoxError) -> str:
 
 
 async def dial(address: str, user: str | None = None, password: str | None = None) -> RemoteNode:
-    """An open connection to an address, by the protocol that its greeting names. Raises BoxError."""
+    """Open a connection to an address, with the protocol that its greeting names. Raises BoxError."""
     uri = parse_address(address)
     loop = asyncio.get_running_loop()
     first = await open_connection(loop, SocketNetwork(loop), address, CONNECT_TIMEOUT, keeps_rows=False)

@@ -1,7 +1,9 @@
-"""A console whose statements go to another instance: interactive, or a script.
+"""A console whose statements run on another instance: interactive, or a script.
 
-0   all statements were carried out      2   a wrong command line
-1   one has failed                       3   there is no connection
+```
+exit code   0   all statements succeeded      2   a wrong command line
+            1   one has failed                3   there is no connection
+```
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _ASKS_FOR_TEXT: Final = re.compile(r"(help|tutorial)\s*(\(|$)")
 
 
 class AwaitInterrupts:
-    """Ctrl-C gives up the wait for an answer. The other instance may go on with the statement."""
+    """Makes Ctrl-C give up the wait for an answer. The other instance may continue with the statement."""
 
     def __init__(self) -> None:
         self.seconds: float | None = None
@@ -72,7 +74,9 @@ class AwaitInterrupts:
             self._main.cancel()  # from elsewhere: it is for the program
 
     async def run(self, work: Any) -> Any:
-        """The result of a coroutine; CancelledError after Ctrl-C, also one since the statement was read."""
+        """Return the result of a coroutine. Raises CancelledError after Ctrl-C, also for one since the statement was
+        read.
+        """
         if self._is_pending:
             self._is_pending = False
             work.close()
@@ -100,14 +104,14 @@ class RemoteConsole:
         self.terminal: Terminal
 
     async def ask(self, function: str, *arguments: Any) -> Any:
-        """A question of the terminal's; None where the other side does not answer soon."""
+        """Answer a question of the terminal; None if the other side does not answer soon."""
         with suppress(BoxError, Lost, TimeoutError, ValueError, KeyError):
             async with asyncio.timeout(_QUESTION_TIMEOUT):
                 return await self._node.ask("console_names", function, *arguments)
         return None
 
     async def run(self, *, stops_at_error: bool) -> int:
-        """Statements until the end of the input; the exit code."""
+        """Run statements until the end of the input. Returns the exit code."""
         if self._settings.output != "yaml":
             await self.execute(f"\\set output {self._settings.output}")
         while True:
@@ -131,7 +135,7 @@ class RemoteConsole:
         return "" if self._settings.output == "table" or not answer else "\n"
 
     async def execute(self, statement: str) -> str | None:
-        """The answer's text, None without a connection: that has been said."""
+        """Run a statement and return its answer; None without a connection, which has been reported."""
         own = self._own_command(statement)
         if own is not None:
             return own
@@ -150,7 +154,7 @@ class RemoteConsole:
             return None
 
     async def _send(self, statement: str) -> str | None:
-        """One piece of work, so that there is no moment at which Ctrl-C is for nobody."""
+        """Send a statement and return its answer: one piece of work, so that Ctrl-C always finds something to end."""
         if not await self._reconnect():
             return None
         self._is_sent = True
@@ -175,7 +179,7 @@ class RemoteConsole:
         return render(groups, width, getattr(self.terminal, "table_lines", UNICODE)) if groups else ""
 
     def _own_command(self, statement: str) -> str | None:
-        """Carry out what the terminal has to know itself. None: it is sent."""
+        """Run a command that the terminal itself needs to know. Returns None for a statement to be sent."""
         words = statement.split()
         if len(words) < 2 or words[0] not in ("\\set", "\\s"):
             return None
@@ -190,14 +194,14 @@ class RemoteConsole:
         return None
 
     def _note_language(self, statement: str, answer: str) -> None:
-        """Remember the language that the node has agreed to: lines of SQL are sent as they are."""
+        """Remember the language that the node has accepted, because lines of SQL are sent unchanged."""
         words = statement.split()
         is_chosen = len(words) == 3 and words[0] in ("\\set", "\\s") and words[1] in ("language", "lang", "l")
         if is_chosen and words[2] in ("lua", "sql") and not is_error(answer):
             self._language = words[2]
 
     async def _reconnect(self) -> bool:
-        """Whether there is a connection. A server that restarts is waited for a little."""
+        """Open the connection again, waiting a little for a server that restarts. Returns whether there is one."""
         deadline = time.monotonic() + _RECONNECT
         while True:
             try:
@@ -214,7 +218,7 @@ class RemoteConsole:
 
 
 def _plain(answer: str) -> str:
-    """Return the text of an answer in YAML that is one text of several lines, which `help` gives in a list."""
+    """Return the text of a YAML answer that is a list of one text with several lines, as `help` returns it."""
     try:
         values = yaml.safe_load(answer)
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""`core = app`, `core = tap`: a script that is its own node and speaks TAP 13 on its standard output."""
+"""`core = app` and `core = tap`: a script that is its own node and writes TAP 13 to standard output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class AppRun:
-    """Output of a script, and what is wrong with how it ended."""
+    """The output of a script, and the problem with its end, if any."""
 
     output: str
     errors: str
@@ -21,7 +21,7 @@ class AppRun:
 
 
 async def run_app(server: InstanceProcess, timeout: float) -> AppRun:
-    """Run the script to its end, or until its time is over."""
+    """Run the script to its end or to the time limit."""
     try:
         code, output, errors = await server.run_to_end(timeout)
     except ServerError as error:
@@ -32,7 +32,11 @@ async def run_app(server: InstanceProcess, timeout: float) -> AppRun:
 
 
 def check_output(output: str, expected: str | None) -> str | None:
-    """With a result file: byte equality. Without: a TAP plan that is kept, and no `not ok`."""
+    """Return the problem with a script's output, or None.
+
+    With a result file the output must equal it byte by byte. Without one it must be TAP, keep its plan and have no `not
+    ok`.
+    """
     if expected is not None:
         return None if output == expected else "the output differs from the result file"
     lines = output.splitlines()

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive their parent, however that ends (Linux)."""
+"""Binds child processes to their parent, so that they end with it however it ends (Linux)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _LIBC = ctypes.CDLL(None)
 
 
 def bind_to_parent(parent: int) -> Callable[[], None]:
-    """A function that prepares the child, also before it becomes another program. The setting stays through exec."""
+    """Return a function that prepares the child, for the time before it executes a program. The setting survives
+    exec.
+    """
 
     def bind() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))

@@ -1,4 +1,4 @@
-"""The tests of suites: which there are, and which are skipped."""
+"""Finds the tests of suites, and those to skip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ SUFFIXES = (SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of a whole run. `debug` executables have error injections; `luatest` is where that framework is."""
+    """The settings of a whole run. `debug` executables have error injections; `luatest` is the framework's
+    directory.
+    """
 
     executable: tuple[str, ...] = OWN_EXECUTABLE
     timeout: float = TIMEOUT
@@ -33,7 +35,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class TestCase:
-    """One run of one script with one configuration."""
+    """A run of one script with one configuration."""
 
     __test__ = False
 
@@ -69,9 +71,9 @@ class TestCase:
 
 
 def discover(path: Path) -> list[TestCase]:
-    """Test cases of a script, of a suite directory, or of all suites below a directory.
+    """Return the test cases of a script, of a suite directory, or of all suites below a directory.
 
-    Raises SuiteError for a broken suite, FileNotFoundError where there is no such path.
+    Raises SuiteError for a broken suite, FileNotFoundError for a path that does not exist.
     """
     if not path.exists():
         raise FileNotFoundError(f"no such file or directory: {path}")
@@ -86,7 +88,7 @@ def discover(path: Path) -> list[TestCase]:
 
 
 def _suite_directory(script: Path) -> Path:
-    """The script's own; files of luatest may also lie below it."""
+    """Return the suite of a script: its directory, or, for luatest, one above it."""
     if script.name.endswith(LUATEST_SUFFIX):
         for directory in script.parents:
             if (directory / "suite.ini").exists():
@@ -105,7 +107,7 @@ def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
 
 
 def skip_reason(case: TestCase, settings: Settings) -> str | None:
-    """The reason why a case is not run, or None. Raises SuiteError for a condition that cannot be evaluated."""
+    """Return the reason why a case is skipped, or None. Raises SuiteError for a condition that cannot be evaluated."""
     name, suite = case.path.name, case.suite
     if name in suite.disabled:
         return "disabled"
@@ -118,7 +120,7 @@ def skip_reason(case: TestCase, settings: Settings) -> str | None:
 
 
 def _is_skipped(case: TestCase, condition: Path) -> bool:
-    """The value that the condition, which is Python, has given `self.skip`."""
+    """Return the value that the condition, a Python file, assigns to `self.skip`."""
     test = SimpleNamespace(skip=False, name=case.path.name, suite=case.suite, conf_name=case.configuration)
     try:
         exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})

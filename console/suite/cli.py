@@ -1,7 +1,7 @@
-"""`lunabox-test PATH...`: run suites and print what came of them.
+"""The command `lunabox-test PATH...`: runs suites and prints the results.
 
-The process that nodes are forked from (`console.suite.warm`) leaves the runner before that imports anything else, and
-makes itself ready beside it.
+The process that nodes are forked from (`console.suite.warm`) is itself forked before the runner imports anything else,
+and prepares itself in parallel.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from console.suite.early_fork import EarlyFork, fork_early
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run, 130 interrupted.
+    """Run the command. Returns the exit code: 0 all passed, 1 a test failed, 2 nothing could be run, 130 interrupted.
 
-    Without `arguments` those of the process, which ends here.
+    Without `arguments` it takes those of the process, and ends the process.
     """
     return _run(arguments, None) if arguments is not None else _run_and_leave(sys.argv[1:])
 

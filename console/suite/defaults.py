@@ -1,4 +1,4 @@
-"""Constants of the runner: what holds where its command line says nothing else."""
+"""Constants of the runner: the defaults of its command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fibers and ends of the logs of a test's nodes, for the report of a test whose time was over."""
+"""Describes a test's nodes when its time is over, for the report: their fibers and the ends of their logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ end)()
 
 
 async def dump(servers: Iterable[InstanceProcess]) -> str:
-    """A text for the report. Never raises, and takes two seconds for each node at most.
+    """Return the text for the report. Never raises; takes at most two seconds for each node.
 
     The test's own script may still run and make or drop nodes meanwhile.
     """

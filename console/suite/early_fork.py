@@ -1,6 +1,7 @@
-"""A fork of the runner, made before it has imported anything, that becomes the process which nodes are forked from.
+"""A fork of the runner, made before any other import, which becomes the process that nodes are forked from.
 
-It makes itself ready beside the runner. This module imports hardly anything: what comes before the fork, both wait for.
+It prepares itself in parallel with the runner. This module imports hardly anything, because both wait for everything
+before the fork.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ _WITHOUT_NODES = ("-h", "--h", "--v", "--exe", "--no")
 
 
 class EarlyFork(NamedTuple):
-    """The other process, and the runner's end of the connection to it."""
+    """The forked process, and the runner's end of the connection to it."""
 
     pid: int
     connection: socket.socket
 
     def end(self) -> None:
-        """Kill it, and nodes that are left with it. Nothing happens the second time."""
+        """Kill the process and the nodes left with it; safe to call again."""
         if self.connection.fileno() < 0:
             return
         self.connection.close()
@@ -32,7 +33,7 @@ class EarlyFork(NamedTuple):
 
 
 def fork_early(arguments: list[str]) -> EarlyFork | None:
-    """None where these arguments of the command, or this system, have no use for it."""
+    """Fork the process, or return None if these arguments or this system have no use for it."""
     if not hasattr(os, "pidfd_open") or any(text.startswith(_WITHOUT_NODES) for text in arguments):
         return None
     _open_missing()
@@ -52,14 +53,14 @@ def fork_early(arguments: list[str]) -> EarlyFork | None:
 
 
 def _open_missing() -> None:
-    """Put /dev/null where a standard descriptor is closed: the connection must not get its number."""
+    """Open /dev/null for closed standard descriptors, so that the connection does not get their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
         continue
     os.close(descriptor)
 
 
 def _leave_runner(descriptor: int) -> None:
-    """A session, standard streams and descriptors of its own; `descriptor` stays."""
+    """Detach from the runner: new session, new standard streams, no other descriptors except `descriptor`."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
@@ -72,7 +73,7 @@ def _leave_runner(descriptor: int) -> None:
 
 
 def become_warm(descriptor: int, runner: int) -> None:
-    """Import all that a node starts with, and serve the runner at this end of the connection until it is gone."""
+    """Import everything that a node needs to start, and serve the runner through the connection until it is gone."""
     gc.disable()  # what the imports make stays; each node switches it on again
     from console.suite.warm_process import import_node, serve
 

@@ -6,20 +6,20 @@ import re
 
 
 class Filters:
-    """Substitutions for every line of output, applied in the order in which they were pushed."""
+    """Substitutions for every line of output, applied in the order of their definition."""
 
     def __init__(self) -> None:
         self._rules: list[tuple[re.Pattern[str], str]] = []
 
     def push(self, pattern: str, replacement: str) -> None:
-        """Raises ValueError if `pattern` is not a regular expression."""
+        """Add a substitution. Raises ValueError if `pattern` is not a regular expression."""
         try:
             self._rules.append((re.compile(pattern), replacement))
         except re.error as error:
             raise ValueError(f"bad filter {pattern!r}: {error}") from error
 
     def pop(self) -> None:
-        """Raises ValueError without a filter to pop."""
+        """Remove the newest substitution. Raises ValueError if there is none."""
         if not self._rules:
             raise ValueError("no filter to pop")
         self._rules.pop()
@@ -28,7 +28,7 @@ class Filters:
         self._rules.clear()
 
     def apply(self, text: str) -> str:
-        """`text` with every line filtered; a line that becomes blank is dropped."""
+        """Return `text` with every line filtered; a line that becomes blank is dropped."""
         if not self._rules:
             return text
         return "".join(self._apply_line(line) for line in text.splitlines(keepends=True))

@@ -1,7 +1,7 @@
-"""The TCP service that nodes of a test send their `test_run:cmd` commands to.
+"""The TCP service that receives `test_run:cmd` commands from a test's nodes.
 
-One line in, one YAML document out (until `...`); `error: text` reports a failure. Commands are
-carried out one at a time, in the order in which they arrive.
+A request is one line, a reply one YAML document (until `...`); `error: text` reports a failure. Commands run one at a
+time, in the order of arrival.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 
 
 class Inspector:
-    """`address` is known after start(); commands are refused until `session` is set."""
+    """Serves commands. `address` is known after start(); commands are refused until `session` is set."""
 
     def __init__(self) -> None:
         self.session: TestSession | None = None
@@ -32,7 +32,7 @@ class Inspector:
         self._server = await asyncio.start_server(self._serve, HOST, 0, limit=1 << 20)
 
     async def idle(self) -> None:
-        """Wait until no command is being carried out."""
+        """Wait until no command is running."""
         async with self._busy:
             return
 

@@ -1,4 +1,4 @@
-"""A node as a process: start, readiness, stop, and what it left behind."""
+"""A node as a process: start, readiness, stop, and the files it leaves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STARTER = Path(lua.__file__).parent / "modules" / "suite" / "instance.lua"
 
 
 class ServerError(Exception):
-    """A node that could not be started, or that is not in the state that a command needs."""
+    """Raised if a node could not be started, or is not in the state that a command needs."""
 
 
 class State(Enum):
@@ -41,7 +41,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Settings that all nodes of one test share."""
+    """The settings that all nodes of one test share."""
 
     suite: Suite
     executable: tuple[str, ...]
@@ -53,7 +53,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class StartOptions:
-    """Of one start: `wait` for anything at all, `wait_load` for box.cfg too."""
+    """The options of a start: `wait` waits for the process, `wait_load` for box.cfg too."""
 
     arguments: list[str] = field(default_factory=list)
     wait: bool = True
@@ -62,10 +62,11 @@ class StartOptions:
 
 
 class InstanceProcess:
-    """The process of one instance. It runs in the directory that the instances of a test share; its own files are
-    `instance`/ (data), `instance`.log, `instance`.c and `instance`.i there. `name` is how the test calls it.
+    """The process of one instance.
 
-    `data` is a directory whose files the instance starts with.
+    It runs in the directory that the instances of a test share. Its files there are `instance`/ (data), `instance`.log,
+    `instance`.c and `instance`.i. `name` is the test's name for it; `data` is a directory whose files the instance
+    starts with.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class InstanceProcess:
 
     @property
     def is_started(self) -> bool:
-        """Started and not stopped since then, even if it has ended by itself."""
+        """True if the node was started and not stopped since, even if it has ended by itself."""
         return self._process is not None
 
     @property
@@ -119,7 +120,7 @@ class InstanceProcess:
         return self.master.listen_uri if self.master else ""
 
     async def start(self, options: StartOptions) -> None:
-        """Raises ServerError if the node does not become ready."""
+        """Start the node. Raises ServerError if it does not become ready."""
         if self.state is State.RUNNING:
             raise ServerError(f"server {self.name} is already running")
         self.deploy()
@@ -145,7 +146,9 @@ class InstanceProcess:
         return await spawn(command, cwd=self.directory, env=environment, stdout=stdout, stderr=stderr)
 
     async def run_to_end(self, timeout: float) -> tuple[int | None, str, str]:
-        """Run the script as a program: exit code (None once the time is over), standard output, standard error."""
+        """Run the script as a program. Returns exit code (None after the time limit), standard output and standard
+        error.
+        """
         output, errors = self.directory / f"{self.instance}.out", self.directory / f"{self.instance}.err"
         with output.open("wb") as stdout, errors.open("wb") as stderr:
             process = await self._spawn([str(self.script)], stdout, stderr)
@@ -162,7 +165,7 @@ class InstanceProcess:
         return code, output.read_text(errors="replace"), errors.read_text(errors="replace")
 
     async def stop(self, signal_name: str = "TERM") -> None:
-        """Send the signal; SIGKILL follows after STOP_TIMEOUT. A stopped node stays stopped."""
+        """Send the signal, and SIGKILL after STOP_TIMEOUT. A stopped node stays stopped."""
         process = self._process
         if process is None:
             return
@@ -177,13 +180,13 @@ class InstanceProcess:
         self._process = None
 
     async def wait_exit(self, timeout: float) -> None:
-        """Wait for the process to end by itself, but not longer."""
+        """Wait until the process ends by itself, at most `timeout` seconds."""
         if self._process is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), timeout)
 
     def deploy(self) -> None:
-        """Make the directory of the node's data, with the files it is to start with."""
+        """Make the node's data directory, with the files it starts with."""
         if not self.workdir.exists():
             self.workdir.mkdir(parents=True)
             if self._data is not None:
@@ -199,13 +202,13 @@ class InstanceProcess:
                 address.unlink(missing_ok=True)
 
     async def connect(self) -> ConsoleClient:
-        """A new connection to the node's console. Raises OSError or WireError."""
+        """Open a new connection to the node's console. Raises OSError or WireError."""
         return await ConsoleClient.connect(self.admin)
 
     async def reach(self) -> ConsoleClient:
-        """`connect`, with patience for a node that has only just been started.
+        """Open a connection to the node's console, waiting for a node that was just started.
 
-        As much as the original runner has: scripts that do not wait for a node count on what it does meanwhile.
+        The patience is that of the original runner: scripts that do not wait for a node rely on what it does meanwhile.
         """
         pause = RECONNECT
         deadline = asyncio.get_running_loop().time() + self._around.start_timeout
@@ -219,8 +222,10 @@ class InstanceProcess:
             pause *= 2
 
     async def evaluate(self, expression: str, *, patient: bool = False) -> str:
-        """The reply to a command on a connection of its own; empty if the node is not there, or, for the `patient`,
-        does not come up."""
+        """Run a command on a new connection and return its reply.
+
+        The reply is empty if the node is not there, or, with `patient`, does not come up.
+        """
         try:
             client = await (self.reach() if patient else self.connect())
         except (OSError, WireError):
@@ -232,12 +237,12 @@ class InstanceProcess:
             await client.wait_closed()
 
     def check_crash(self) -> str | None:
-        """The reason why a node that should run does not, or None. The text is made once, at the exit."""
+        """Return the reason why a node that should run does not, or None. The text is made once, at the exit."""
         self._note_exit()
         return self.crash
 
     def tail(self, lines: int = 15) -> str:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         try:
             text = self.log.read_bytes()[-16384:].decode(errors="replace")
         except OSError:
@@ -354,6 +359,6 @@ def _free_port() -> int:
 
 
 def _single_value(reply: str) -> str | None:
-    """The text of the value of a reply with one plain value; None for anything else."""
+    """Return the text of the one plain value in a reply, or None for any other reply."""
     found = _SINGLE.fullmatch(reply)
     return found[1] if found else None

@@ -1,4 +1,4 @@
-"""A report of a run as JUnit XML, which build servers show.
+"""A report of a run as JUnit XML, which build servers display.
 
 ```
 testsuites
@@ -6,7 +6,7 @@ testsuites
     testcase classname="replication" name="qsync.test.lua" time=
       failure message=    text
       skipped message=
-      system-out          what is noted: retries, new results
+      system-out          notes: retries, new results
 ```
 """
 
@@ -24,7 +24,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def write_junit(path: Path, results: Iterable[tuple[TestCase, Report]]) -> None:
-    """Raises OSError."""
+    """Write the report. Raises OSError."""
     root = Element("testsuites")
     suites: dict[str, Element] = {}
     for case, report in results:
@@ -73,5 +73,5 @@ def _count(suite: Element) -> None:
 
 
 def _clean(text: str) -> str:
-    """Without what XML has no place for, such as escape sequences of a terminal and bytes that are no UTF-8."""
+    """Remove characters that XML cannot represent, such as escape sequences and invalid UTF-8."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,9 +1,9 @@
-"""The inspector's commands, from text to values. Pure.
+"""Parses the inspector's commands from text to values; pure.
 
     create server N with script="..", rpl_master=M          stop server N with signal=KILL
     switch N            eval N "<expr>"                     push filter 'regex' to 'text'
 
-Words are lexed as a shell would; `with` opens a list of `name=value` or `name value` pairs.
+Words are split as in a shell; `with` opens a list of `name=value` or `name value` pairs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Option = str | bool
 
 
 class CommandError(Exception):
-    """A command that the inspector does not understand or cannot carry out."""
+    """Raised for a command that the inspector does not understand or cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`verb` is one of VERBS; `names` are its operands in the order of the text."""
+    """A parsed command: `verb` is one of VERBS, `names` are its operands in the order of the text."""
 
     verb: str
     names: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Command:
 
 
 def parse(text: str) -> Command:
-    """Raises CommandError for an unknown command or a wrong number of words."""
+    """Parse a command. Raises CommandError for an unknown command or a wrong number of words."""
     words = _split(text)
     for verb, pattern in _GRAMMAR:
         names = _match(pattern, words)
@@ -146,6 +146,8 @@ def _read_options(words: list[str]) -> dict[str, Option]:
 
 
 def _option_value(name: str, text: str) -> Option:
-    """Truth values are for the runner; `args` go to the script as they are."""
+    """Convert the value of an option: `true` and `false` become booleans, except in `args`, which go to the script
+    unchanged.
+    """
     lowered = text.lower()
     return lowered == "true" if name != "args" and lowered in ("true", "false") else text

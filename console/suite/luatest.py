@@ -1,13 +1,13 @@
-"""`core = luatest`: a file of tests that the framework of that name runs, unmodified, on the node.
+"""`core = luatest`: a file of tests that the luatest framework runs, unmodified, on the node.
 
 ```
 .rocks                      a rocks tree: share/tarantool/luatest, share/tarantool/checks.lua, ...
-PROJECT/.rocks              the same, found from the suite's directory upwards
+PROJECT/.rocks              a rocks tree, found from the suite's directory upwards
 CHECKOUT                    sources: luatest/init.lua, and what it needs beside it or on LUA_PATH
 ```
 
-The framework starts servers by the name `tarantool`: the directory that comes first on PATH has one, which is the
-node under test.
+The framework starts servers with the command `tarantool`. The first directory on PATH has one, which is the node under
+test.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PROJECT_MARKS = (".rocks", ".git")
 
 
 def find_luatest(case: TestCase, settings: Settings) -> list[Path]:
-    """Directories for LUA_PATH that have the framework, the one that was named first. SuiteError."""
+    """Return directories for LUA_PATH that have the framework; the first one configured wins. Raises SuiteError."""
     named = settings.luatest or (Path(os.environ[_VARIABLE]) if os.environ.get(_VARIABLE) else None)
     if named is not None:
         roots = [root.resolve() for root in _roots(named) if (root / "luatest" / "init.lua").is_file()]
@@ -60,7 +60,7 @@ def _roots(path: Path) -> Iterator[Path]:
 
 
 def project_of(case: TestCase) -> Path:
-    """The directory to start the framework in: the nearest above the suite that looks like a project's."""
+    """Return the directory to start the framework in: the nearest one above the suite that looks like a project's."""
     for directory in case.suite.path.parents:
         if any((directory / mark).exists() for mark in _PROJECT_MARKS) or any(directory.glob("*.rockspec")):
             return directory
@@ -68,7 +68,7 @@ def project_of(case: TestCase) -> Path:
 
 
 async def run_luatest(case: TestCase, settings: Settings, directory: Path) -> Report:
-    """Run one file. Its tests are the report's parts."""
+    """Run one file. The report has its tests as parts."""
     roots = find_luatest(case, settings)
     _make_commands(directory, settings.executable)
     log = directory / "luatest.log"
@@ -115,7 +115,7 @@ def _environment(case: TestCase, directory: Path, roots: list[Path]) -> dict[str
 
 
 async def _kill_group(process: asyncio.subprocess.Process) -> None:
-    """The framework and the servers that it has left behind."""
+    """Kill the framework and the servers that it has left."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
@@ -142,7 +142,7 @@ def _report(output: str, problem: str | None, code: int | None, log: str) -> Rep
 
 
 def _what_is_wrong(output: str, parts: tuple[TestPart, ...], code: int | None) -> str | None:
-    """With a run that has no failed test."""
+    """Return the problem with a run in which no test failed, or None."""
     plan = next((match for line in output.splitlines() if (match := _PLAN.match(line))), None)
     if plan is None:
         return f"no plan, exit code {code}"
@@ -157,7 +157,7 @@ def _counts(parts: tuple[TestPart, ...]) -> str:
 
 
 def parse_tap(output: str) -> Iterator[TestPart]:
-    """The tests of a TAP stream; lines between two results explain the first."""
+    """Yield the tests of a TAP stream; lines between two results explain the first of them."""
     current: re.Match[str] | None = None
     lines: list[str] = []
     for line in output.splitlines():

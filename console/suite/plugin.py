@@ -1,8 +1,8 @@
-"""pytest plugin: `.test.lua`, `.test.py` and luatest's `_test.lua` files of suite directories become test items.
+"""pytest plugin that collects `.test.lua`, `.test.py` and luatest's `_test.lua` files of suite directories.
 
-Enable it by `-p console.suite.plugin`, by `pytest_plugins` in the top conftest.py, or for one directory by importing
-`pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`,
-`--update-results`, `--luatest`.
+Enable it with `-p console.suite.plugin`, with `pytest_plugins` in the top conftest.py, or for one directory by
+importing `pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`, `--update-results`,
+`--luatest`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from console.suite.warm import make_warm
 
 
 class SuiteFailure(Exception):
-    """The report of a test that failed."""
+    """Raised for a failed test; it carries the report."""
 
 
 class SuiteFile(pytest.File):
-    """One script: an item for each of its configurations."""
+    """A script, with an item for each of its configurations."""
 
     def collect(self) -> Iterable[pytest.Item]:
         try:
@@ -39,7 +39,7 @@ class SuiteFile(pytest.File):
 
 
 class SuiteItem(pytest.Item):
-    """One run of a script against its result file."""
+    """A run of a script against its result file."""
 
     def __init__(self, *, case: TestCase, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -80,7 +80,7 @@ _SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 
 
 def _settings(config: pytest.Config) -> Settings:
-    """Made once a run: whether the executable is a debug build is asked of it."""
+    """Return the settings, made once in a run, because the executable is asked whether it is a debug build."""
     settings = config.stash.get(_SETTINGS, None)
     if settings is None:
         settings = Settings(

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive the runner, however that ends."""
+"""Starts child processes that end with the runner, however it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from console.suite.bound_child import bind_to_parent
 async def spawn(
     command: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], stdout: int | IO[bytes], stderr: int | IO[bytes]
 ) -> asyncio.subprocess.Process:
-    """Start a command in a session of its own, without input. The kernel kills it when the runner is gone (Linux)."""
+    """Start a command in a new session, without input. The kernel kills it when the runner is gone (Linux)."""
     return await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,

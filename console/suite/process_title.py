@@ -1,11 +1,11 @@
-"""The command line and the short name of a forked process, which `ps` shows (Linux).
+"""Sets the command line and short name of a forked process, which `ps` shows (Linux).
 
 ```
 memory of the command line, as the kernel gave it:   arg_start | argument NUL argument NUL ... | arg_end
 ```
 
-Its place stands in /proc/self/stat. A new one is written over it and may not be longer: the rest becomes NUL, and what
-has no room is left out.
+Its position is in /proc/self/stat. A new command line overwrites it and may not be longer: the rest becomes NUL, and
+words without room are dropped.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LIBC: Final = ctypes.CDLL(None)
 
 
 def show_command(name: str, arguments: Sequence[str]) -> None:
-    """Show `name` with these arguments from now on; directories of paths are left out where they have no room.
+    """Show `name` with these arguments from now on; directories of paths are dropped if there is no room for them.
 
-    Nothing happens where the system does not tell, or does not allow it: it is for people who look.
+    Does nothing if the system does not tell the position or forbids the change, because the text only serves people.
     """
     with suppress(OSError, ValueError, IndexError):
         start, end = _place()
@@ -41,7 +41,7 @@ def _place() -> tuple[int, int]:
 
 
 def _fitting(words: Sequence[str], size: int) -> bytes:
-    """So many bytes, the last of them NUL: the kernel shows the environment behind another one."""
+    """Return `size` bytes of the words, ending with NUL, because otherwise the kernel also shows the environment."""
     for shown in (words, [word.rpartition("/")[2] or word for word in words]):
         text = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in shown)
         if len(text) <= size:

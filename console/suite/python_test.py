@@ -1,6 +1,6 @@
-"""`.test.py` scripts: Python with `server`, `admin` and `iproto` in scope; what they print is the result.
+"""Runs `.test.py` scripts: Python with `server`, `admin` and `iproto` in scope; what they print is the result.
 
-The script runs in a thread, the nodes on the loop: the objects in its scope are blocking faces of both.
+The script runs in a thread, the nodes on the loop. The objects in its scope are blocking wrappers of both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_CLIENT = "the script needs the package `tarantool`: pip install '.[suite]' i
 
 
 class _Loop:
-    """Runs coroutines of the loop from the script's thread."""
+    """Runs coroutines on the loop for the script's thread."""
 
     def __init__(self, timeout: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -38,7 +38,7 @@ class _Loop:
 
 
 class Admin:
-    """`admin(command)`: sends it, prints it and its reply, and returns the reply."""
+    """The console of a server: `admin(command)` sends a command, prints it with its reply, and returns the reply."""
 
     def __init__(self, server: InstanceProcess, loop: _Loop) -> None:
         self._server = server
@@ -57,7 +57,7 @@ class Admin:
         return reply
 
     def execute(self, command: str, silent: bool = True) -> str:
-        """The same without printing, unless it is asked to."""
+        """Send a command without printing, unless `silent` is False."""
         return self(command, silent=silent)
 
     execute_no_reconnect = execute
@@ -73,7 +73,7 @@ class Admin:
 
 
 class Iproto:
-    """The node's binary address, and a connection to it by the package `tarantool` from PyPI."""
+    """The node's binary address, and a connection to it with the package `tarantool` from PyPI."""
 
     def __init__(self, server: InstanceProcess) -> None:
         self._server = server
@@ -104,7 +104,7 @@ class Iproto:
 
 
 class ServerFace:
-    """`server` in a script."""
+    """The object `server` in a script's scope."""
 
     def __init__(self, server: InstanceProcess, loop: _Loop) -> None:
         self._server = server
@@ -133,24 +133,24 @@ class ServerFace:
         self._server.cleanup()
 
     def get_param(self, name: str | None = None) -> Any:
-        """`box.info`, or a member of it."""
+        """Return `box.info`, or a member of it."""
         return yaml.safe_load(self.admin.execute(f"box.info.{name}" if name else "box.info"))[0]
 
     def get_lsn(self, instance_id: int) -> int:
-        """The lsn up to which the server has the rows of an instance; -1 if it has none."""
+        """Return the lsn up to which the server has the rows of an instance, or -1."""
         vclock = self.get_param("vclock")
         if isinstance(vclock, list):
             vclock = dict(enumerate(vclock, 1))
         return int(vclock.get(instance_id, -1))
 
     def wait_lsn(self, instance_id: int, lsn: int) -> None:
-        """Wait until the server has the row."""
+        """Wait until the server has a row of an instance."""
         while self.get_lsn(instance_id) < lsn:
             time.sleep(POLL)
 
 
 class _Output(io.StringIO):
-    """Output of the script, with `push_filter`, `pop_filter` and `clear_all_filters` as scripts expect."""
+    """Output of the script, with the methods `push_filter`, `pop_filter` and `clear_all_filters` for scripts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,13 +173,13 @@ class _Output(io.StringIO):
         return len(text)
 
     def finish(self) -> str:
-        """All that was printed."""
+        """Return everything printed."""
         super().write(self._filters.apply(self._line))
         return self.getvalue()
 
 
 async def run_python_test(path: Path, server: InstanceProcess, timeout: float) -> tuple[str, str | None]:
-    """(what the script printed, what went wrong or None). The server has been started."""
+    """Run the script on a server that is started. Returns its output, and the problem or None."""
     loop = _Loop(timeout)
     face = ServerFace(server, loop)
     output = _Output()

@@ -16,7 +16,7 @@ class RunOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TestPart:
-    """One of several tests in a file (luatest)."""
+    """A test in a file with several tests (luatest)."""
 
     __test__ = False
 
@@ -27,8 +27,11 @@ class TestPart:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`text` explains what is not a pass: a diff, a crash, the reason of a skip. `note` is said of a pass too;
-    `output` is what was compared; `seconds` are those of all tries."""
+    """The outcome of a test case.
+
+    `text` explains anything but a pass: a diff, a crash, the reason of a skip. `note` may also be given for a pass.
+    `output` is what was compared; `seconds` include all tries.
+    """
 
     outcome: RunOutcome
     text: str = ""
@@ -38,5 +41,5 @@ class Report:
     seconds: float = 0.0
 
     def with_note(self, note: str) -> Report:
-        """The same with one more note."""
+        """Return a copy with one more note."""
         return replace(self, note=f"{self.note}, {note}" if self.note else note)

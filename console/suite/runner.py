@@ -50,11 +50,11 @@ TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "suite" / "test_run.lu
 
 
 class TimeLimit(ServerError):
-    """A command without an answer in time."""
+    """Raised if a command is not answered in time."""
 
 
 async def run_case(case: TestCase, settings: Settings) -> Report:
-    """Run a case, a fragile one again after a failure that may be its usual one."""
+    """Run a case; a fragile one is run again after a failure that may be its known one."""
     begun = time.monotonic()
     report = await _run_once(case, settings)
     fragile = case.suite.fragile.get(case.path.name)
@@ -69,7 +69,7 @@ async def run_case(case: TestCase, settings: Settings) -> Report:
 
 
 def _is_usual(fragile: Fragile, report: Report) -> bool:
-    """Whether the output of a failure is one that the suite knows, or any will do."""
+    """Return whether a failure's output is one that the suite knows, or the suite accepts any."""
     if not fragile.checksums:
         return True
     output = report.output.encode(errors="surrogateescape")
@@ -77,7 +77,7 @@ def _is_usual(fragile: Fragile, report: Report) -> bool:
 
 
 async def _run_once(case: TestCase, settings: Settings) -> Report:
-    """Run a case in a directory of its own, which is removed afterwards. What keeps it from running is a failure."""
+    """Run a case in a new directory, which is removed afterwards. A case that cannot run has failed."""
     # Short: the path of a unix socket has at most 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     try:
@@ -112,7 +112,7 @@ def _install_libraries(suite: Suite, directory: Path) -> None:
 
 
 async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
-    """The script is no server that commands could go to, but it may create servers."""
+    """Run a case whose script is not a server for commands, although it may create servers."""
     from console.suite.app import check_output, run_app
 
     inspector = Inspector()
@@ -213,7 +213,7 @@ async def _play(
 
 
 async def _carry_out(command: str, session: TestSession, inspector: Inspector, timeout: float) -> str:
-    """The reply. Raises ServerError if there is none in time."""
+    """Run a command and return its reply. Raises ServerError if there is none in time."""
     try:
         async with asyncio.timeout(timeout):
             reply = await session.execute(command)
@@ -273,7 +273,7 @@ def _compare(
 
 
 def _write(path: Path, output: str) -> None:
-    """Raises SuiteError."""
+    """Write a result file. Raises SuiteError."""
     try:
         path.write_text(output, errors="surrogateescape")
     except OSError as error:
@@ -281,7 +281,7 @@ def _write(path: Path, output: str) -> None:
 
 
 async def is_debug(executable: tuple[str, ...]) -> bool:
-    """Whether `EXE --version` tells of a debug build. Raises OSError if it cannot be run."""
+    """Return whether `EXE --version` reports a debug build. Raises OSError if it cannot be run."""
     if executable == OWN_EXECUTABLE:
         return True
     process = await asyncio.create_subprocess_exec(*executable, "--version", stdout=asyncio.subprocess.PIPE)

@@ -11,7 +11,10 @@ from console.suite.defaults import OWN_EXECUTABLE, TIMEOUT
 
 
 def parse_options(arguments: list[str]) -> argparse.Namespace:
-    """Ends the program where they are wrong, or ask for help or the version. `executable` is a tuple of words."""
+    """Parse the command line; ends the program if it is wrong or asks for help or the version.
+
+    `executable` is a tuple of words.
+    """
     options = _parser().parse_args(arguments)
     options.executable = tuple(shlex.split(options.executable)) if options.executable else OWN_EXECUTABLE
     return options
@@ -48,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the version."""
+    """The action of an option that prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from box.instance.version import VERSION

@@ -1,9 +1,9 @@
-"""A test script line by line: what is echoed to the result and what is sent to the node. Pure.
+"""Reads a test script line by line and decides what is echoed to the result and what is sent to the node; pure.
 
-    version  ScriptReader.version: 2 (replies are prefixed by ` | `) or 1 (replies stand raw)
-    echo     lines that were read and not yet written to the result
-    command  text collected for the next command
-    delimiter  ends a command if it is set (`setopt delimiter`), else every line is a command
+    version    ScriptReader.version: 2 (replies are prefixed by ` | `) or 1 (replies are unchanged)
+    echo       lines that were read and are not yet in the result
+    command    text collected for the next command
+    delimiter  ends a command if it is set (`setopt delimiter`); otherwise every line is a command
 
 Source: the rules 1-6 of the runner's contract ("From test file to result file").
 """
@@ -20,14 +20,14 @@ NEWEST_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """Put `text` into the result."""
+    """An action: put `text` into the result."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Send `command` and put its reply into the result."""
+    """An action: send `command` and put its reply into the result."""
 
     command: str
 
@@ -45,11 +45,11 @@ class ScriptReader:
         self._command = ""
 
     def header(self) -> str:
-        """The first line of a result file of this version."""
+        """Return the first line of a result file of this version."""
         return f"{RESULT_HEADER}{self.version}\n" if self.version >= 2 else ""
 
     def feed(self, line: str) -> Iterator[Action]:
-        """Actions for one source line, given without its line end."""
+        """Yield the actions for one source line, which is given without its line end."""
         if line.startswith("-- tags:"):
             return
         if not line.strip() or line.startswith("--"):
@@ -62,11 +62,11 @@ class ScriptReader:
         yield Run(command)
 
     def finish(self) -> Iterator[Action]:
-        """Actions after the last line: an unfinished command is echoed, never sent."""
+        """Yield the actions after the last line: an unfinished command is echoed but never sent."""
         yield from self._flush_echo()
 
     def reply(self, text: str) -> str:
-        """The result's form of a reply."""
+        """Return a reply in the form of the result file."""
         if self.version < 2:
             return text
         lines = text.rstrip("\n").split("\n")
@@ -82,7 +82,7 @@ class ScriptReader:
             self._echo += line + "\n"
 
     def _collect(self, line: str) -> bool:
-        """Add a line of code; true if the command is complete."""
+        """Add a line of code. Returns True if the command is complete."""
         self._echo += line + "\n"
         if self.delimiter:
             complete = line.endswith(self.delimiter)
@@ -101,7 +101,9 @@ class ScriptReader:
 
 
 def result_version(result: str | None) -> int:
-    """Version of a result file's text; None (no file yet) is the newest, 2. Raises ValueError for an unknown one."""
+    """Return the version of a result file's text; without a file (None) it is 2. Raises ValueError for an unknown
+    version.
+    """
     if result is None:
         return NEWEST_VERSION
     first = result.partition("\n")[0]
@@ -114,5 +116,5 @@ def result_version(result: str | None) -> int:
 
 
 def wire_command(command: str) -> bytes:
-    """A command as the console's text protocol takes it: one line."""
+    """Encode a command for the console's text protocol: one line."""
     return command.replace("\n", " ").encode(errors="surrogateescape") + b"\n"

@@ -1,7 +1,7 @@
-"""One run of a test: its nodes, connections, output filters, and the commands that change them.
+"""A run of a test: its nodes, connections, output filters, and the commands that change them.
 
-The inspector hands the commands that the nodes send (`test_run:cmd`) to `TestSession.carry_out`;
-the runner asks the session where the next command of the script goes.
+The inspector passes commands of nodes (`test_run:cmd`) to `TestSession.carry_out`. The runner asks the session which
+connection gets the next command of the script.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _Handler = Callable[[Command], Awaitable[Any]]
 
 
 class RawReply(str):
-    """A reply that is YAML already and goes out as it is."""
+    """A reply that is YAML already and is sent unchanged."""
 
     __slots__ = ()
 
 
 class TestSession:
-    """Servers by name, connections by name, and the connections that the script talks to now."""
+    """Servers by name, connections by name, and the current connections of the script."""
 
     __test__ = False
 
@@ -73,23 +73,25 @@ class TestSession:
     # -- for the runner --------------------------------------------------------------------------
 
     async def start_default(self, server: InstanceProcess) -> None:
-        """Raises ServerError."""
+        """Start the default server. Raises ServerError."""
         self.servers[DEFAULT] = server
         await server.start(StartOptions())
         await self._connect(DEFAULT, server)
 
     async def execute(self, command: str) -> str:
-        """Send a command of the script to the current connections, one after the other; the reply of the first."""
+        """Send a command of the script to the current connections in turn. Returns the reply of the first."""
         replies = [await self._execute_on(name, command) for name in self._current]
         return replies[0]
 
     async def carry_out(self, text: str) -> Any:
-        """Do one inspector command. Raises CommandError, SuiteError, ServerError or ValueError."""
+        """Run one inspector command. Raises CommandError, SuiteError, ServerError or ValueError."""
         command = parse(text)
         return await self._handlers[command.verb](command)
 
     async def settle(self) -> None:
-        """A connection that ended may be a node that is just dying: give it time, so that its crash is seen now."""
+        """Wait a little after a connection has ended, because its node may be dying, so that the crash is noticed
+        now.
+        """
         for name in self._current:
             connection = self._connections.get(name)
             server = self.servers.get(self._server_of.get(name, name))
@@ -97,7 +99,7 @@ class TestSession:
                 await server.wait_exit(DYING_TIME)
 
     def failures(self) -> list[str]:
-        """Nodes that crashed so far."""
+        """Return the nodes that have crashed so far."""
         crashes = [server.check_crash() for server in self.servers.values()]
         return self._failures + [crash for crash in crashes if crash]
 
@@ -134,7 +136,7 @@ class TestSession:
             del self._server_of[name]
 
     async def _switch(self, command: Command) -> bool:
-        """The script goes on at another node, where `test_run` is at hand too."""
+        """Continue the script at another node, and define `test_run` there."""
         await self._set_connection(command)
         (name,) = command.names
         # Not on the script's connection: the node that switches to itself is busy there with this very command.
@@ -201,7 +203,7 @@ class TestSession:
         return server.listen_uri if options.get("return_listen_uri") else True
 
     def _instance_name(self, server_name: str, script: Path) -> str:
-        """Files are called after the script; those of its second instance, after the server."""
+        """Return the name for an instance's files: the script's, or for a second instance of a script the server's."""
         name = script.name.split(".")[0]
         taken = {server.instance for server in self.servers.values()}
         return server_name if name in taken else name
@@ -338,7 +340,9 @@ def _flag(value: Option) -> bool:
 
 
 def _lua_address(address: Address, is_default: bool) -> str:
-    """A path or `host:port` in quotes; of a server that the test has created, the port alone, as a number."""
+    """Return an address as Lua source: a quoted path or `host:port`, or the port as a number for a server that the test
+    created.
+    """
     if isinstance(address, Path):
         return _lua_string(str(address))
     host, port = address
@@ -350,7 +354,7 @@ def _lua_string(text: str) -> str:
 
 
 def reply_text(value: Any) -> str:
-    """An inspector reply as one YAML document: a value (as JSON), or the raw reply of a node (a list of values)."""
+    """Return an inspector reply as one YAML document: a value (as JSON), or a node's raw reply (a list of values)."""
     if isinstance(value, RawReply):
         return str(value)
     return f"--- {json.dumps(value, ensure_ascii=False)}\n...\n"

@@ -1,4 +1,4 @@
-"""suite.ini and suite.cfg: what a suite directory says about its tests."""
+"""Reads suite.ini and suite.cfg, in which a suite directory describes its tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ CORES = ("tarantool", "app", "tap", "luatest")
 
 
 class SuiteError(Exception):
-    """A suite directory that cannot be used: no suite.ini, a wrong option, a broken suite.cfg."""
+    """Raised for an unusable suite directory: no suite.ini, a wrong option, a broken suite.cfg."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fragile:
-    """A test that fails now and then. `issues` say why; only outputs with one of the MD5 `checksums` are tried again,
-    if there are any."""
+    """A test that fails now and then.
+
+    `issues` give the reasons. If there are MD5 `checksums`, only failures with one of these outputs are tried again.
+    """
 
     retries: int
     issues: tuple[str, ...] = ()
@@ -30,7 +32,7 @@ class Fragile:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One directory with a suite.ini. `root` is its parent: scripts are named relative to it."""
+    """A directory with a suite.ini. `root` is its parent; scripts are named relative to it."""
 
     path: Path
     core: str
@@ -55,14 +57,16 @@ class Suite:
         return self.path.name
 
     def runs_of(self, test_name: str) -> Iterator[tuple[str | None, Params]]:
-        """(configuration name, parameters) of each run of a test; the name is None without any."""
+        """Yield (configuration name, parameters) for each run of a test; the name is None if there are no
+        configurations.
+        """
         runs = self.configurations.get(test_name, self.configurations.get("*", {}))
         if not runs:
             yield None, {}
         yield from runs.items()
 
     def find_script(self, name: str) -> Path:
-        """A file named relative to the suite's parent, or else to the suite itself."""
+        """Return a file that is named relative to the suite's parent or to the suite itself."""
         for base in (self.root, self.path):
             if (base / name).is_file():
                 return base / name
@@ -117,7 +121,11 @@ _RETRIES = 3
 
 
 def _load_fragile(path: Path, text: str) -> dict[str, Fragile]:
-    """Names, each with its issues behind `;`, or JSON: {"retries": N, "tests": {name: {"issues", "checksums"}}}."""
+    """Parse the option `fragile`.
+
+    It is a list of names, each followed by `;` and its issues, or JSON: {"retries": N, "tests": {name: {"issues",
+    "checksums"}}}.
+    """
     if not text.strip().startswith("{"):
         return {name: Fragile(_RETRIES, tuple(issues)) for name, *issues in _fragile_lines(text)}
     try:
@@ -151,7 +159,7 @@ def _load_configurations(path: Path) -> dict[str, dict[str, Params]]:
 
 
 def _is_nested(loaded: Any) -> bool:
-    """Maps, three deep."""
+    """Return whether the value is nested maps of three levels."""
     if not isinstance(loaded, dict) or not all(isinstance(runs, dict) for runs in loaded.values()):
         return False
     return all(isinstance(parameters, dict) for runs in loaded.values() for parameters in runs.values())

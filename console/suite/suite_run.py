@@ -1,4 +1,4 @@
-"""One run of all chosen tests, and its report."""
+"""A run of all chosen tests, and its report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SLOW = 1.0  # seconds from which a test counts as slow
 
 
 def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
-    """The exit code, see `console.suite.cli.main`."""
+    """Run the chosen tests. Returns the exit code that `console.suite.cli.main` describes."""
     try:
         cases = _chosen(options)
     except (SuiteError, OSError) as error:
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> list[TestCase]:
-    """Each once. Raises SuiteError, OSError."""
+    """Return the chosen test cases without duplicates. Raises SuiteError, OSError."""
     found = [case for path in options.paths for case in discover(path)]
     cases = {(case.path, case.configuration): case for case in found}.values()
     return [
@@ -65,7 +65,7 @@ def _chosen(options: argparse.Namespace) -> list[TestCase]:
 
 
 class SuiteRun:
-    """One run of all chosen tests, and its report."""
+    """A run of all chosen tests, and its report."""
 
     def __init__(self, cases: list[TestCase], settings: Settings, options: argparse.Namespace) -> None:
         self._cases = cases
@@ -77,7 +77,7 @@ class SuiteRun:
         self._results: list[tuple[TestCase, Report]] = []
 
     async def run_until_signal(self) -> int:
-        """SIGTERM and SIGHUP end a run as Ctrl-C does: the nodes of the running tests are stopped first."""
+        """Run until the end, or until SIGTERM or SIGHUP, which like Ctrl-C first stop the nodes of running tests."""
         task = asyncio.current_task()
         assert task is not None
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -106,7 +106,7 @@ class SuiteRun:
         return 1 if any(report.outcome is RunOutcome.FAILED for _, report in self._results) else 0
 
     async def _run(self, case: TestCase, slots: asyncio.Semaphore) -> None:
-        """All repetitions, one after the other: they would write the same files."""
+        """Run all repetitions of a case in sequence, because they write the same files."""
         for number in range(1, self._repeat + 1):
             async with slots:
                 report = await run_case(case, self._settings)

@@ -1,4 +1,4 @@
-"""Nodes that are forked from a process which has everything imported: the runner's side.
+"""Nodes forked from a process that has imported everything: the runner's side.
 
 ```
 runner ---- request ---> warm process ---- fork ---> node
@@ -10,8 +10,8 @@ Requests and replies are JSON over a socket that keeps their boundaries, one at 
     {"run": [arguments], "cwd":, "env":}   with the descriptors of standard output and error     {"pid":}
     {"wait": pid}                          of a process that has ended                           {"status":}
 
-A node sees nothing of it: `console.suite.warm_process` is the other side. Only for this package's own executable. The
-command forks the warm process before it imports this module (`console.suite.early_fork`).
+Nodes do not notice it. `console.suite.warm_process` is the other side. Only this package's own executable is started in
+this way. The command forks the warm process before it imports this module (`console.suite.early_fork`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ become_warm({end}, {runner})"""
 
 
 class WarmProcess:
-    """A forked node; it has the members of `asyncio.subprocess.Process` that the runner uses."""
+    """A forked node with the members of `asyncio.subprocess.Process` that the runner uses."""
 
     def __init__(self, pid: int, starter: WarmStarter) -> None:
         self.pid = pid
@@ -61,7 +61,7 @@ class WarmProcess:
         return bool(poll.poll(0))
 
     async def wait(self) -> int:
-        """The exit code, once it has ended."""
+        """Wait for the end and return the exit code."""
         import asyncio
 
         code = self.returncode
@@ -79,21 +79,21 @@ class WarmProcess:
         return code
 
     def send_signal(self, number: int) -> None:
-        """Nothing happens to a process that has ended."""
+        """Send a signal; does nothing to a process that has ended."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process with SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 class WarmStarter:
-    """The warm process of a run. It ends with the runner, and its nodes with it."""
+    """The warm process of a run. It ends with the runner, and its nodes end with it."""
 
     def __init__(self, early: EarlyFork | None = None) -> None:
-        """With the fork that the runner has become already, else as a program of its own."""
+        """Use the early fork if there is one, otherwise start the warm process as a program."""
         self._process = early or _WarmProgram()
         self._socket = self._process.connection
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
@@ -101,13 +101,13 @@ class WarmStarter:
     def spawn(
         self, arguments: list[str], *, cwd: Path, env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
     ) -> WarmProcess | None:
-        """A new node; None where the request is too long or the warm process is gone."""
+        """Fork a new node; returns None if the request is too long or the warm process is gone."""
         request = json.dumps({"run": arguments, "cwd": str(cwd), "env": dict(env)}).encode()
         reply = self._ask(request, [stdout.fileno(), stderr.fileno()]) if len(request) < LARGEST else None
         return None if reply is None else WarmProcess(reply["pid"], self)
 
     def status(self, pid: int) -> int:
-        """The exit code of a node that has ended; minus SIGKILL for one that has gone with the warm process."""
+        """Return the exit code of a node that has ended; minus SIGKILL if it ended with the warm process."""
         reply = self._ask(json.dumps({"wait": pid}).encode(), [])
         return -signal.SIGKILL if reply is None else os.waitstatus_to_exitcode(reply["status"])
 
@@ -121,12 +121,12 @@ class WarmStarter:
         return loaded
 
     def close(self) -> None:
-        """End the warm process, and nodes that are left."""
+        """End the warm process and the remaining nodes."""
         self._process.end()
 
 
 class _WarmProgram:
-    """The warm process as a program of its own, for runners that are not to be forked: they may have threads."""
+    """The warm process as a separate program, for runners that must not be forked because they may have threads."""
 
     def __init__(self) -> None:
         self.connection, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -147,7 +147,7 @@ class _WarmProgram:
 
 
 def make_warm(executable: tuple[str, ...], early: EarlyFork | None = None) -> WarmStarter | None:
-    """A process that forks nodes, for this package's own executable on Linux."""
+    """Make a process that forks nodes; None except for this package's own executable on Linux."""
     if executable != OWN_EXECUTABLE or not hasattr(os, "pidfd_open"):
         return None
     return WarmStarter(early)

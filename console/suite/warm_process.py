@@ -1,9 +1,9 @@
-"""The process that nodes of suites are forked from: the imports are done, there is no instance, no loop and no Lua yet.
+"""The process that nodes of suites are forked from: everything is imported, but there is no instance, loop or Lua yet.
 
-What a fork takes over is what the imports have made. All else that a process of its own has, it gets anew: directory,
-environment, standard streams, session, time zone, command line, random numbers; no other descriptor is left. What it
-has not seen: it is imported and started once (`_rehearse`) before the fifth node, so that what Python compiles from
-text, such as patterns and formats, is at hand. That costs as much as about ten starts save.
+A fork inherits the results of the imports. It gets everything else of a process anew: directory, environment, standard
+streams, session, time zone, command line, random numbers; other descriptors are closed. Before the fifth node the
+process starts and ends an instance once (`_rehearse`), so that patterns and formats which Python compiles at run time
+are compiled, too. That costs about as much as ten starts save.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LATER: Final = ("encodings.idna", "lua.bindings.yaml_parser", "tempfile")
 
 
 def serve(descriptor: int, runner: int) -> None:
-    """Fork nodes until the runner, a process with this id, is gone."""
+    """Fork nodes until the runner, the process with the given id, is gone."""
     bind_to_parent(runner)()
     forked = 0
     with socket.socket(fileno=descriptor) as connection:
@@ -56,7 +56,7 @@ def serve(descriptor: int, runner: int) -> None:
 
 
 def import_node() -> None:
-    """All that a node imports until it is ready."""
+    """Import everything that a node imports until it is ready."""
     for name in ("console.cli", "console.program"):
         importlib.import_module(name)
     from lua.runtime import default_flavour
@@ -66,7 +66,7 @@ def import_node() -> None:
 
 
 def _make_ready(forked: int) -> None:
-    """Prepare for the next node, after so many."""
+    """Prepare for the next node, after `forked` ones."""
     if forked == 1:
         for name in _LATER:
             importlib.import_module(name)
@@ -76,7 +76,7 @@ def _make_ready(forked: int) -> None:
 
 
 def _rehearse() -> None:
-    """Start an instance in memory and end it. Nothing of it is left but what Python has compiled."""
+    """Start an instance in memory and end it, which leaves only what Python has compiled."""
     import uvloop
 
     from box.embed import LuaInstance
@@ -126,7 +126,7 @@ def _become_node(parent: int, connection: socket.socket, request: dict[str, Any]
 
 
 def _ended(program: Callable[[], int]) -> int:
-    """The exit code that the interpreter would give the process, and what it would say."""
+    """Run a program. Returns the exit code that the interpreter would give, and prints the message it would print."""
     try:
         return program()
     except SystemExit as end:

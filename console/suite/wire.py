@@ -1,4 +1,4 @@
-"""Client of the admin console's text protocol."""
+"""A client of the admin console's text protocol."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Address = Path | tuple[str, int]
 
 
 class WireError(Exception):
-    """The other side is not an admin console."""
+    """Raised if the other side is not an admin console."""
 
 
 class ConsoleClient:
-    """One connection to a node's admin console.
+    """A connection to a node's admin console.
 
-    A reply is the text up to and with the line `...`; the empty text means that the node went away.
+    A reply is the text up to and including the line `...`; an empty text means that the node has gone.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,7 +30,7 @@ class ConsoleClient:
 
     @classmethod
     async def connect(cls, address: Address) -> ConsoleClient:
-        """Raises OSError if nobody listens, WireError after a wrong greeting."""
+        """Connect. Raises OSError if nobody listens, WireError after a wrong greeting."""
         if isinstance(address, Path):
             reader, writer = await asyncio.open_unix_connection(str(address), limit=1 << 26)
         else:
@@ -55,7 +55,7 @@ class ConsoleClient:
         await self.execute("\\set language lua")
 
     async def execute(self, command: str) -> str:
-        """Send one command and give its reply."""
+        """Send a command and return its reply."""
         try:
             self._writer.write(wire_command(command))
             await self._writer.drain()

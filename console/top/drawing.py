@@ -1,4 +1,4 @@
-"""A replica set as an SVG picture: instances on a circle, arrows for the rows that go between them."""
+"""Draws a replica set as an SVG picture: instances on a circle, arrows for the rows between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 def picture(sample: ClusterSample) -> str:
-    """The text of an SVG file."""
+    """Return the text of an SVG file."""
     known = [each for each in sample.instances if each.id]
     places = _places(len(sample.instances))
     centres = {each.id: place for each, place in zip(sample.instances, places, strict=True) if each.id}
@@ -88,7 +88,7 @@ def _lines(each: InstanceSample) -> list[str]:
 
 
 def _arrow(edge: ReplicationEdge, source: Point, target: Point) -> str:
-    """A line beside the straight one, so that both directions are seen."""
+    """Draw an edge as a line beside the straight one, so that both directions are visible."""
     length = math.dist(source, target) or 1.0
     across = ((target[1] - source[1]) / length, -(target[0] - source[0]) / length)
     begin, end = _border(source, target, across), _border(target, source, across)
@@ -107,7 +107,7 @@ def _arrow(edge: ReplicationEdge, source: Point, target: Point) -> str:
 
 
 def _border(of: Point, towards: Point, across: Point) -> Point:
-    """The point where the line leaves the box, 8 beside the middle."""
+    """Return the point where a line leaves the box, shifted by 8 to the side."""
     x, y = towards[0] - of[0], towards[1] - of[1]
     scale = min(
         (_BOX[0] / 2 + 4) / abs(x) if x else math.inf,

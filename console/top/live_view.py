@@ -1,8 +1,4 @@
-"""The live view of a replica set on a full screen.
-
-q  leave          space  hold still        s, f  order of spaces, of fibers
-/  filter         + -    faster, slower    arrows, PgUp, PgDn  scroll
-"""
+"""The live view of a replica set on a full screen."""
 
 from __future__ import annotations
 
@@ -30,7 +26,7 @@ _KEYS: Final = "space hold  q quit  PgDn  + - speed"
 
 
 class LiveView:
-    """Looks at the instances again and again, and shows them."""
+    """Samples the instances repeatedly and shows them."""
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class LiveView:
         )
 
     async def run(self) -> None:
-        """Until somebody leaves."""
+        """Show the view until the user leaves."""
         task = asyncio.get_running_loop().create_task(self._look(), name="top")
         try:
             await self._application.run_async()

@@ -16,7 +16,9 @@ FIBER_ORDERS: Final = ("time", "switches", "name")
 
 @dataclass(slots=True)
 class Choice:
-    """Choice of rows and of their order. `text` has to be in the name of a space or fiber; `most` rows of each."""
+    """The choice and order of rows: `text` has to be in the name of a space or fiber, `most` limits the rows of each
+    table.
+    """
 
     spaces: str = "rows"
     fibers: str = "time"
@@ -27,7 +29,7 @@ class Choice:
 def overview(
     sample: ClusterSample, before: ClusterSample | None, choice: Choice, width: int = 0, lines: Lines = UNICODE
 ) -> str:
-    """The whole text; rates of spaces come from the sample before."""
+    """Return the whole text; rates of spaces are calculated from the sample before."""
     parts = [
         ("instances", _instances(sample.instances)),
         ("replication", _replication(sample)),
@@ -43,7 +45,7 @@ def _without_count(text: str) -> str:
 
 
 def _group(columns: Sequence[str], numbers: str, rows: Sequence[Sequence[str]]) -> RowGroup:
-    """`numbers` has `>` for columns on the right."""
+    """Make a group of rows; `numbers` has `>` for columns that are aligned to the right."""
     return RowGroup(tuple(columns), tuple(mark == ">" for mark in numbers), tuple(map(tuple, rows)), len(rows))
 
 
@@ -156,12 +158,12 @@ def _fibers(sample: ClusterSample, choice: Choice) -> RowGroup:
 
 
 def _share(fiber: Mapping[str, Any]) -> str:
-    """Of the processor time of its instance; nothing where that does not measure it now."""
+    """Return a fiber's share of its instance's processor time, or nothing if it is not measured now."""
     return "" if fiber.get("share") is None else f"{fiber['share']:.1f} %"
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """Format a number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -170,7 +172,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`12 s`, `3 min`, `5 h`, `12 d`."""
+    """Format a duration: `12 s`, `3 min`, `5 h`, `12 d`."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
@@ -178,7 +180,7 @@ def duration(seconds: float) -> str:
 
 
 def heading(sample: ClusterSample, note: str = "") -> str:
-    """The first line."""
+    """Return the first line of the view."""
     reached = sum(not each.error for each in sample.instances)
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(sample.taken))
     return f"{reached} of {len(sample.instances)} instances  {clock}{'  ' + note if note else ''}"

@@ -20,7 +20,7 @@ _TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class InstanceSample:
-    """One instance at one moment. `state` is what `internal/console_state.lua` gives; empty with an `error`."""
+    """The state of an instance at one moment, from `internal/console_state.lua`; empty if there is an `error`."""
 
     address: str
     taken: float
@@ -42,8 +42,10 @@ class InstanceSample:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationEdge:
-    """Rows that go from one instance to another, by ids. `lag` and `idle` in seconds, `behind` in rows; None where
-    nobody has told."""
+    """Rows that flow from one instance to another, which are given by ids.
+
+    `lag` and `idle` are in seconds, `behind` in rows; None if no instance has reported the value.
+    """
 
     source: int
     target: int
@@ -61,7 +63,7 @@ class ReplicationEdge:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSample:
-    """All instances at about the same moment."""
+    """The samples of all instances at about the same moment."""
 
     instances: tuple[InstanceSample, ...]
     taken: float
@@ -71,7 +73,7 @@ class ClusterSample:
         return edges_of(self.instances)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the sample as plain values, for JSON."""
         return {
             "time": self.taken,
             "instances": [
@@ -82,7 +84,7 @@ class ClusterSample:
 
 
 def edges_of(instances: Sequence[InstanceSample]) -> list[ReplicationEdge]:
-    """The edges: reports of targets on their sources, and of sources on their targets, put together."""
+    """Return the edges, combined from the reports of targets on their sources and of sources on their targets."""
     facts: dict[tuple[int, int], dict[str, Any]] = {}
     for each in instances:
         for replica in each.state.get("replication", ()):
@@ -113,9 +115,10 @@ def _add_downstream(known: dict[str, Any], side: Mapping[str, Any], source: Inst
 
 
 class ClusterWatch:
-    """Connections to the instances at some addresses, which come back by themselves.
+    """Connections to the instances at some addresses, which are restored automatically.
 
-    With `is_timed` the instances measure times of fibers meanwhile. Those that did so before go on with it at the end.
+    With `is_timed` the instances measure the times of fibers meanwhile. An instance that did so before continues
+    afterwards.
     """
 
     def __init__(self, addresses: Sequence[str], password: str | None = None, *, is_timed: bool = False) -> None:
@@ -126,7 +129,7 @@ class ClusterWatch:
         self._timed: set[str] = set()
 
     async def sample(self) -> ClusterSample:
-        """All instances at once; one that does not answer has an error."""
+        """Sample all instances at once; one that does not answer has an error."""
         samples = await asyncio.gather(*(self._sample(address) for address in self._addresses))
         return ClusterSample(tuple(samples), time.time())
 
@@ -149,7 +152,7 @@ class ClusterWatch:
         return InstanceSample(name, time.time(), _listed(state))
 
     async def close(self) -> None:
-        """End the measuring that was begun for this watch, where an instance is still there, and the connections."""
+        """Stop the measuring that was begun for this watch, and close the connections."""
         for address in self._timed:
             with suppress(BoxError, Lost, TimeoutError):
                 async with asyncio.timeout(_TIMEOUT):
@@ -159,7 +162,7 @@ class ClusterWatch:
 
 
 def _listed(state: dict[str, Any]) -> dict[str, Any]:
-    """Empty tables of Lua are lists or maps, as one likes."""
+    """Give empty Lua tables, which may be lists or maps, the type that each field needs."""
     for name in ("spaces", "fibers", "replication"):
         state[name] = list(state.get(name) or ())
     for name in ("requests", "net", "vclock"):

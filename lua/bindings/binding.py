@@ -1,7 +1,7 @@
-"""The base of all bindings: binds their methods and ends their calls.
+"""The base of all bindings: binds their methods to Lua and converts the results of their calls.
 
-A bound method returns to Lua: bytes, None, True or a number >= 0 as its result; `(False, error bytes)` for an
-error; a negative number, the token of something that Lua has to wait for. Nothing is ever raised across.
+A bound method returns to Lua: bytes, None, True or a number >= 0 as its result; `(False, error bytes)` for an error; a
+negative number, the token of something that Lua has to wait for. No exception ever crosses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXPORT = "_exported_as"
 
 
 def exported(name: str) -> Callable[[_Method], _Method]:
-    """Bind the method to `require('internal.python').<name>`; it handles its errors itself."""
+    """Bind a method to `require('internal.python').<name>`; the method handles its errors itself."""
 
     def mark(method: _Method) -> _Method:
         setattr(method, _EXPORT, name)
@@ -41,7 +41,7 @@ def exported(name: str) -> Callable[[_Method], _Method]:
 
 
 def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]:
-    """Bind the method, and turn a BoxError that it raises into a returned one. For calls that are not hot."""
+    """Bind a method, and return a BoxError that it raises to Lua. For calls that are not hot."""
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Outcome]:
         @wraps(method)
@@ -60,8 +60,11 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]
 def waiting(
     name: str, *, is_cancellable: bool = True
 ) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Outcome]]:
-    """Bind a coroutine method: Lua waits for its end if it does not end at once. What Tarantool does in another thread
-    ends before a cancelled fiber goes on: it is not cancellable."""
+    """Bind a coroutine method; Lua waits if it does not end at once.
+
+    Operations that Tarantool runs in another thread are not cancellable: a cancelled fiber continues only after their
+    end.
+    """
 
     def decorate(method: Callable[..., Awaitable[Any]]) -> Callable[..., Outcome]:
         @wraps(method)
@@ -75,7 +78,7 @@ def waiting(
 
 
 class Binding:
-    """The Python half of a Lua module. Subclasses mark the methods that Lua calls."""
+    """The Python half of a Lua module. Subclasses decorate the methods that Lua calls."""
 
     is_direct: ClassVar[bool] = False
     """Whether Lua calls the methods directly: see `Runtime.bind`."""
@@ -93,24 +96,24 @@ class Binding:
 
     @property
     def ctx(self) -> Context:
-        """The context of the Lua fiber that is running."""
+        """The context of the running Lua fiber."""
         ctx: Context = self.runtime.ctx
         return ctx
 
     def failure(self, error: BoxError) -> tuple[bool, bytes]:
-        """An error as the result of a call; it becomes the fiber's last error."""
+        """Return an error to Lua as the result of a call; it becomes the fiber's last error."""
         self.note_error(self.runtime.ctx, error)
         return False, encode_error(error)
 
     def note_error(self, ctx: Context, error: BoxError) -> None:
-        """Make it the last error of the fiber, count it, and tell who wants to know of denied accesses."""
+        """Make an error the last error of the fiber, count it, and run the triggers for denied accesses."""
         ctx.error = error
         self.node.stats.count_error()
         if error.fields is not None and self.on_access_denied is not None and error.type == "AccessDeniedError":
             self.on_access_denied(ctx, error)
 
     async def remember_error(self, work: Awaitable[Any]) -> Any:
-        """Await, and make a BoxError the last error of the fiber that waits."""
+        """Await some work; a BoxError becomes the last error of the waiting fiber."""
         ctx = self.runtime.ctx
         try:
             return await work
@@ -119,11 +122,13 @@ class Binding:
             raise
 
     def after(self, ctx: Context, outcome: Pending | bytes | None, result: Outcome) -> Outcome:
-        """`result` now, or a token that wakes with it once a write or a commit that is pending has ended."""
+        """Return `result`, or, if a write or commit is pending, a token that wakes with `result` when that has
+        ended.
+        """
         return self.later(ctx, outcome, lambda _: result) if isinstance(outcome, Pending) else result
 
     def later(self, ctx: Context, pending: Pending, shape: Shape | None) -> Outcome:
-        """A token that wakes with what `shape` makes of the result; without one with nothing."""
+        """Return a token that wakes with `shape(result)` when `pending` ends, or with nothing if `shape` is None."""
         if pending.done:
             if pending.error is not None:
                 return self.failure(pending.error)
@@ -143,5 +148,5 @@ class Binding:
 
 
 def text(raw: bytes) -> str:
-    """A Lua string as Python text."""
+    """Decode a Lua string to Python text."""
     return raw.decode("utf-8", "surrogateescape")

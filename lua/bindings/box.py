@@ -1,4 +1,4 @@
-"""The Python halves of the table `box`, put together: what joins a node with a Lua runtime."""
+"""Joins a node with a Lua runtime: binds the Python halves of the table `box`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 
 class BoxBindings:
-    """Binds everything and loads the Lua table `box`. One per runtime.
+    """Binds everything and loads the Lua table `box`; one for each runtime.
 
-    Afterwards `node.functions` runs CALL and EVAL, and the triggers of sessions and of the shutdown are those
-    that Lua sets.
+    Afterwards `node.functions` runs CALL and EVAL, and sessions and the shutdown run the triggers that Lua sets.
     """
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
@@ -53,7 +52,7 @@ class BoxBindings:
         triggers = self.triggers
 
         def admin() -> Credentials:
-            """The rights of triggers of connections; those of on_auth have the client's."""
+            """Return the rights of triggers of connections; on_auth triggers have those of the client instead."""
             return node.schema.user(UserId.ADMIN).credentials
 
         async def on_connect(ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""`box.cfg`, `box.ctl`, `box.snapshot` and `box.backup`: the life of the instance."""
+"""`box.cfg`, `box.ctl`, `box.snapshot` and `box.backup`: configuration and administration of the instance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pack_values(config: Config) -> bytes:
 
 
 class CfgBinding(Binding):
-    """Configuration and what an administrator asks the instance to do."""
+    """Configuration and administration of the instance, for Lua."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
@@ -30,14 +30,19 @@ class CfgBinding(Binding):
 
     @guarded("box_config_check")
     def check(self, options: bytes) -> bytes:
-        """Try what the first `box.cfg{...}` would set: the values of all options that have one. ER_CFG."""
+        """Check the options of the first `box.cfg{...}` without setting them. Returns the values of all options that
+        have one.
+
+        Raises:
+            ConfigError: CFG.
+        """
         config = Config()
         config.load(self._with_environment(options), lambda warning: None)
         return _pack_values(config)
 
     @waiting("box_configure")
     async def configure(self, options: bytes) -> None:
-        """`box.cfg{...}`. One at a time."""
+        """Run `box.cfg{...}`; concurrent calls wait for each other."""
         async with self._lock:
             node = self.node
             given = codec.unpack(options) if node.state.is_configured else self._with_environment(options)
@@ -46,7 +51,7 @@ class CfgBinding(Binding):
 
     @exported("box_join_is_undone")
     def join_is_undone(self) -> bool:
-        """Whether the start that has just failed may be tried again."""
+        """True if the start that has just failed may be tried again."""
         return self.node.is_join_undone
 
     def _with_environment(self, options: bytes) -> dict[str, Any]:
@@ -57,45 +62,53 @@ class CfgBinding(Binding):
 
     @exported("box_config_values")
     def values(self) -> bytes:
-        """The values of all options that have one."""
+        """Return the values of all options that have one."""
         return _pack_values(self.node.config)
 
     @waiting("box_snapshot", is_cancellable=False)
     async def snapshot(self) -> bytes:
-        """'ok'. ER_CHECKPOINT_IN_PROGRESS, ER_CHECKPOINT_ROLLBACK and what writing raises."""
+        """Make a snapshot. Returns 'ok'.
+
+        Raises:
+            ClientError: CHECKPOINT_IN_PROGRESS or CHECKPOINT_ROLLBACK.
+            BoxSystemError: the files cannot be written.
+        """
         await self.node.checkpoints.make()
         return b"ok"
 
     @guarded("backup_start")
     def backup_start(self, checkpoint: int) -> Outcome:
-        """The files of a checkpoint, 0 for the last one. ER_BACKUP_IN_PROGRESS, ER_MISSING_SNAPSHOT."""
+        """Return the files of a checkpoint and keep them; 0 is the newest checkpoint.
+
+        Errors: BACKUP_IN_PROGRESS, MISSING_SNAPSHOT.
+        """
         return codec.pack(self.node.checkpoints.backup_start(int(checkpoint)))
 
     @guarded("backup_stop")
     def backup_stop(self) -> Outcome:
-        """Let the files go."""
+        """Release the files of the backup."""
         self.node.checkpoints.backup_stop()
         return None
 
     @waiting("ctl_promote")
     async def promote(self) -> None:
-        """Take over the limbo."""
+        """Take over the limbo: `box.ctl.promote()`."""
         await self.node.elections.promote()
 
     @waiting("ctl_compare")
     async def compare(self, uri: bytes) -> bytes:
-        """The data here beside that of another instance: see `Comparer.compare`."""
+        """Compare the data here with that of another instance; see `Comparer.compare`."""
         comparison = await self.node.replication.comparer.compare(text(uri))
         return codec.pack(comparison.described())
 
     @waiting("ctl_wait_ro")
     async def wait_ro(self, timeout: float | None = None) -> None:
-        """Until the instance is read-only; raises TimedOut."""
+        """Wait until the instance is read-only. Raises TimedOut."""
         await self._wait_mode(True, timeout)
 
     @waiting("ctl_wait_rw")
     async def wait_rw(self, timeout: float | None = None) -> None:
-        """Until the instance is writable; raises TimedOut."""
+        """Wait until the instance is writable. Raises TimedOut."""
         await self._wait_mode(False, timeout)
 
     async def _wait_mode(self, is_read_only: bool, timeout: float | None) -> None:
@@ -112,5 +125,5 @@ class CfgBinding(Binding):
 
     @exported("ctl_is_recovery_finished")
     def is_recovery_finished(self) -> Any:
-        """A number as a truth value."""
+        """Return 1 if recovery has finished, otherwise 0."""
         return int(self.node.status in ("running", "orphan", "hot_standby"))

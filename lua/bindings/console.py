@@ -1,6 +1,8 @@
-"""The Python half of `require('console')`: servers of the text protocol, their sessions, and connections to others.
+"""The Python half of `require('console')`: servers of the text protocol, their sessions, and connections to other
+consoles.
 
-Lua knows servers and connections by number. The interactive session of a terminal is `console/`, which binds the rest.
+Lua knows servers and connections by number. The interactive session of a terminal is in `console/`, which binds the
+remaining functions.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _DIAL_TIMEOUT: Final = 10.0
 
 
 def write_pushes(session: Session, write: Callable[[bytes], bool | int | None]) -> None:
-    """Pushed values are written as text. `write` gives True, None, or a token if the reader is slow."""
+    """Write values pushed in a session as text. `write` returns True, None, or a token if the reader is slow."""
 
     def push(shown: bytes, _sync: int) -> int | None:
         outcome = write(shown)
@@ -36,7 +38,7 @@ def write_pushes(session: Session, write: Callable[[bytes], bool | int | None]) 
 
 
 class ConsoleBinding(Binding):
-    """See the module's text."""
+    """Servers of the text protocol and connections to other consoles, for Lua."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
@@ -67,7 +69,7 @@ class ConsoleBinding(Binding):
 
     @waiting("console_listen")
     async def listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
-        """(number, host, port); (None, reason)."""
+        """Listen on an address. Returns (number, host, port), or (None, reason)."""
         if self._serve_handle is None:
             self._serve_handle = self.runtime.compile(b"return require('console')._serve", "=console")
         server = ConsoleServer(self.node, self.runtime, self._serve)
@@ -81,7 +83,7 @@ class ConsoleBinding(Binding):
 
     @exported("console_unlisten")
     def unlisten(self, number: float) -> Outcome:
-        """Take no more clients."""
+        """Accept no more clients on a server."""
         server = self.servers.pop(int(number), None)
         if server is None:
             return None
@@ -89,7 +91,7 @@ class ConsoleBinding(Binding):
         return True
 
     async def _serve(self, connection: ConsoleConnection) -> None:
-        """One accepted connection from its greeting to its end."""
+        """Serve an accepted connection from its greeting to its end."""
         node = self.node
         session = node.sessions.open("console", node.schema.admin, peer=connection.peer, fd=connection.fd)
         ctx = Context(session)
@@ -115,32 +117,35 @@ class ConsoleBinding(Binding):
 
     @exported("console_read")
     def read(self, number: float, *marks: bytes) -> Outcome:
-        """The text before the next mark; None at the end."""
+        """Return the text before the next mark, or None at the end."""
         connection = self._connections.get(int(number))
         return None if connection is None else connection.read(marks)
 
     @exported("console_write")
     def write(self, number: float, data: bytes) -> Outcome:
-        """True; None if nobody is there any more."""
+        """Write to a connection. Returns True, or None if the client has gone."""
         connection = self._connections.get(int(number))
         return None if connection is None else connection.write(data)
 
     @exported("console_close")
     def close_connection(self, number: float) -> None:
-        """End a connection."""
+        """Close a connection."""
         connection = self._connections.get(int(number))
         if connection is not None:
             connection.close()
 
     @exported("console_peer")
     def peer(self, number: float) -> bytes:
-        """The address of the other side."""
+        """Return the address of the other side."""
         connection = self._connections.get(int(number))
         return b"" if connection is None else connection.peer.encode()
 
     @waiting("console_dial")
     async def dial(self, address: bytes, timeout: float | None = None) -> tuple[Any, ...]:
-        """(number, protocol, host, port), where the protocol is `text` or `binary`; (None, reason)."""
+        """Connect to another console. Returns (number, protocol, host, port), or (None, reason).
+
+        The protocol is `text` or `binary`.
+        """
         uri = uris.parse(address.decode(errors="surrogateescape"))
         if uri is None or uri.service is None:
             return None, b"usage"
@@ -171,7 +176,7 @@ class ConsoleBinding(Binding):
 
     @exported("console_table")
     def table(self, described: bytes, is_interactive: bool) -> bytes:
-        """The text of a statement's values, as `internal/console_rows.lua` describes them."""
+        """Return the table for a statement's values, which `internal/console_rows.lua` has described."""
         from box.data.codec import unpack
         from lua.text_console.text_table import UNICODE, Screen, groups_of, render
 

@@ -1,4 +1,4 @@
-"""Cursors of `index:pairs()`: chunks of tuples, as long as nothing changes under the loop."""
+"""Cursors of `index:pairs()`: they read tuples in chunks as long as nothing changes during the loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class ReadAhead:
         self._fetched = 0
 
     def fetch(self, size: int, used: int) -> list[bytes] | None:
-        """The next tuples, [] at the end. None: those after the first `used` of the last chunk are still right."""
+        """Return the next tuples, or [] at the end.
+
+        None means that the tuples after the first `used` of the last chunk are still valid.
+        """
         index = self._index
         if self._space.indexes.get(self._iid) is not index:
             return []
@@ -46,7 +49,7 @@ class ReadAhead:
 
 
 class OneByOne:
-    """A cursor over anything else: versions of tuples, views, settings."""
+    """A cursor over tuples with versions, views or settings, which reads one at a time."""
 
     __slots__ = ("_rows",)
 
@@ -54,12 +57,12 @@ class OneByOne:
         self._rows = rows
 
     def fetch(self, size: int, used: int) -> list[bytes] | None:
-        """The next tuple, [] at the end."""
+        """Return a list of the next tuple, or [] at the end."""
         return list(islice(self._rows, 1))
 
 
 def open_cursor(dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> ReadAhead | OneByOne:
-    """Open a scan; errors as `Dml.select`."""
+    """Open a cursor. Raises the errors of `Dml.select`."""
     if not space.is_plain or dml.txns.storage.allows_yield:
         return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
     space.check_access(ctx.credentials, Privilege.R)

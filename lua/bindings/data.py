@@ -1,9 +1,9 @@
 """Reads and writes of spaces: the hot paths of `space:get()`, `space:replace()` and `pairs()`.
 
-Keys of one number or string arrive as they are, other keys as a MessagePack array; tuples are MessagePack.
-A write returns None when the tuple that is stored is the one that was sent, so that Lua keeps its own bytes, and
-True when there is no tuple to return. Tuples of the hottest calls carry salt (`lua.salt`): what a write sends and
-returns, and what a direct look-up finds.
+A key of one number or string arrives as that value, any other key as a MessagePack array; tuples are MessagePack. A
+write returns None if the stored tuple is the one sent, so that Lua keeps its own bytes, and True if there is no tuple
+to return. Tuples of the hottest calls carry salt (`lua.salt`): those that a write sends and returns, and those that a
+direct look-up finds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 
 
 def _key_values(key: Any) -> list[Any]:
-    """The key of a change: one number, or a MessagePack value that must be an array. ER_TUPLE_NOT_ARRAY."""
+    """Return the values of a change's key: one number, or a MessagePack value that must be an array.
+
+    Raises:
+        ClientError: TUPLE_NOT_ARRAY.
+    """
     if type(key) is not bytes:
         return [key]
     values = unpack(key)
@@ -54,11 +58,11 @@ def _key_values(key: Any) -> list[Any]:
 
 
 def _look_up(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any], int | bytes | None], int]:
-    """A look-up by key, and the address of its window of `_WINDOW_SIZE` bytes.
+    """Return a look-up by key, and the address of its window of `_WINDOW_SIZE` bytes.
 
-    The look-up leaves the tuple in the window, as `struct tuple` of `internal/tuple.lua` begins (its size, a word that
-    is left alone, its bytes), and gives the size: Lua copies it without making a string of it. A tuple that does not
-    fit is returned, with salt.
+    The look-up leaves the tuple in the window, in the form of `struct tuple` of `internal/tuple.lua` (its size, an
+    unused word, its bytes), and returns the size. So Lua copies the tuple without making a string of it. A tuple that
+    does not fit is returned as bytes with salt.
     """
     memory = (ctypes.c_uint8 * _WINDOW_SIZE)()
     window = memoryview(memory).cast("B")
@@ -80,12 +84,14 @@ def _look_up(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any], i
 
 
 def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
-    """Tuples as one blob and their sizes as native uint32."""
+    """Join tuples to one blob, with their sizes as native uint32."""
     return b"".join(rows), array("I", map(len, rows)).tobytes()
 
 
 def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes], Outcome]:
-    """Insert or replace (see the module's text). The two share their code and no call: they are the hottest writes."""
+    """Make the method for insert or replace. They share this code instead of a call, because they are the hottest
+    writes.
+    """
 
     @exported(name)
     def store(self: DataBinding, space_id: int, salted: bytes) -> Outcome:
@@ -105,7 +111,7 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
 
 
 class DataBinding(Binding):
-    """Data manipulation for Lua."""
+    """Reads and writes of spaces, for Lua."""
 
     is_direct = True
 
@@ -121,7 +127,7 @@ class DataBinding(Binding):
 
     @exported("index_get")
     def get(self, space_id: int, iid: int, key: Any) -> Outcome:
-        """By a key of one number or string."""
+        """Look up a tuple by a key of one number or string."""
         try:
             if type(key) is bytes:
                 key = key.decode("utf-8", "surrogateescape")
@@ -133,15 +139,16 @@ class DataBinding(Binding):
 
     @exported("reads_directly")
     def reads_directly(self) -> int:
-        """1 if the running fiber may look into indexes itself: admin, no transaction, no versions of tuples."""
+        """Return 1 if the running fiber may read indexes directly: admin, no transaction, no tuple versions."""
         ctx = self.runtime.ctx
         return int(ctx.credentials.is_admin and ctx.txn is None and not self.node.tuples.allows_yield)
 
     @exported("index_finder")
     def finder(self, space_id: int, iid: int) -> Outcome:
-        """'number' or 'string' and a look-up in the index's container, where a key of one such value is its key.
+        """Return 'number' or 'string' and a look-up in the index's container, if its keys are single values of that
+        kind.
 
-        See `_look_up`. It never raises for a key of its kind.
+        The look-up is that of `_look_up`; it never raises for a key of its kind.
         """
         space = self.node.schema.spaces.get(space_id)
         index = None if space is None else space.indexes.get(iid)
@@ -159,61 +166,61 @@ class DataBinding(Binding):
 
     @exported("count_reads")
     def count_reads(self, count: int) -> None:
-        """So many look-ups were made since the last time."""
+        """Count look-ups that Lua made directly since the last call."""
         self.node.dml.counters[RequestType.SELECT] += int(count)
 
     @guarded("index_get_key")
     def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
-        """By a key of any number of parts."""
+        """Look up a tuple by a key of any number of parts."""
         return self.node.dml.reads.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_select")
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
-        """The blob and the sizes."""
+        """Select tuples. Returns one blob and their sizes."""
         space = self.node.schema.space(space_id)
         rows = self.node.dml.reads.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
         return pack_rows(rows)
 
     @guarded("index_count")
     def count(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
-        """The number of tuples that a scan gives."""
+        """Count the tuples of a scan."""
         return self.node.dml.reads.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
 
     @guarded("index_min")
     def min(self, space_id: int, iid: int, key: bytes) -> Outcome:
-        """The first tuple with the partial key."""
+        """Return the first tuple with a partial key."""
         return self.node.dml.reads.min(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_max")
     def max(self, space_id: int, iid: int, key: bytes) -> Outcome:
-        """The last tuple with the partial key."""
+        """Return the last tuple with a partial key."""
         return self.node.dml.reads.max(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_random")
     def random(self, space_id: int, iid: int, seed: int) -> Outcome:
-        """Any tuple."""
+        """Return the tuple that `seed` selects."""
         return self.node.dml.reads.random(self.ctx, self.node.schema.space(space_id), iid, int(seed) & 0xFFFFFFFF)
 
     @guarded("index_len")
     def len(self, space_id: int, iid: int) -> Outcome:
-        """The number of tuples in the index."""
+        """Return the number of tuples in an index."""
         return self.node.dml.reads.len(self.ctx, self.node.schema.space(space_id), iid)
 
     @guarded("index_bsize")
     def index_bsize(self, space_id: int, iid: int) -> Outcome:
-        """Bytes that the index takes."""
+        """Return the size of an index in bytes."""
         return self.node.schema.space(space_id).index(iid).bsize()
 
     @guarded("space_bsize")
     def space_bsize(self, space_id: int) -> Outcome:
-        """Bytes of all tuples."""
+        """Return the size of all tuples of a space in bytes."""
         return self.node.dml.reads.bsize(self.node.schema.space(space_id))
 
     # Cursors
 
     @guarded("cursor_open")
     def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
-        """A new cursor's number."""
+        """Open a cursor and return its number."""
         cursor = open_cursor(self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
@@ -221,9 +228,10 @@ class DataBinding(Binding):
 
     @exported("cursor_next")
     def cursor_next(self, number: int, size: int, used: int) -> Outcome:
-        """Up to `size` more tuples as blob and sizes. None at the end, where the cursor closes itself.
+        """Return up to `size` more tuples as one blob and their sizes, or None at the end, where the cursor closes
+        itself.
 
-        `used` tuples of the last chunk were taken; True: the others are still right.
+        `used` tuples of the last chunk were consumed. The result True means that the remaining ones are still valid.
         """
         cursor = self._cursors.get(number)
         if cursor is None:
@@ -251,7 +259,7 @@ class DataBinding(Binding):
 
     @exported("index_update")
     def update(self, space_id: int, iid: int, key: Any, ops: bytes) -> Outcome:
-        """The new tuple, or True."""
+        """Update a tuple. Returns the new one, or True if the key is absent."""
         try:
             return self._change(space_id, Request(UPDATE, b"", _key_values(key), unpack(ops), int(iid), 1))
         except (BoxError, KeyError) as error:
@@ -259,7 +267,7 @@ class DataBinding(Binding):
 
     @exported("index_delete")
     def delete(self, space_id: int, iid: int, key: Any) -> Outcome:
-        """The deleted tuple, or True."""
+        """Delete a tuple. Returns it, or True if the key is absent."""
         try:
             return self._change(space_id, Request.delete(_key_values(key), int(iid)))
         except (BoxError, KeyError) as error:
@@ -267,7 +275,7 @@ class DataBinding(Binding):
 
     @exported("space_upsert")
     def upsert(self, space_id: int, salted: bytes, ops: bytes) -> Outcome:
-        """Always True."""
+        """Insert or update a tuple. Always returns True."""
         try:
             return self._change(space_id, Request.upsert(salted[:-SALT_SIZE], unpack(ops)))
         except (BoxError, KeyError) as error:
@@ -301,20 +309,20 @@ class DataBinding(Binding):
 
     @guarded("space_run_triggers")
     def run_triggers(self, space_id: int, is_enabled: Any) -> Outcome:
-        """Switch user triggers of a space on or off."""
+        """Switch the user's triggers of a space on or off."""
         self.node.schema.space(space_id).run_triggers = bool(is_enabled)
         return None
 
     # Tuples by themselves
 
     def _format(self, space_id: int) -> TupleFormat:
-        """That of a space, also when it was dropped lately; of anything else, the one without rules."""
+        """Return the format of a space, even of one dropped lately; an unknown id has the format without rules."""
         space = self.node.schema.spaces.get(int(space_id))
         return self._dropped.get(int(space_id), _NO_FORMAT) if space is None else space.format
 
     @guarded("tuple_formats_attach")
     def attach(self) -> None:
-        """Keep the formats of the spaces that are dropped from now on."""
+        """Keep the formats of spaces that are dropped from now on."""
         hooks = self.node.schema.on_alter_spaces
         if self._spaces_changed not in hooks:
             hooks.append(self._spaces_changed)
@@ -329,12 +337,12 @@ class DataBinding(Binding):
 
     @guarded("tuple_update")
     def tuple_update(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
-        """`tuple:update()`: the new tuple, which fits the format of the old one's space."""
+        """Run `tuple:update()`. Returns the new tuple, which fits the format of the old tuple's space."""
         return self._changed(apply_update, raw, ops, space_id)
 
     @guarded("tuple_upsert")
     def tuple_upsert(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
-        """`tuple:upsert()`: the same, operations that cannot be applied are left out."""
+        """Run `tuple:upsert()`: `tuple:update()` that ignores operations which cannot be applied."""
         return self._changed(apply_upsert, raw, ops, space_id)
 
     def _changed(self, apply: Callable[..., bytes], raw: bytes, ops: bytes, space_id: int) -> bytes:
@@ -345,7 +353,7 @@ class DataBinding(Binding):
 
     @guarded("tuple_path")
     def tuple_path(self, raw: bytes, path: bytes, space_id: int) -> Outcome:
-        """The packed value at a full JSON path; None where there is none."""
+        """Return the packed value at a full JSON path, or None if there is none."""
         try:
             steps = parse_field_path(text(path))
         except PathError:

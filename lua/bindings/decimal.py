@@ -1,7 +1,7 @@
 """`decimal`: numbers of up to 38 digits, which cross the boundary as texts without an exponent.
 
-The arithmetic is that of the standard library's `decimal` in Tarantool's context: 38 digits, a scale of at most 38,
-half away from zero.
+The arithmetic is that of the standard library's `decimal` in Tarantool's context: 38 digits, a scale of at most 38, and
+rounding half away from zero.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def parse(value: str) -> Decimal | None:
-    """The number in a text; None for what is none or has more than 38 digits."""
+    """Parse a number; None for a text that is not a number or has more than 38 digits."""
     if not _NUMBER.fullmatch(value):
         return None
     number = Decimal(value)
@@ -54,14 +54,14 @@ def _ln(number: Decimal) -> Decimal:
 
 
 def _round(number: Decimal, scale: int) -> Decimal:
-    """Fewer fractional digits; the number as it is for a scale that is out of range."""
+    """Round to fewer fractional digits; a scale that is out of range leaves the number unchanged."""
     if not 0 <= scale < _scale(number):
         return number
     return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
 
 
 def _rescale(number: Decimal, scale: int) -> Decimal:
-    """Exactly `scale` fractional digits; the number as it is if that is impossible."""
+    """Give the number exactly `scale` fractional digits; it is unchanged if that is impossible."""
     if scale <= _scale(number):
         return _round(number, scale)
     if scale > _DIGITS or len(number.as_tuple().digits) + scale - _scale(number) > _DIGITS:
@@ -70,7 +70,7 @@ def _rescale(number: Decimal, scale: int) -> Decimal:
 
 
 def _trim(number: Decimal) -> Decimal:
-    """Without zeros at the end of the fraction."""
+    """Remove zeros at the end of the fraction."""
     trimmed = number.normalize(_WIDE)
     return trimmed if _scale(trimmed) else trimmed.quantize(Decimal(1), context=_WIDE)
 
@@ -104,23 +104,23 @@ def _result(number: Decimal) -> bytes | None:
 
 
 class DecimalBinding(Binding):
-    """Python half of lua/modules/decimal.lua. None stands for an operation without a result."""
+    """Python half of lua/modules/decimal.lua. A method returns None if the operation has no result."""
 
     @exported("decimal_parse")
     def parse(self, value: bytes) -> bytes | None:
-        """The canonical text of a number in a text."""
+        """Return the canonical text of the number in a text."""
         number = parse(text(value))
         return None if number is None else _shown(number)
 
     @exported("decimal_parse_double")
     def parse_double(self, value: float) -> bytes | None:
-        """The same for a number; 15 digits of it count."""
+        """Return the canonical text of a double, of which 15 digits count."""
         number = parse(f"{value:.15g}")
         return None if number is None else _shown(number)
 
     @exported("decimal_binary")
     def binary(self, operation: bytes, left: bytes, right: bytes) -> bytes | None:
-        """An operation with two operands."""
+        """Calculate an operation with two operands."""
         try:
             return _result(_BINARY[text(operation)](Decimal(text(left)), Decimal(text(right))))
         except _TRAPS:
@@ -128,7 +128,7 @@ class DecimalBinding(Binding):
 
     @exported("decimal_unary")
     def unary(self, operation: bytes, operand: bytes) -> bytes | None:
-        """An operation with one operand."""
+        """Calculate an operation with one operand."""
         try:
             return _result(_UNARY[text(operation)](Decimal(text(operand))))
         except _TRAPS:
@@ -136,27 +136,27 @@ class DecimalBinding(Binding):
 
     @exported("decimal_scaling")
     def scaling(self, operation: bytes, operand: bytes, scale: float) -> bytes:
-        """`round` or `rescale`."""
+        """Calculate `round` or `rescale`."""
         return _shown(_SCALING[text(operation)](Decimal(text(operand)), int(scale)))
 
     @exported("decimal_compare")
     def compare(self, left: bytes, right: bytes) -> int:
-        """0 less, 1 equal, 2 greater."""
+        """Compare two numbers: 0 less, 1 equal, 2 greater."""
         return int(Decimal(text(left)).compare(Decimal(text(right)))) + 1
 
     @exported("decimal_scale")
     def scale(self, operand: bytes) -> int:
-        """Digits after the point."""
+        """Return the number of digits after the point."""
         return _scale(Decimal(text(operand)))
 
     @exported("decimal_precision")
     def precision(self, operand: bytes) -> int:
-        """Digits altogether."""
+        """Return the total number of digits."""
         return _precision(Decimal(text(operand)))
 
     @exported("decimal_unpack")
     def unpack(self, body: bytes) -> bytes | None:
-        """The text of the body of a MessagePack extension; None for a malformed one."""
+        """Return the text of a MessagePack extension's body; None for a malformed one."""
         try:
             return _shown(codec.decode_decimal(body))
         except ValueError:

@@ -25,7 +25,7 @@ _GUAVA_FACTOR: Final = 2862933555777941757
 
 
 def guava(state: int, buckets: int) -> int:
-    """The bucket of a number among `buckets`: Guava's consistent hash."""
+    """Return the bucket of a number among `buckets` by Guava's consistent hash."""
     candidate = 0
     while True:
         state = (_GUAVA_FACTOR * state + 1) & 0xFFFFFFFFFFFFFFFF
@@ -37,7 +37,7 @@ def guava(state: int, buckets: int) -> int:
 
 
 def encode_base64(data: bytes, *, padding: bool, wrap: bool, url_safe: bool) -> bytes:
-    """Base64, in lines of 72 characters if `wrap`."""
+    """Encode Base64, in lines of 72 characters with `wrap`."""
     encoded = base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)
     if not padding:
         encoded = encoded.rstrip(b"=")
@@ -47,7 +47,7 @@ def encode_base64(data: bytes, *, padding: bool, wrap: bool, url_safe: bool) -> 
 
 
 def decode_base64(data: bytes) -> bytes:
-    """The reverse for both alphabets; characters outside of them are skipped."""
+    """Decode Base64 in either alphabet; other characters are skipped."""
     digits = bytes(char for char in data.translate(_URL_SAFE) if char in _ALPHABET)
     if len(digits) % 4 == 1:
         digits = digits[:-1]
@@ -59,12 +59,16 @@ class DigestBinding(Binding):
 
     @guarded("digest_hash")
     def hash(self, name: bytes, data: bytes) -> Outcome:
-        """The raw digest. UNSUPPORTED for one that the OpenSSL library of this system does not offer."""
+        """Return the raw digest.
+
+        Raises:
+            UnsupportedError: this system's OpenSSL library lacks the algorithm.
+        """
         return _new_hash(text(name), data).digest()
 
     @guarded("digest_hmac")
     def hmac(self, name: bytes, key: bytes, data: bytes) -> Outcome:
-        """The raw authentication code."""
+        """Return the raw authentication code."""
         import hmac
 
         _new_hash(text(name), b"")
@@ -72,39 +76,39 @@ class DigestBinding(Binding):
 
     @exported("digest_crc32")
     def crc32(self, state: float, data: bytes) -> int:
-        """CRC-32C without the final inversion."""
+        """Return the CRC-32C without the final inversion."""
         from crc32c import crc32c
 
         return int(crc32c(data, int(state) ^ _MASK)) ^ _MASK
 
     @exported("digest_murmur")
     def murmur(self, seed: float, data: bytes) -> int:
-        """MurmurHash3, 32 bits."""
+        """Return the 32-bit MurmurHash3."""
         return murmur3(data, int(seed))
 
     @exported("digest_guava")
     def guava(self, state: bytes, buckets: float) -> int:
-        """`state` is 8 bytes, little endian."""
+        """Return Guava's bucket; `state` is 8 bytes, little endian."""
         return guava(int.from_bytes(state, "little"), int(buckets))
 
     @exported("digest_base64_encode")
     def base64_encode(self, data: bytes, padding: bool, wrap: bool, url_safe: bool) -> bytes:
-        """See `encode_base64`."""
+        """Encode Base64; see `encode_base64`."""
         return encode_base64(data, padding=padding, wrap=wrap, url_safe=url_safe)
 
     @exported("digest_base64_decode")
     def base64_decode(self, data: bytes) -> bytes:
-        """See `decode_base64`."""
+        """Decode Base64; see `decode_base64`."""
         return decode_base64(data)
 
     @exported("digest_urandom")
     def urandom(self, size: float) -> bytes:
-        """Random bytes of the machine."""
+        """Return random bytes of the machine."""
         return self.runtime.machine.identity.random_bytes(int(size))
 
     @waiting("digest_pbkdf2", is_cancellable=False)
     async def pbkdf2(self, password: bytes, salt: bytes, iterations: float, size: float) -> bytes:
-        """PBKDF2 with SHA-256, off the loop."""
+        """Calculate PBKDF2 with SHA-256 in a thread."""
         import hashlib
 
         return await asyncio.to_thread(

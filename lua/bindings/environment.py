@@ -1,4 +1,4 @@
-"""Options of `box.cfg` in the environment: `TT_LISTEN=3301` counts where the first `box.cfg{}` says nothing of it."""
+"""Options of `box.cfg` in the environment: `TT_LISTEN=3301` counts if the first `box.cfg{}` does not set `listen`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def options_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The options that `TT_<NAME>` variables give. Raises a LuajitError for a value of a wrong type."""
+    """Return the options in `TT_<NAME>` variables.
+
+    Raises:
+        LuajitError: a value has a wrong type.
+    """
     options = {}
     for name, option in OPTIONS.items():
         raw = environment.get(_variable(name), "")

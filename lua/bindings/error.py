@@ -18,12 +18,12 @@ class ErrorBinding(Binding):
 
     @exported("error_codes")
     def codes(self) -> bytes:
-        """[[name, code, template], ...] by code."""
+        """Return [[name, code, template], ...], ordered by code."""
         return codec.pack([[code.name, int(code), code.template] for code in sorted(ErrorCode)])
 
     @exported("error_last")
     def last(self) -> bytes | None:
-        """The fiber's last error."""
+        """Return the fiber's last error."""
         error: BoxError | None = self.ctx.error
         return None if error is None else encode_error(error)
 
@@ -34,15 +34,15 @@ class ErrorBinding(Binding):
 
     @guarded("errinj_get")
     def get_injection(self, name: bytes) -> bytes:
-        """The packed value, or the text that there is none."""
+        """Return the packed value of an injection, or the text that there is none."""
         return codec.pack(self.node.errinj.get(text(name)))
 
     @guarded("errinj_set")
     def set_injection(self, name: bytes, value: bytes) -> Outcome:
-        """'ok', or the text that there is none."""
+        """Set an injection. Returns 'ok', or the text that there is none."""
         return self.node.errinj.set(text(name), codec.unpack(value)).encode("utf-8", "surrogateescape")
 
     @exported("errinj_info")
     def injections(self) -> bytes:
-        """[[name, state], ...]"""
+        """Return all injections as [[name, state], ...]."""
         return codec.pack([[name, entry["state"]] for name, entry in self.node.errinj.info().items()])

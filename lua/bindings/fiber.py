@@ -1,4 +1,4 @@
-"""The functions that the fiber scheduler, `print` and `os.exit` call in Python."""
+"""The Python functions that the fiber scheduler, `print` and `os.exit` call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FiberBinding:
         self._version = version
 
     def install(self) -> None:
-        """Bind everything. Must come before the Lua side starts."""
+        """Bind everything; call it before the Lua side starts."""
         runtime, waits = self._runtime, self._runtime.waits
         functions: dict[str, Callable[..., object]] = {
             "timer_start": waits.timer_start,
@@ -86,11 +86,11 @@ class FiberBinding:
         self._runtime.log(level.decode(), text.decode("utf-8", "replace"))
 
     def _log_error(self, error: bytes) -> None:
-        """An error that nobody caught."""
+        """Log an error that nobody caught."""
         self._runtime.log("error", decode_error(error).log_text)
 
     def _unexpected(self, raised: object) -> bytes | None:
-        """The text of an exception that a bound function raised against the rules; None for anything else."""
+        """Return the text of an exception that a bound function raised against the rules, or None."""
         if not isinstance(raised, BaseException):
             return None
         self._report(raised)
@@ -112,7 +112,7 @@ class FiberBinding:
 
 
 def _errno_constants() -> bytes:
-    """A MessagePack map of the names of `errno.h` and their numbers on this system."""
+    """Return a MessagePack map of the names of `errno.h` and their numbers on this system."""
     packed: bytes = msgpack.packb({name: number for number, name in _named_errors()})
     return packed
 

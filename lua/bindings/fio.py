@@ -1,6 +1,6 @@
-"""`fio` and `pwd`: files and directories of the machine of the runtime, and accounts.
+"""`fio` and `pwd`: files and directories of the runtime's machine, and the accounts of the system.
 
-Calls that are over in microseconds are made directly; those that move data or walk a tree go to a thread. Failures are
+Calls that take microseconds are made directly; those that move data or walk a tree run in a thread. Failures are
 SystemErrors with Tarantool's text, `fio: <text of errno>`, and the errno.
 """
 
@@ -35,7 +35,11 @@ _WHENCES: Final = ("SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE")
 
 
 def _failure_of(error: Exception) -> BoxError:
-    """No file has a name with a null byte, which is a ValueError; a number out of the system's range is no argument."""
+    """Convert an exception of a file operation to the error that Lua gets.
+
+    A null byte in a name (ValueError) means that there is no such file; a number beyond the system's range is a wrong
+    argument.
+    """
     if isinstance(error, OSError):
         number = error.errno or 0
     else:
@@ -44,7 +48,7 @@ def _failure_of(error: Exception) -> BoxError:
 
 
 def _direct(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]:
-    """Bind a method that calls the system at once."""
+    """Bind a method that calls the system directly."""
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Outcome]:
         @wraps(method)
@@ -60,7 +64,7 @@ def _direct(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]
 
 
 def _threaded(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Outcome]]:
-    """Bind a coroutine method, during which the fiber waits."""
+    """Bind a coroutine method; the fiber waits for it."""
 
     def decorate(method: Callable[..., Awaitable[Any]]) -> Callable[..., Outcome]:
         @wraps(method)
@@ -96,7 +100,7 @@ class FioBinding(Binding):
 
     @exported("fio_constants")
     def constants(self) -> bytes:
-        """{flag =, mode =, seek =}: the constants that this system has."""
+        """Return {flag =, mode =, seek =}: the constants that this system has."""
         return codec.pack(
             {
                 "flag": {name: getattr(os, name) for name in _FLAGS if hasattr(os, name)},
@@ -109,23 +113,23 @@ class FioBinding(Binding):
 
     @exported("fio_are_of_system")
     def are_of_system(self) -> bool | None:
-        """Whether C may close the descriptors."""
+        """True if the descriptors are real ones, which C code may close."""
         return self._files.are_of_system or None
 
     @_direct("fio_open")
     def open(self, path: bytes, flags: float, mode: float) -> Outcome:
-        """The descriptor."""
+        """Open a file. Returns the descriptor."""
         return self._files.open(path, int(flags), int(mode))
 
     @_direct("fio_close")
     def close(self, fd: float) -> Outcome:
-        """A failure to write the last data is told here."""
+        """Close a file. A failure to write its last data is reported here."""
         self._files.close(int(fd))
         return True
 
     @_threaded("fio_read")
     async def read(self, fd: float, size: float) -> bytes:
-        """Up to `size` bytes; negative: up to the end."""
+        """Read up to `size` bytes; a negative size reads to the end."""
         files, count = self._files, int(size)
         if count < 0:
             count = max(files.fstat(int(fd))["size"] - files.lseek(int(fd), 0, os.SEEK_CUR), 0)
@@ -135,7 +139,7 @@ class FioBinding(Binding):
 
     @_threaded("fio_pread")
     async def pread(self, fd: float, size: float, offset: float) -> bytes:
-        """Up to `size` bytes from an offset, which stays."""
+        """Read up to `size` bytes at an offset; the position does not move."""
         files = self._files
         if size <= files.direct_size:
             return files.pread(int(fd), int(size), int(offset))
@@ -143,7 +147,7 @@ class FioBinding(Binding):
 
     @_threaded("fio_write")
     async def write(self, fd: float, data: bytes) -> bool:
-        """Write everything."""
+        """Write all bytes."""
         files = self._files
         if len(data) <= files.direct_size:
             _write_all(files, int(fd), data)
@@ -153,7 +157,7 @@ class FioBinding(Binding):
 
     @_threaded("fio_pwrite")
     async def pwrite(self, fd: float, data: bytes, offset: float) -> bool:
-        """Write everything at an offset."""
+        """Write all bytes at an offset."""
         files = self._files
         if len(data) <= files.direct_size:
             _write_all_at(files, int(fd), data, int(offset))
@@ -163,7 +167,7 @@ class FioBinding(Binding):
 
     @_direct("fio_lseek")
     def lseek(self, fd: float, offset: float, whence: float) -> Outcome:
-        """The new position."""
+        """Move the position and return the new one."""
         return self._files.lseek(int(fd), int(offset), int(whence))
 
     @_direct("fio_ftruncate")
@@ -236,7 +240,9 @@ class FioBinding(Binding):
 
     @_direct("fio_chown")
     def chown(self, path: bytes, user: Any, group: Any) -> Outcome:
-        """Names or numbers; names that do not exist are a failure without an errno."""
+        """Change the owner; arguments are names or numbers. A name that does not exist is a failure without an
+        errno.
+        """
         try:
             self._files.chown(path, _user_id(user), _group_id(group))
         except KeyError as error:
@@ -264,7 +270,7 @@ class FioBinding(Binding):
 
     @_direct("fio_umask")
     def umask(self, mask: float | None) -> Outcome:
-        """The mask before; None: it stays."""
+        """Set the mask and return the former one; None does not change it."""
         old = self._files.umask(0 if mask is None else int(mask))
         if mask is None:
             self._files.umask(old)
@@ -272,36 +278,36 @@ class FioBinding(Binding):
 
     @_direct("fio_tempdir")
     def tempdir(self, base: bytes | None, usual: bytes | None) -> Outcome:
-        """A new directory below `base`, `usual` ($TMPDIR) or /tmp."""
+        """Make a new directory below `base`, `usual` ($TMPDIR) or /tmp."""
         return self._files.tempdir(base, usual)
 
     @_threaded("fio_listdir")
     async def listdir(self, path: bytes) -> bytes:
-        """The names in a directory."""
+        """Return the names in a directory."""
         names = await self._files.in_thread(self._files.listdir, path)
         return codec.pack([os.fsdecode(name) for name in names])
 
     @_threaded("fio_glob")
     async def glob(self, pattern: bytes) -> bytes:
-        """The paths that match, sorted."""
+        """Return the matching paths, sorted."""
         paths = await self._files.in_thread(self._files.glob, pattern)
         return codec.pack([os.fsdecode(path) for path in sorted(paths)])
 
     @_threaded("fio_copyfile")
     async def copyfile(self, source: bytes, target: bytes) -> bool:
-        """Contents and mode; `target` may be a directory."""
+        """Copy contents and mode of a file; `target` may be a directory."""
         await self._files.in_thread(self._files.copyfile, source, target)
         return True
 
     @_threaded("fio_sync")
     async def sync(self) -> bool:
-        """Everything on its way to any disk."""
+        """Write all pending data of the system to disk."""
         await self._files.in_thread(self._files.sync)
         return True
 
     @_threaded("fio_rmtree")
     async def rmtree(self, path: bytes) -> bool:
-        """A directory and everything below it. Its own links are removed, not followed."""
+        """Remove a directory and everything below it; symbolic links are removed, not followed."""
         await self._files.in_thread(self._files.rmtree, path)
         return True
 
@@ -309,7 +315,7 @@ class FioBinding(Binding):
 
     @exported("pwd_user")
     def user(self, key: Any) -> bytes | None:
-        """A map of an account by name or number; None without it."""
+        """Return an account by name or number as a map, or None if there is none."""
         try:
             entry = pwd.getpwnam(os.fsdecode(key)) if isinstance(key, bytes) else pwd.getpwuid(int(key))
         except (KeyError, ValueError, OverflowError):
@@ -318,7 +324,7 @@ class FioBinding(Binding):
 
     @exported("pwd_group")
     def group(self, key: Any) -> bytes | None:
-        """A map of a group by name or number; None without it."""
+        """Return a group by name or number as a map, or None if there is none."""
         try:
             entry = grp.getgrnam(os.fsdecode(key)) if isinstance(key, bytes) else grp.getgrgid(int(key))
         except (KeyError, ValueError, OverflowError):
@@ -327,22 +333,22 @@ class FioBinding(Binding):
 
     @exported("pwd_users")
     def users(self) -> bytes:
-        """All accounts."""
+        """Return all accounts."""
         return codec.pack([_account(entry) for entry in pwd.getpwall()])
 
     @exported("pwd_groups")
     def groups(self) -> bytes:
-        """All groups."""
+        """Return all groups."""
         return codec.pack([_group(entry) for entry in grp.getgrall()])
 
     @exported("process_id")
     def process_id(self) -> int:
-        """Of this process."""
+        """Return the id of this process."""
         return self.runtime.machine.identity.process_id()
 
     @exported("pwd_current")
     def current(self) -> bytes:
-        """{user id, group id} of this process."""
+        """Return [user id, group id] of this process."""
         return codec.pack([os.getuid(), os.getgid()])
 
 

@@ -1,7 +1,7 @@
-"""Functions by name for the binary protocol: CALL, EVAL and stored functions.
+"""Runs functions by name for the binary protocol: CALL, EVAL and stored functions.
 
-A stored function is checked and run by its definition; any other name is a Lua global, which takes `execute` on
-the universe of functions.
+A stored function is checked and run by its definition. Any other name is a Lua global and needs the privilege `execute`
+on the universe of functions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,20 @@ FunctionEnd = Callable[[bytes | BoxError], None]
 
 
 class FunctionBinding(Binding):
-    """The node's `functions`."""
+    """The node's `functions`: runs CALL and EVAL, and loads stored functions."""
 
     def __init__(self, runtime: Runtime, node: Instance, sessions: SessionBinding) -> None:
         super().__init__(runtime, node)
         self._sessions = sessions
 
     def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
-        """CALL: a MessagePack array in, a MessagePack array out. ER_NO_SUCH_PROC, ER_ACCESS_DENIED.
+        """Run a CALL; arguments and results are MessagePack arrays.
 
-        `ctx` is for this call alone. A refusal is raised; `ended` is told of everything that comes later.
+        `ctx` serves this call alone. A refusal is raised; every later outcome is passed to `ended`.
+
+        Raises:
+            ClientError: NO_SUCH_PROC.
+            AccessDeniedError: the user may not execute the function.
         """
         function = self._checked(ctx, name)
         if function is not None and function.definition.setuid:
@@ -44,7 +48,7 @@ class FunctionBinding(Binding):
         self._run("box.run_call", ctx, ended, _body_handle(function), _raw(name), args)
 
     def eval(self, ctx: Context, expression: str, args: bytes, ended: FunctionEnd) -> None:
-        """EVAL: a MessagePack array in, a MessagePack array out; as `call`."""
+        """Run an EVAL; arguments and results are MessagePack arrays, errors are those of `call`."""
         check_universe(ctx.credentials, Privilege.X, "universe", "")
         self._run("box.run_eval", ctx, ended, _raw(expression), args)
 
@@ -66,7 +70,7 @@ class FunctionBinding(Binding):
 
     @guarded("function_enter")
     def enter(self, name: bytes) -> Outcome:
-        """`box.func.name:call()`: the body's id, and the number for `session_su_leave` or 0."""
+        """Begin `box.func.name:call()`. Returns the body's id, and a number for `session_su_leave` or 0."""
         function = self.node.schema.function_by_name(text(name))
         if function is None:
             raise client_error(ErrorCode.NO_SUCH_FUNCTION, text(name))
@@ -77,7 +81,11 @@ class FunctionBinding(Binding):
         return _body_handle(function), number
 
     def load(self, function: Function) -> None:
-        """The schema's hook: compile a stored body. ER_LOAD_FUNCTION."""
+        """Compile a stored function; the dictionary calls it when one is defined.
+
+        Raises:
+            ClientError: LOAD_FUNCTION.
+        """
         definition = function.definition
         if definition.language != "LUA" or not definition.body:
             return
@@ -86,20 +94,22 @@ class FunctionBinding(Binding):
         (function.handle,) = self.runtime.invoke_now(load, name, body, definition.is_sandboxed)
 
     def unload(self, function: Function) -> None:
-        """The schema's hook: the function is gone, or has another body now."""
+        """Release a stored function; the dictionary calls it when one is dropped or redefined."""
         self.runtime.release(int(function.handle))
         function.handle = None
 
     def make_keys(self, function: Function, raw: bytes, space_id: int) -> list[Any] | BoxError:
-        """The schema's hook: the values that a function returns for a tuple of a space, or why they cannot be in a
-        tuple. Raises what the function raises."""
+        """Return the values of a functional index for a tuple, or the error if they cannot be stored in a tuple.
+
+        The dictionary calls it. Raises the errors of the function.
+        """
         entry = self.runtime.handle_of("box.make_keys")
         ok, packed = self.runtime.invoke_now(entry, _body_handle(function), raw, space_id)
         return cast("list[Any]", unpack(cast(bytes, packed))) if ok else decode_error(cast(bytes, packed))
 
 
 def _body_handle(function: Function | None) -> int:
-    """0 for what is called by its global name."""
+    """Return the handle of a function's body, or 0 if it is called by its global name."""
     return 0 if function is None or function.handle is None else int(function.handle)
 
 

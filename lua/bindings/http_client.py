@@ -1,4 +1,4 @@
-"""`http.client`: requests to web servers, in threads of their own. See `lua.bindings.http_request`."""
+"""`http.client`: requests to web servers, which run in threads; see `lua.bindings.http_request`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HttpClientBinding(Binding):
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
-        """The node stops: no thread is left in a request."""
+        """Abort all requests, because the node stops."""
         executor, self._executor = self._executor, None
         for request in self._running:
             request.abort()
@@ -40,13 +40,19 @@ class HttpClientBinding(Binding):
 
     @exported("http_active")
     def active(self) -> int:
-        """The number of requests that are running."""
+        """Return the number of running requests."""
         return len(self._running)
 
     @waiting("http_request")
     async def request(self, packed: bytes, body: bytes | None) -> tuple[bytes, bytes]:
-        """(packed {status, reason, headers, proto}, body). `packed`: {method, url, options}. SystemError;
-        UNSUPPORTED on a machine without web servers."""
+        """Send a request. Returns (packed {status, reason, headers, proto}, body).
+
+        `packed` is {method, url, options}.
+
+        Raises:
+            BoxSystemError: the arguments are not a valid request.
+            UnsupportedError: the machine has no web servers.
+        """
         self.runtime.machine.require_outside("http.client")
         from concurrent.futures import ThreadPoolExecutor  # these take 30 ms, and few scripts need them
 

@@ -1,7 +1,7 @@
 """One request to a web server, by Python's own client; runs in a thread.
 
-A request that fails has a status too, as on Tarantool: 595 without a connection, 408 after its time, 444 without an
-answer, 495 for a certificate that is not trusted.
+A failed request has a status too, as in Tarantool: 595 without a connection, 408 after a timeout, 444 without an
+answer, 495 for an untrusted certificate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BAD_ENCODING: Final = (595, "Unrecognized or bad HTTP Content or Transfer-Encod
 
 
 class WebRequest:
-    """One request, with its redirections. `options` are those of `http.client`."""
+    """A request with its redirections; `options` are those of `http.client`."""
 
     def __init__(self, method: str, url: str, body: bytes | None, options: dict[str, Any]) -> None:
         self._method = method
@@ -44,14 +44,18 @@ class WebRequest:
         self._connection: HTTPConnection | None = None
 
     def abort(self) -> None:
-        """From another thread: whatever the request waits for fails."""
+        """Make whatever the request waits for fail; called from another thread."""
         sock = None if self._connection is None else self._connection.sock
         if sock is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
     def run(self) -> tuple[dict[str, Any], bytes]:
-        """(status, reason, headers, proto; body). SystemError for what is no request at all."""
+        """Run the request. Returns (status, reason, headers, proto) as a dict, and the body.
+
+        Raises:
+            BoxSystemError: the arguments are not a valid request.
+        """
         for _ in range(_REDIRECTS_MAX):
             head, body = self._run_once()
             location = head["headers"].get("location", [""])[0] if "headers" in head else ""
@@ -146,7 +150,7 @@ def _ssl_context(options: dict[str, Any]) -> SSLContext:
 
 
 def _headers(options: dict[str, Any], body: bytes | None) -> dict[str, str]:
-    """Fields of the request, the caller's first."""
+    """Return the header fields of the request; the caller's come first."""
     headers: dict[str, str] = dict(options.get("headers") or {})
     given = {name.lower() for name in headers}
     idle = options.get("keepalive_idle") or 0
@@ -170,7 +174,7 @@ def _head(response: HTTPResponse) -> dict[str, Any]:
 
 
 def _decoded(response: HTTPResponse, body: bytes, options: dict[str, Any]) -> bytes:
-    """Only who has asked for an encoding gets it taken off."""
+    """Decompress the body if the caller asked for an encoding."""
     if "accept_encoding" not in options:
         return body
     match response.getheader("content-encoding", "").lower():

@@ -1,4 +1,4 @@
-"""`iconv`: texts in other encodings, for Lua."""
+"""`iconv`: converts texts between encodings, for Lua."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class IconvBinding(Binding):
 
     @exported("iconv_known")
     def is_encoding(self, name: bytes) -> bool | None:
-        """Whether an encoding of this name exists."""
+        """True if an encoding with this name exists, otherwise None."""
         return True if _codec_name(name) is not None else None
 
     @exported("iconv_convert")
     def convert(self, target: bytes, source: bytes, value: bytes) -> bytes | int:
-        """`value` in another encoding. 1: a sequence that is not valid, 2: one that is not complete."""
+        """Convert `value` to another encoding. The result 1 means an invalid sequence, 2 an incomplete one."""
         try:
             decoded = codecs.decode(value, _codec_name(source) or "utf-8")
             return codecs.encode(decoded, _codec_name(target) or "utf-8")
@@ -28,7 +28,7 @@ class IconvBinding(Binding):
 
 
 def _codec_name(name: bytes) -> str | None:
-    """The codec behind a name as iconv(3) has it. A text encoding is asked for: not base64 and the like."""
+    """Return the Python codec for a name of iconv(3). Only text encodings count, not base64 and the like."""
     plain = text(name).split("//", 1)[0]
     # Without a byte order in its name, an encoding of wide units has no mark in front: as little endian.
     plain = {"UTF-16": "UTF-16LE", "UTF-32": "UTF-32LE", "UCS-2": "UTF-16LE", "UCS-4": "UTF-32BE"}.get(

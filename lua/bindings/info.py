@@ -1,4 +1,4 @@
-"""`box.info`, `box.stat`, `box.slab`, `box.runtime`: what the instance tells about itself."""
+"""`box.info`, `box.stat`, `box.slab` and `box.runtime`: information about the instance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PACKAGE = "Tarantool"
 
 
 def peer_name(uri: str) -> str:
-    """The address of a source as `box.info` shows it: `user@unix/:/path`, without the password."""
+    """Return the address of a source for `box.info`: `user@unix/:/path`, without the password."""
     login, at, _ = uri.rpartition("@")
     return login.split(":", 1)[0] + at + address_of(uri)
 
@@ -49,7 +49,7 @@ def _names_of_applier(applier: Applier) -> Iterator[str]:
 
 
 class InfoBinding(Binding):
-    """One method a field of `box.info`; `box_info(name)` gives the packed value."""
+    """One method for each field of `box.info`; `box_info(name)` returns the packed value."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
@@ -79,12 +79,12 @@ class InfoBinding(Binding):
 
     @guarded("box_info")
     def info(self, name: bytes) -> bytes:
-        """The packed value of one field."""
+        """Return the packed value of one field."""
         return codec.pack(self._fields[text(name)]())
 
     @exported("box_fibers")
     def fibers(self) -> bytes:
-        """The names of the fibers that fetch and send rows, one a line, as Tarantool names them."""
+        """Return the names of the fibers that fetch and send rows, one a line, as Tarantool names them."""
         replicaset = self.node.replication.replicaset
         names = [name for applier in replicaset.appliers for name in _names_of_applier(applier)]
         relays = [replica.relay for replica in replicaset]
@@ -93,16 +93,16 @@ class InfoBinding(Binding):
 
     @guarded("ctl_replication_tree")
     def replication_tree(self) -> bytes:
-        """Draw who fetches whose rows from whom, as text."""
+        """Draw the replication graph as text."""
         names = ("id", "uuid", "status", "vclock", "replication", "replication_anon")
         return codec.pack(replication_tree({name: self._fields[name]() for name in names}))
 
     def _id(self) -> int | None:
-        """0 for an anonymous replica, None for an instance that has no id yet."""
+        """Return the replica id: 0 for an anonymous replica, None for an instance that has no id yet."""
         return self.node.state.instance_id or (0 if self.node.config["replication_anon"] else None)
 
     def _lsn(self) -> int:
-        """Of the instance's own rows; those of an anonymous replica are the local ones."""
+        """Return the lsn of the instance's own rows; an anonymous replica has only local ones."""
         instance_id = self._id()
         return -1 if instance_id is None else self.node.state.vclock[instance_id]
 
@@ -168,21 +168,21 @@ class InfoBinding(Binding):
 
     @exported("box_slab")
     def slab(self) -> bytes:
-        """{items, used, limit}: bytes of tuples, of tuples and indexes, and of `memtx_memory`."""
+        """Return {items, used, limit}: the bytes of tuples, of tuples and indexes, and `memtx_memory`."""
         memory = self.node.schema.memory
         return codec.pack({"items": self._memory()["data"], "used": memory.used, "limit": memory.limit})
 
     @exported("box_stat")
     def stat(self) -> bytes:
-        """[[name, {total, rps}], ...]"""
+        """Return [[name, {total, rps}], ...] for requests."""
         return codec.pack(list(self.node.stats.show_box().items()))
 
     @exported("box_stat_net")
     def stat_net(self) -> bytes:
-        """[[name, {total, rps, current?}], ...]"""
+        """Return [[name, {total, rps, current?}], ...] for the network."""
         return codec.pack(list(self.node.stats.show_net().items()))
 
     @exported("box_stat_reset")
     def stat_reset(self) -> None:
-        """Start to count anew."""
+        """Reset all counters."""
         self.node.stats.reset()

@@ -1,4 +1,4 @@
-"""`key_def`: keys of tuples, for Lua."""
+"""`key_def`: definitions and comparison of keys, for Lua."""
 
 from __future__ import annotations
 
@@ -80,7 +80,11 @@ def _definition(packed: bytes) -> KeyDef:
 
 
 def _check_fields(key: KeyDef, fields: list[Any]) -> None:
-    """FIELD_MISSING, KEY_PART_TYPE for a tuple that has no such key."""
+    """Check that a tuple has the parts of a key.
+
+    Raises:
+        DataError: FIELD_MISSING or KEY_PART_TYPE.
+    """
     for number, (part, value) in enumerate(zip(key.parts, key.extract_values(fields), strict=True)):
         if value is None:
             if part.is_nullable:
@@ -111,29 +115,29 @@ def _three_way(left: SortKey, right: SortKey) -> int:
 class KeyDefBinding(Binding):
     """Python half of lua/modules/key_def.lua.
 
-    Key definitions are named by their parts, packed: a list of maps as `key_def.new` takes it.
+    A key definition is identified by its packed parts: a list of maps in the form of `key_def.new`.
     """
 
     @guarded("key_def_parts")
     def parts(self, packed: bytes) -> Outcome:
-        """The checked parts, described by names."""
+        """Return the checked parts, described by names."""
         return codec.pack([_described(part) for part in _definition(packed).parts])
 
     @guarded("key_def_merge")
     def merge(self, left: bytes, right: bytes) -> Outcome:
-        """The parts of the first and those of the second that it has not."""
+        """Return the parts of the first definition and those of the second that it lacks."""
         return codec.pack([_described(part) for part in _definition(left).merge(_definition(right)).parts])
 
     @guarded("key_def_extract")
     def extract(self, packed: bytes, raw: bytes) -> Outcome:
-        """The key of a tuple, as a packed array."""
+        """Return the key of a tuple as a packed array."""
         key, fields = _definition(packed), _fields(raw)
         _check_fields(key, fields)
         return codec.pack(key.extract_values(fields))
 
     @guarded("key_def_compare")
     def compare(self, packed: bytes, left: bytes, right: bytes) -> Outcome:
-        """0, 1 or 2: the first tuple is less, equal or greater."""
+        """Compare two tuples: 0, 1 or 2 if the first is less, equal or greater."""
         key = _definition(packed)
         _ordered(key)
         first, second = _fields(left), _fields(right)
@@ -143,7 +147,7 @@ class KeyDefBinding(Binding):
 
     @guarded("key_def_compare_with_key")
     def compare_with_key(self, packed: bytes, raw: bytes, values: bytes) -> Outcome:
-        """The same for a tuple and a key, which may be shorter."""
+        """Compare a tuple with a key, which may have fewer parts: 0, 1 or 2 if the tuple is less, equal or greater."""
         key = _definition(packed)
         _ordered(key)
         fields = _fields(raw)

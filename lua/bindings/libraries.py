@@ -1,4 +1,4 @@
-"""Shared libraries that Lua programs open: those of `ffi.load` and the modules written in C."""
+"""Shared libraries that Lua programs open: those of `ffi.load` and modules written in C."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import os
 
 
 def library_problem(name: bytes) -> bytes | None:
-    """The reason why a library that is there cannot be used: it lacks symbols. None if it can, or is not there.
+    """Return the reason why an existing library cannot be used: it lacks symbols. None if it can, or does not exist.
 
-    Names without a slash are completed as LuaJIT does it.
+    Names without a slash are completed as in LuaJIT.
     """
     path = os.fsdecode(name)
     if "/" not in path:
@@ -27,8 +27,8 @@ def library_problem(name: bytes) -> bytes | None:
 def share_lua(flavour: str) -> None:
     """Let modules written in C find the `lua_*` functions of this LuaJIT, which Python has opened for itself alone.
 
-    Not done before the first such module is asked for: a program that also imports another Lua of lupa after this
-    would have that one call our functions.
+    This is delayed until the first such module is loaded, because afterwards another Lua of lupa imported in this
+    process would call our functions.
     """
     path = importlib.import_module(f"lupa.{flavour}").__file__
     try:

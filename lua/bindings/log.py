@@ -20,7 +20,7 @@ class LogBinding(Binding):
 
     @exported("log_level")
     def level(self) -> int:
-        """The number of the level up to which messages are written."""
+        """Return the number of the highest level that is written."""
         return self.node.log.level
 
     @exported("log_say")
@@ -33,7 +33,7 @@ class LogBinding(Binding):
 
     @exported("log_state")
     def state(self) -> bytes:
-        """A map of `level`, `format`, `nonblock` and `log`, as they are now."""
+        """Return the current `level`, `format`, `nonblock` and `log` as a map."""
         log, config = self.node.log, self.node.config
         return codec.pack(
             {
@@ -46,7 +46,11 @@ class LogBinding(Binding):
 
     @guarded("log_set")
     def set(self, option: bytes, value: Any) -> Outcome:
-        """Change one of the options above. The destination may be set only once: CFG."""
+        """Change one of the options that `state` returns.
+
+        Raises:
+            ConfigError: CFG, the destination was set already.
+        """
         name = text(option)
         setting = text(value) if isinstance(value, bytes) else value
         log, config = self.node.log, self.node.config
@@ -66,11 +70,11 @@ class LogBinding(Binding):
 
     @guarded("log_rotate")
     def rotate(self) -> Outcome:
-        """Open the log's file again."""
+        """Reopen the log's file."""
         self.node.log.rotate()
         return None
 
     @exported("log_pid")
     def pid(self) -> int:
-        """Process id of the command behind the log's pipe, 0 without one."""
+        """Return the id of the process behind the log's pipe, or 0 without one."""
         return self.node.log.pid or 0

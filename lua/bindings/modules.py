@@ -1,4 +1,4 @@
-"""The Python halves of the Lua modules that are not part of `box`."""
+"""Binds the Python halves of the Lua modules that are not part of `box`."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ _BINDINGS = (
 
 
 def bind_modules(runtime: Runtime, node: Instance) -> None:
-    """Bind what the modules below lua/modules call in Python, and extend Lua's own libraries. Once a runtime, before
-    any other Lua code runs."""
+    """Bind the functions that the modules below lua/modules call in Python, and extend Lua's own libraries.
+
+    Call it once for each runtime, before any other Lua code runs.
+    """
     for binding in _BINDINGS:
         binding(runtime, node)
     YamlBinding(runtime)

@@ -1,7 +1,7 @@
-"""`net.box`: connections to other instances, over `box.net`.
+"""`net.box`: connections to other instances, built on `box.net`.
 
-Lua keeps the state of a connection and its requests by number; here are the socket, the greeting and the replies that
-Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of Tarantool's client.
+Lua keeps the state of a connection and refers to requests by number. This module has the socket, the greeting and the
+replies that Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of Tarantool's client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _no_connection(reason: str) -> BoxError:
 
 
 def _reason(error: BaseException) -> str:
-    """The reason why a connection is gone, in the words of Tarantool's client."""
+    """Return the reason for a lost connection in the words of Tarantool's client."""
     if isinstance(error, BoxError):
         if error.message.startswith(EOF_TEXT):
             return _PEER_CLOSED
@@ -48,7 +48,7 @@ def _reason(error: BaseException) -> str:
 
 @dataclass(eq=False, slots=True)
 class _Remote:
-    """One connection. `schema_version` is that of the schema which Lua has."""
+    """A connection to a server. `schema_version` is that of the schema which Lua has."""
 
     connection: PeerConnection
     schema_version: int = 0
@@ -58,7 +58,7 @@ class _Remote:
 
 @dataclass(eq=False, slots=True)
 class _RequestWaiter:
-    """A fiber that waits for a request; it knows the first `known` pushes."""
+    """A fiber that waits for a request; it has taken the first `known` pushes."""
 
     token: int
     known: int
@@ -67,7 +67,7 @@ class _RequestWaiter:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """One request until Lua has its reply."""
+    """A request whose reply Lua has not taken yet."""
 
     remote: _Remote
     pushes: list[bytes] = field(default_factory=list)
@@ -87,7 +87,7 @@ class NetBoxBinding(Binding):
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
-        """The node stops."""
+        """Close all connections, because the node stops."""
         for remote_id in list(self._remotes):
             self.close(remote_id)
 
@@ -99,7 +99,11 @@ class NetBoxBinding(Binding):
 
     @waiting("netbox_connect")
     async def connect(self, host: bytes, port: bytes, timeout: float) -> tuple[int, bytes]:
-        """(number of the connection, packed [protocol, uuid, version id]). NO_CONNECTION."""
+        """Connect. Returns the number of the connection, and packed [protocol, uuid, version id].
+
+        Raises:
+            ClientError: NO_CONNECTION.
+        """
         address = f"{text(host)}:{text(port)}"
         if ":" in text(host) and text(host) != UNIX_HOST:
             address = f"[{text(host)}]:{text(port)}"
@@ -115,7 +119,11 @@ class NetBoxBinding(Binding):
 
     @waiting("netbox_auth")
     async def authenticate(self, remote_id: float, user: bytes, password: bytes) -> bool:
-        """Become a user. NO_CONNECTION with the server's refusal."""
+        """Authenticate as a user.
+
+        Raises:
+            ClientError: NO_CONNECTION, with the server's refusal.
+        """
         connection = self._remotes[int(remote_id)].connection
         try:
             await connection.authenticate(text(user), text(password))
@@ -125,25 +133,25 @@ class NetBoxBinding(Binding):
 
     @exported("netbox_close")
     def close(self, remote_id: float, reason: bytes = b"Connection closed") -> None:
-        """End a connection. Its requests fail with NO_CONNECTION and the reason."""
+        """Close a connection. Its requests fail with NO_CONNECTION and the reason."""
         remote = self._remotes.pop(int(remote_id), None)
         if remote is not None:
             remote.connection.close(_no_connection(text(reason)))
 
     @exported("netbox_schema")
     def schema(self, remote_id: float, version: float) -> None:
-        """Lua has the schema of that version now."""
+        """Note that Lua has the schema of this version now."""
         self._remotes[int(remote_id)].schema_version = int(version)
 
     @exported("netbox_version")
     def version(self, remote_id: float) -> int:
-        """The schema's version as of the last reply."""
+        """Return the schema version of the last reply."""
         remote = self._remotes.get(int(remote_id))
         return 0 if remote is None else remote.connection.schema_version
 
     @exported("netbox_event")
     def event(self, remote_id: float) -> Outcome:
-        """Wait until the connection is gone (1 and why) or its server's schema is another one (2)."""
+        """Wait until the connection is lost (1 and the reason) or the server's schema has changed (2)."""
         remote = self._remotes.get(int(remote_id))
         if remote is None:
             return _CLOSED, b"Connection closed"
@@ -174,7 +182,7 @@ class NetBoxBinding(Binding):
 
     @guarded("netbox_send")
     def send(self, remote_id: float, kind: float, body: bytes) -> Outcome:
-        """Send a request; its number."""
+        """Send a request and return its number."""
         remote = self._remotes.get(int(remote_id))
         if remote is None:
             raise _no_connection("Connection closed")
@@ -203,7 +211,7 @@ class NetBoxBinding(Binding):
         self._tell(request)
 
     def _found(self, request: _Request, known: int) -> Outcome:
-        """The news for someone who has `known` pushes; None for nothing yet."""
+        """Return the news for a fiber that has taken `known` pushes, or None if there are none yet."""
         if len(request.pushes) > known:
             return _PUSH, request.pushes[known]
         if request.error is not None:
@@ -227,7 +235,9 @@ class NetBoxBinding(Binding):
 
     @exported("netbox_next")
     def next(self, number: float, known: float, timeout: float | None) -> Outcome:
-        """The push after the `known` first ones (1, body) or the reply (2, body) or its error; 0 after the timeout."""
+        """Return the push after the first `known` ones (1, body), the reply (2, body) or its error; 0 after the
+        timeout.
+        """
         request = self._requests.get(int(number))
         if request is None:
             return self.failure(client_error(ErrorCode.PROC_LUA, "Response is discarded"))
@@ -247,7 +257,7 @@ class NetBoxBinding(Binding):
         return token
 
     def _give_up(self, request: _Request, waiter: _RequestWaiter) -> None:
-        """The time is over, or the fiber has been cancelled."""
+        """End a fiber's wait after its time, or because it was cancelled."""
         if waiter in request.waiters:
             request.waiters.remove(waiter)
             if waiter.timer is not None:
@@ -256,5 +266,5 @@ class NetBoxBinding(Binding):
 
     @exported("netbox_discard")
     def discard(self, number: float) -> None:
-        """Lua does not want to hear of the request any more."""
+        """Forget a request that Lua is no longer interested in."""
         self._requests.pop(int(number), None)

@@ -1,4 +1,4 @@
-"""Readiness of descriptors for Lua fibers: several may wait for the same one, in both directions."""
+"""Lets Lua fibers wait for the readiness of descriptors; several may wait for one descriptor, in both directions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lua.runtime import Runtime
 
 @dataclass(eq=False, slots=True)
 class _PollWaiter:
-    """One fiber; `mask` is what it waits for."""
+    """A waiting fiber; `mask` is what it waits for."""
 
     token: int
     mask: int
@@ -19,7 +19,7 @@ class _PollWaiter:
 
 
 class Poll:
-    """Waits of one runtime."""
+    """The waiting fibers of one runtime."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -27,7 +27,7 @@ class Poll:
         self._waiters: dict[int, list[_PollWaiter]] = {}
 
     def wait(self, fd: int, mask: int, timeout: float | None) -> int:
-        """The ready part of `mask`, or a token that wakes with it; 0 after `timeout` seconds."""
+        """Return the ready part of `mask`, or a token that wakes with it; 0 after `timeout` seconds."""
         found = self._sockets.ready(fd, mask)
         if found or (timeout is not None and timeout <= 0):
             return found
@@ -40,12 +40,12 @@ class Poll:
         return waiter.token
 
     def forget(self, fd: int) -> None:
-        """Before the descriptor is closed: whoever waits for it goes on."""
+        """End all waits for a descriptor that is about to be closed."""
         for waiter in list(self._waiters.get(fd, ())):
             self._end(fd, waiter, waiter.mask)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """End all waits."""
         for fd in list(self._waiters):
             self.forget(fd)
 

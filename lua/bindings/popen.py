@@ -1,7 +1,7 @@
 """`popen`: other programs, whose standard streams may be pipes to fibers.
 
-A child is reaped by its descriptor (`pidfd_open`), which the loop watches: nobody waits in a thread, and children of
-others (the log's command, what a script has forked) are left to those.
+A child is reaped through its descriptor (`pidfd_open`), which the loop watches. So no thread waits, and children of
+others (the log's command, a script's forks) are left to their owners.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEVNULL, _PIPE, _CLOSE = "devnull", "pipe", "close"
 
 @dataclass(eq=False, slots=True)
 class _Child:
-    """One handle. `pipes` are the parent's ends by stream, -1 for a closed one."""
+    """A child process. `pipes` are the parent's ends by stream, -1 for a closed one."""
 
     process: subprocess.Popen[bytes]
     descriptor: int
@@ -46,7 +46,7 @@ class _Child:
 
 
 def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """`(None, errno)` for a failure of the system."""
+    """Make a method return `(None, errno)` for a failure of the system."""
 
     @wraps(method)
     def call(self: PopenBinding, *args: Any) -> Any:
@@ -73,7 +73,7 @@ class PopenBinding(Binding):
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
-        """The node stops: what is not to be kept is killed."""
+        """Close all handles, because the node stops; children that are not to be kept are killed."""
         self._poll.close()
         for number, child in list(self._children.items()):
             if not child.is_closed:
@@ -86,7 +86,7 @@ class PopenBinding(Binding):
                 self._reap(number, child)
 
     def refuse(self, feature: bytes) -> Outcome:
-        """The error of a call that would leave the machine."""
+        """Return the error of a call that would leave a simulated machine, or None."""
         try:
             self.runtime.machine.require_outside(text(feature))
         except BoxError as error:
@@ -96,8 +96,13 @@ class PopenBinding(Binding):
     @guarded("popen_new")
     @_failing
     def new(self, packed: bytes) -> Outcome:
-        """(number of the handle, process id). `packed`: {argv, options, env}, with all options set; no env: ours.
-        UNSUPPORTED on a machine without other programs."""
+        """Start a program. Returns the number of the handle and the process id.
+
+        `packed` is {argv, options, env} with all options set; without `env` the child inherits the environment.
+
+        Raises:
+            UnsupportedError: the machine has no other programs.
+        """
         self.runtime.machine.require_outside("popen")
         request = codec.unpack(packed)
         argv, options, environment = list(request["argv"]), request["options"], request.get("env")
@@ -127,43 +132,43 @@ class PopenBinding(Binding):
 
     @exported("popen_descriptor")
     def descriptor(self, number: float, stream: float) -> int | None:
-        """The parent's end of a stream, 0 for a closed one; None where the stream is no pipe."""
+        """Return the parent's end of a stream: 0 for a closed one, None if the stream is not a pipe."""
         found = self._children[int(number)].pipes.get(int(stream))
         return None if found is None else max(found, 0)
 
     @exported("popen_ready")
     def ready(self, number: float, stream: float, timeout: float | None) -> Outcome:
-        """Wait until a stream that is open can be read or written: 0 after `timeout` seconds."""
+        """Wait until an open stream can be read or written. Returns 0 after `timeout` seconds."""
         descriptor = self._children[int(number)].pipes[int(stream)]
         return self._poll.wait(descriptor, READ if stream else WRITE, timeout)
 
     @exported("popen_read")
     @_failing
     def read(self, number: float, stream: float) -> Outcome:
-        """Some bytes, none at the end; EAGAIN where there are none yet."""
+        """Read some bytes; none at the end, EAGAIN if there are none yet."""
         return os.read(self._children[int(number)].pipes[int(stream)], _READ_SIZE)
 
     @exported("popen_write")
     @_failing
     def write(self, number: float, data: bytes, start: float) -> Outcome:
-        """The number of bytes from `start` on that were taken; EAGAIN where the pipe is full."""
+        """Write bytes from `start` on. Returns the number written, or EAGAIN if the pipe is full."""
         return os.write(self._children[int(number)].pipes[0], memoryview(data)[int(start) :])
 
     @exported("popen_shutdown")
     def shutdown(self, number: float, stream: float) -> None:
-        """Close the parent's end of a stream. Idempotent."""
+        """Close the parent's end of a stream; safe to call again."""
         self._close_pipe(self._children[int(number)], int(stream))
 
     # The process
 
     @exported("popen_status")
     def status(self, number: float) -> int | None:
-        """The exit code, 256 + the signal that ended it, or None while it lives."""
+        """Return the exit code, 256 + the signal that ended it, or None while it runs."""
         return _status(self._children[int(number)].process)
 
     @exported("popen_wait")
     def wait(self, number: float) -> Outcome:
-        """A token that wakes when the process has ended; None if it has."""
+        """Return a token that wakes when the process has ended, or None if it has."""
         child = self._children[int(number)]
         if child.process.returncode is not None:
             return None
@@ -174,7 +179,7 @@ class PopenBinding(Binding):
     @exported("popen_signal")
     @_failing
     def signal(self, number: float, signal_number: float) -> Outcome:
-        """Send a signal to the process, or to its group. ESRCH where it has ended."""
+        """Send a signal to the process or its group; ESRCH if it has ended."""
         child = self._children[int(number)]
         if child.process.returncode is not None:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
@@ -184,7 +189,7 @@ class PopenBinding(Binding):
 
     @exported("popen_close")
     def close(self, number: float) -> None:
-        """Forget a handle: its pipes are closed, and its process is killed if it is not to be kept."""
+        """Forget a handle: close its pipes, and kill its process unless it is to be kept."""
         child = self._children.get(int(number))
         if child is None or child.is_closed:
             return
@@ -234,7 +239,7 @@ class PopenBinding(Binding):
 
 
 def _spawn(argv: list[str], options: dict[str, Any], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
-    """Raises OSError. A program that cannot be executed is one that has ended with the errno, as on Tarantool."""
+    """Start a program. One that cannot be executed counts as ended with the errno, as in Tarantool. Raises OSError."""
     streams = [_stream(str(options[name])) for name in _STREAMS]
     closed = [number for number, name in enumerate(_STREAMS) if options[name] == _CLOSE]
     start: Callable[[list[str]], subprocess.Popen[bytes]] = partial(  # type: ignore[assignment]
@@ -262,7 +267,7 @@ def _stream(action: str) -> int | None:
 
 
 def _closer(streams: list[int]) -> Callable[[], None]:
-    """Closes standard streams in the child."""
+    """Return a function that closes standard streams in the child."""
 
     def close() -> None:
         for number in streams:

@@ -1,7 +1,7 @@
-"""Descriptions of the schema for Lua: what `box.space`, `box.sequence` and `box.func` show.
+"""Descriptions of the schema for Lua: the content of `box.space`, `box.sequence` and `box.func`.
 
-The schema's hooks name what changed; Lua gets the descriptions at once, inside the statement that makes the
-change, so that the next line of Lua sees it. While the instance starts nothing is sent: then everything is.
+The dictionary's hooks name what changed. Lua gets the descriptions inside the statement that makes the change, so that
+its next line sees them. Nothing is sent while the instance starts; afterwards everything is.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Co
 
 
 def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[str, Any]:
-    """The description of `box.space.<name>`; `names` are the fields' numbers from 1."""
+    """Describe a space for `box.space.<name>`; `names` are the fields' numbers, counted from 1."""
     return {
         "id": space.id,
         "name": space.name,
@@ -78,7 +78,7 @@ def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[st
 
 
 def describe_sequence(sequence: Sequence) -> dict[str, Any]:
-    """The description of `box.sequence.<name>`."""
+    """Describe a sequence for `box.sequence.<name>`."""
     definition = sequence.definition
     return {
         "id": definition.id,
@@ -94,7 +94,7 @@ def describe_sequence(sequence: Sequence) -> dict[str, Any]:
 
 
 def describe_function(function: Function) -> dict[str, Any]:
-    """The description of `box.func.<name>`."""
+    """Describe a function for `box.func.<name>`."""
     definition = function.definition
     described = {
         "id": definition.id,
@@ -116,7 +116,7 @@ def describe_function(function: Function) -> dict[str, Any]:
 
 
 class SchemaBinding(Binding):
-    """Keeps Lua's images of the schema in step."""
+    """Keeps Lua's copies of the schema up to date."""
 
     def __init__(self, runtime: Runtime, node: Instance, functions: FunctionBinding) -> None:
         super().__init__(runtime, node)
@@ -125,7 +125,7 @@ class SchemaBinding(Binding):
 
     @guarded("schema_attach")
     def attach(self) -> None:
-        """Send everything that exists, and from now on every change."""
+        """Send everything that exists, and every change from now on."""
         schema = self.node.schema
         if schema is not self._schema:
             self._schema = schema
@@ -163,27 +163,27 @@ class SchemaBinding(Binding):
 
     @guarded("password_hash")
     def password_hash(self, password: bytes) -> bytes:
-        """base64(sha1(sha1(password)))."""
+        """Return base64(sha1(sha1(password)))."""
         return password_hash(password).encode()
 
     @waiting("schema_upgrade")
     async def upgrade(self) -> None:
-        """`box.schema.upgrade()`."""
+        """Run `box.schema.upgrade()`."""
         node = self.node
         await SchemaUpgrade(node.schema, node.dml, self.ctx, node.log, node.clock).run()
 
     @guarded("schema_dictionary")
     def dictionary(self) -> bytes:
-        """[whether it is of an older version, the version as a text]."""
+        """Return whether the dictionary has an older version, and its version as text."""
         schema = self.node.schema
         return codec.pack([needs_upgrade(schema), version_text(schema)])
 
     @guarded("schema_version")
     def schema_version(self) -> int:
-        """`box.internal.schema_version()`."""
+        """Return `box.internal.schema_version()`."""
         return self.node.schema.version
 
 
 def _is_lua(function: Function) -> bool:
-    """Only functions that Lua may call are shown."""
+    """True for a function that Lua may call; others are not shown."""
     return "LUA" in function.definition.exports

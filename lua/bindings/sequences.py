@@ -1,4 +1,4 @@
-"""`box.sequence` and `space:truncate()`: changes of system spaces that a user makes without a right on them."""
+"""`box.sequence` and `space:truncate()`: changes of system spaces that need no privilege on those spaces."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 
 class SequenceBinding(Binding):
-    """Values of sequences are rows of `_sequence_data`, truncations are counted in `_truncate`."""
+    """Sequences and truncations, for Lua.
+
+    Values of sequences are rows of `_sequence_data`; truncations are counted in `_truncate`.
+    """
 
     def _write(self, space_id: SpaceId, request: Request, result: Outcome) -> Outcome:
-        """Change a system space in the name of admin, in the transaction of the running fiber; `result` at the end."""
+        """Change a system space as admin in the running fiber's transaction; `result` is returned in the end."""
         ctx = self.ctx
         before = ctx.credentials
         ctx.credentials = self.node.schema.admin
@@ -40,7 +43,11 @@ class SequenceBinding(Binding):
 
     @guarded("sequence_next")
     def next(self, sequence_id: int) -> Outcome:
-        """The next value. ER_SEQUENCE_OVERFLOW."""
+        """Return the next value.
+
+        Raises:
+            ClientError: SEQUENCE_OVERFLOW.
+        """
         sequence = self._writable(sequence_id)
         value = sequence.next()
         return self._store(sequence, value, codec.pack(value))
@@ -58,13 +65,17 @@ class SequenceBinding(Binding):
 
     @guarded("sequence_reset")
     def reset(self, sequence_id: int) -> Outcome:
-        """Forget the value: the next one is the start."""
+        """Forget the value, so that the next one is the start."""
         sequence = self._writable(sequence_id)
         return self._write(SpaceId.SEQUENCE_DATA, Request.delete([sequence.id]), None)
 
     @guarded("sequence_current")
     def current(self, sequence_id: int) -> Outcome:
-        """The last value. ER_SEQUENCE_NOT_STARTED."""
+        """Return the last value.
+
+        Raises:
+            ClientError: SEQUENCE_NOT_STARTED.
+        """
         sequence = self.node.schema.sequence(int(sequence_id))
         credentials = self.ctx.credentials
         check_object(credentials, Privilege.R, "sequence", sequence.id, sequence.name, sequence.owner)
@@ -72,7 +83,11 @@ class SequenceBinding(Binding):
 
     @guarded("space_truncate")
     def truncate(self, space_id: int) -> Outcome:
-        """Delete all tuples of a space. ER_TRUNCATE_SYSTEM_SPACE."""
+        """Delete all tuples of a space.
+
+        Raises:
+            ClientError: TRUNCATE_SYSTEM_SPACE.
+        """
         space = self.node.schema.space(space_id)
         space.check_access(self.ctx.credentials, Privilege.W)
         request = Request.upsert(codec.pack([space.id, 1]), [["+", 2, 1]])

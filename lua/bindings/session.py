@@ -1,4 +1,4 @@
-"""`box.session`: who the running fiber is."""
+"""`box.session`: the session and user of the running fiber."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOBODY = -1
 
 
 def _user_number(value: float | None) -> int:
-    """The id that a number means, of nobody for what is no id."""
+    """Convert a number to a user id; a number that is not an id becomes that of nobody."""
     return int(value) if value is not None and isfinite(value) else _NOBODY
 
 
@@ -49,50 +49,50 @@ class SessionBinding(Binding):
 
     @exported("session_id")
     def session_id(self) -> int:
-        """0 stands for none."""
+        """Return the session's id, 0 for none."""
         return self.ctx.session.id
 
     @exported("session_sync")
     def sync(self) -> int:
-        """The request that is running, 0 outside of the binary protocol."""
+        """Return the sync of the running request, 0 outside of the binary protocol."""
         return _sync_of(self.ctx)
 
     @exported("session_uid")
     def uid(self) -> int:
-        """The authenticated user's id."""
+        """Return the authenticated user's id."""
         return self.ctx.session.uid
 
     @exported("session_euid")
     def euid(self) -> int:
-        """The effective user's id: another one in `su` and setuid functions."""
+        """Return the effective user's id, which differs in `su` and setuid functions."""
         return self.ctx.credentials.uid
 
     @guarded("session_strings")
     def strings(self) -> bytes:
-        """Type, user name and effective user name."""
+        """Return type, user name and effective user name."""
         ctx = self.ctx
         return codec.pack([ctx.session.type, self._user_name(ctx.session.uid), self._user_name(ctx.credentials.uid)])
 
     @exported("session_exists")
     def exists(self, session_id: int | None = None) -> bytes:
-        """A packed boolean."""
+        """Return whether a session exists, packed."""
         return codec.pack(self._find(session_id) is not None)
 
     @exported("session_fd")
     def fd(self, session_id: int | None = None) -> bytes:
-        """The descriptor, -1 for none; nil without such a session."""
+        """Return the descriptor of a session, -1 for none; nil if the session does not exist."""
         session = self._find(session_id)
         return codec.pack(None if session is None else session.fd)
 
     @exported("session_peer")
     def peer(self, session_id: int | None = None) -> bytes:
-        """{exists, peer or nil}."""
+        """Return whether a session exists, and its other side's address or nil."""
         session = self._find(session_id)
         return codec.pack([session is not None, None if session is None else session.peer])
 
     @guarded("session_create")
     def create(self, session_type: bytes, fd: int) -> Outcome:
-        """Set the type of the running session; its id."""
+        """Set the type of the running session. Returns its id."""
         session = self.ctx.session
         session.type = text(session_type)
         if fd >= 0:
@@ -109,7 +109,7 @@ class SessionBinding(Binding):
 
     @guarded("session_su")
     def su(self, user: bytes | float) -> Outcome:
-        """Make it the session's user for good."""
+        """Change the session's user permanently."""
         credentials = self._credentials(user)
         ctx = self.ctx
         ctx.session.credentials = credentials
@@ -118,11 +118,11 @@ class SessionBinding(Binding):
 
     @guarded("session_su_enter")
     def su_enter(self, user: bytes | float) -> Outcome:
-        """Change the effective user; the number to pass to `su_leave`."""
+        """Change the effective user. Returns the number for `su_leave`."""
         return self.enter(self._credentials(user))
 
     def enter(self, credentials: Credentials) -> int:
-        """Change the effective user of the running fiber; the number to pass to `su_leave`."""
+        """Change the effective user of the running fiber. Returns the number for `su_leave`."""
         ctx = self.ctx
         self._saved.append((ctx, ctx.credentials))
         ctx.credentials = credentials
@@ -142,14 +142,20 @@ class SessionBinding(Binding):
 
     @exported("session_push_kind")
     def push_kind(self) -> int:
-        """The kind of value that `push` takes: 0 nothing, 1 MessagePack, 2 the text that a console shows."""
+        """Return the kind of value that `push` takes: 0 nothing, 1 MessagePack, 2 the text that a console shows."""
         session = self.ctx.session
         return 0 if session.push is None else 2 if session.pushes_text else 1
 
     @guarded("session_push")
     def push(self, data: bytes) -> Outcome:
-        """Send a message out of band: True, or a token if the receiver is slow, unless a transaction is open, which
-        would not outlive the wait. ER_UNSUPPORTED where there are none, OutOfMemory for a receiver far behind."""
+        """Send a message out of band. Returns True, or a token if the receiver is slow.
+
+        Inside a transaction, which would not survive a wait, it returns True.
+
+        Raises:
+            UnsupportedError: the session takes no messages.
+            OutOfMemory: the receiver is too far behind.
+        """
         ctx = self.ctx
         session = ctx.session
         if session.push is None:
@@ -162,12 +168,16 @@ class SessionBinding(Binding):
 
     @guarded("session_settings")
     def settings(self) -> bytes:
-        """All settings, by name."""
+        """Return all settings by name."""
         return codec.pack(_SETTINGS.values(self.ctx.session))
 
     @guarded("session_setting_set")
     def set_setting(self, name: bytes, value: bytes) -> Outcome:
-        """ER_NO_SUCH_SESSION_SETTING, ER_SESSION_SETTING_INVALID_VALUE."""
+        """Change a setting of the session.
+
+        Raises:
+            ClientError: NO_SUCH_SESSION_SETTING or SESSION_SETTING_INVALID_VALUE.
+        """
         if text(name) not in DEFAULTS:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, text(name))
         ops = [["=", 2, codec.unpack(value)]]
@@ -180,6 +190,6 @@ class SessionBinding(Binding):
 
 
 def _sync_of(ctx: Context) -> int:
-    """The request that the context serves; a session may have several at once."""
+    """Return the sync of the request that the context serves; a session may have several requests at once."""
     sync: int = getattr(ctx, "sync", ctx.session.sync)
     return sync

@@ -1,4 +1,4 @@
-"""`socket`: the sockets of the machine as Lua sees them, by descriptor.
+"""`socket`: the sockets of the machine for Lua, identified by descriptor.
 
 A method that fails returns `(None, errno)`; nothing here blocks.
 """
@@ -42,7 +42,7 @@ def _constants(prefix: str) -> dict[str, int]:
 
 
 def _option_table(prefix: str) -> dict[str, dict[str, Any]]:
-    """Name -> {iname = number, type = kind of its value, rw = whether it can be set}."""
+    """Return name -> {iname = number, type = kind of its value, rw = whether it can be set}."""
 
     def kind(name: str) -> int:
         return _TEXT if name in _TEXT_OPTIONS else _STRUCT if name in _STRUCT_OPTIONS else _INT
@@ -58,7 +58,7 @@ _LONGEST_LINGER: Final = 2**31 - 1
 
 
 def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The errno of a failure in place of an exception."""
+    """Make a method return `(None, errno)` in place of an exception."""
 
     @wraps(method)
     def call(self: SocketBinding, *args: Any) -> Any:
@@ -104,7 +104,7 @@ class SocketBinding(Binding):
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
-        """The node stops."""
+        """Close all sockets, because the node stops."""
         self.poll.close()
         for sock in self._sockets.values():
             sock.close()
@@ -124,7 +124,7 @@ class SocketBinding(Binding):
 
     @exported("socket_constants")
     def constants(self) -> bytes:
-        """The tables of `socket.internal`."""
+        """Return the tables of `socket.internal`."""
         domains = {name: int(getattr(socket, name)) for name in _DOMAINS if hasattr(socket, name)}
         domains["AF_LOCAL"] = int(socket.AF_UNIX)
         domains |= {name.replace("AF_", "PF_"): value for name, value in list(domains.items())}
@@ -144,19 +144,19 @@ class SocketBinding(Binding):
     @exported("socket_open")
     @_failing
     def open(self, domain: float, kind: float, protocol: float) -> Any:
-        """The descriptor of a new socket."""
+        """Open a socket. Returns its descriptor."""
         return self._adopt(self.runtime.machine.sockets.open(int(domain), int(kind), int(protocol)))
 
     @exported("socket_protocol")
     @_failing
     def protocol(self, name: bytes) -> Any:
-        """The number of a protocol."""
+        """Return the number of a protocol."""
         return self.runtime.machine.sockets.protocol_number(text(name))
 
     @exported("socket_close")
     @_failing
     def close(self, fd: float) -> Any:
-        """Close it; fibers that wait for it go on."""
+        """Close a socket; fibers that wait for it are resumed."""
         sock = self._socket(fd)
         self.poll.forget(int(fd))
         del self._sockets[int(fd)]
@@ -189,7 +189,7 @@ class SocketBinding(Binding):
     @exported("socket_connect")
     @_failing
     def connect(self, fd: float, host: bytes, port: Any) -> Any:
-        """EINPROGRESS is the usual outcome. The host is an address, not a name."""
+        """Connect to an address, which must not be a name; EINPROGRESS is the usual outcome."""
         sock = self._socket(fd)
         sock.connect(self._address(sock, host, port))
         return True
@@ -210,7 +210,7 @@ class SocketBinding(Binding):
     @exported("socket_accept")
     @_failing
     def accept(self, fd: float) -> Any:
-        """Descriptor of the connection, and Tarantool's address as a map."""
+        """Accept a connection. Returns its descriptor, and the client's address as a map."""
         sock, address = self._socket(fd).accept()
         return self._adopt(sock), codec.pack(_address_map(sock, address))
 
@@ -221,21 +221,23 @@ class SocketBinding(Binding):
     @exported("socket_name")
     @_failing
     def name(self, fd: float) -> Any:
-        """A map of host, port, family, type and protocol."""
+        """Return the socket's own address: a map of host, port, family, type and protocol."""
         sock = self._socket(fd)
         return self._named(sock, sock.getsockname())
 
     @exported("socket_peer")
     @_failing
     def peer(self, fd: float) -> Any:
-        """The same of the other side."""
+        """Return the address of the other side: a map of host, port, family, type and protocol."""
         sock = self._socket(fd)
         return self._named(sock, sock.getpeername())
 
     @waiting("socket_getaddrinfo")
     async def getaddrinfo(self, host: bytes | None, port: Any, packed: bytes, timeout: float) -> Any:
-        """A list of address maps; (None, errno, reason). `packed`: a map of family, type, protocol and flags, all
-        numbers."""
+        """Resolve a name. Returns a list of address maps, or (None, errno, reason).
+
+        `packed` is a map of family, type, protocol and flags, all numbers.
+        """
         service = text(port) if isinstance(port, bytes) else int(port or 0)
         query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
         try:
@@ -254,13 +256,13 @@ class SocketBinding(Binding):
     @exported("socket_read")
     @_failing
     def read(self, fd: float, size: float, flags: float) -> Any:
-        """Read what is there, up to `size` bytes; empty at the end."""
+        """Read available bytes, up to `size`; empty at the end."""
         return self._socket(fd).recv(int(size), int(flags))
 
     @exported("socket_write")
     @_failing
     def write(self, fd: float, data: bytes, flags: float) -> Any:
-        """Write; returns how many bytes went out."""
+        """Write bytes. Returns the number written."""
         return self._socket(fd).send(data, int(flags))
 
     @exported("socket_sendto")
@@ -272,7 +274,7 @@ class SocketBinding(Binding):
     @exported("socket_recvfrom")
     @_failing
     def recvfrom(self, fd: float, size: float, flags: float) -> Any:
-        """The message and its sender's address as a map."""
+        """Receive a message. Returns it with its sender's address as a map."""
         sock = self._socket(fd)
         data, address = sock.recvfrom(int(size), int(flags))
         return data, codec.pack(_address_map(sock, address)) if address else None
@@ -288,7 +290,7 @@ class SocketBinding(Binding):
     @exported("socket_getopt")
     @_failing
     def getopt(self, fd: float, level: float, option: float, is_text: bool) -> Any:
-        """A number, or a text."""
+        """Return an option: a number or a text."""
         sock = self._socket(fd)
         if is_text:
             return sock.getsockopt(int(level), int(option), 256).rstrip(b"\0")
@@ -297,14 +299,14 @@ class SocketBinding(Binding):
     @exported("socket_setopt")
     @_failing
     def setopt(self, fd: float, level: float, option: float, value: Any) -> Any:
-        """Value is a number, a boolean or a text."""
+        """Set an option to a number, a boolean or a text."""
         self._socket(fd).setsockopt(int(level), int(option), value if isinstance(value, bytes) else int(value))
         return True
 
     @exported("socket_linger")
     @_failing
     def linger(self, fd: float, active: bool | None, seconds: float | None) -> Any:
-        """Packed [active, seconds]; set before that if `active` is given."""
+        """Set the linger option if `active` is given. Returns packed [active, seconds]."""
         sock = self._socket(fd)
         if active is not None:
             value = struct.pack("ii", int(active), int(min(max(seconds or 0, 0), _LONGEST_LINGER)))
@@ -315,7 +317,7 @@ class SocketBinding(Binding):
     @exported("socket_blocking")
     @_failing
     def blocking(self, fd: float, is_blocking: bool | None) -> Any:
-        """1 if operations do not block, else 0; set before that if asked for."""
+        """Set the blocking mode if it is given. Returns 1 if operations do not block, otherwise 0."""
         sock = self._socket(fd)
         if is_blocking is not None:
             sock.setblocking(is_blocking)
@@ -324,7 +326,10 @@ class SocketBinding(Binding):
     @exported("socket_wait")
     @_failing
     def wait(self, fd: float, mask: float, timeout: float | None) -> Any:
-        """Token or readiness (1 read, 2 write), 0 after the timeout. Any descriptor will do, not only a socket's."""
+        """Wait for readiness (1 read, 2 write). Returns it, or a token that wakes with it; 0 after the timeout.
+
+        The descriptor may be any, not only a socket's.
+        """
         return self.poll.wait(int(fd), int(mask) & (READ | WRITE), timeout)
 
 

@@ -1,4 +1,4 @@
-"""`box.execute` and prepared statements."""
+"""`box.execute` and prepared statements, for Lua."""
 
 from __future__ import annotations
 
@@ -12,38 +12,44 @@ from lua.bindings.binding import Binding, Outcome, guarded, text, waiting
 
 
 class SqlBinding(Binding):
-    """Runs statements for Lua. Results are MessagePack maps; rows are tuples of their own in `rows`."""
+    """Runs SQL statements for Lua. A result is a MessagePack map; `rows` has each row as a tuple."""
 
     @waiting("sql_execute")
     async def execute(self, source: bytes, params: bytes) -> bytes:
-        """Run a text. What `Sql.execute` raises."""
+        """Run a statement. Raises the errors of `Sql.execute`."""
         return _packed(await self.node.sql.execute(self.ctx, text(source), _values(params)))
 
     @waiting("sql_execute_prepared")
     async def execute_prepared(self, statement_id: float, params: bytes) -> bytes:
-        """Run a prepared statement. What `Sql.execute_prepared` raises."""
+        """Run a prepared statement. Raises the errors of `Sql.execute_prepared`."""
         return _packed(await self.node.sql.execute_prepared(self.ctx, int(statement_id), _values(params)))
 
     @guarded("sql_prepare")
     def prepare(self, source: bytes) -> Outcome:
-        """Prepare a text. What `Sql.prepare` raises."""
+        """Prepare a statement. Raises the errors of `Sql.prepare`."""
         return pack(_described(self.node.sql.prepare(self.ctx, text(source))))
 
     @guarded("sql_unprepare")
     def unprepare(self, statement_id: float) -> Outcome:
-        """Forget a prepared statement. WRONG_QUERY_ID."""
+        """Forget a prepared statement. Raises WRONG_QUERY_ID."""
         self.node.sql.unprepare(self.ctx, int(statement_id))
         return None
 
     @guarded("sql_cache")
     def cache(self) -> Outcome:
-        """The number and the size of prepared statements."""
+        """Return the number and the size of prepared statements."""
         prepared = self.node.sql.prepared
         return pack([prepared.count, prepared.size])
 
 
 def _values(packed: bytes) -> list[Any]:
-    """Parameters of Lua. A table is one with a name; a list is a table whose names are numbers. ILLEGAL_PARAMS."""
+    """Decode the parameters of a statement from Lua.
+
+    A table is a named parameter; a list is a table whose names are numbers.
+
+    Raises:
+        ClientError: ILLEGAL_PARAMS.
+    """
     found = []
     for item in unpack(packed):
         if isinstance(item, list):

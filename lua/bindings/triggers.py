@@ -1,6 +1,6 @@
-"""Triggers of the user: of spaces, of transactions and of the instance.
+"""Triggers of the user: on spaces, transactions and the instance.
 
-Lua keeps the lists of functions; Python knows one dispatcher of each kind and whether a list is empty, so that
+Lua keeps the lists of functions. Python has one dispatcher for each kind and knows whether a list is empty, so that
 nothing is called in vain.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _SpaceTrigger:
-    """All Lua triggers of one kind on one space, as the core sees them."""
+    """All Lua triggers of one kind on one space, as a single trigger of the core."""
 
     def __init__(self, runtime: Runtime, kind: str, space: Space) -> None:
         self._runtime = runtime
@@ -33,7 +33,7 @@ class _SpaceTrigger:
         self._space = space
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Run them for one change; `True` from Lua: the tuple stays as it came."""
+        """Run the triggers for one change. `True` from Lua means that the tuple stays unchanged."""
         name = space_name.encode("utf-8", "surrogateescape")
         space_id, op_name = self._space.id, op.encode()
         outcome = self._runtime.start_inside(self._dispatcher, space_id, old, new, name, op_name, ctx=ctx)
@@ -54,13 +54,17 @@ class TriggerBinding(Binding):
 
     @guarded("space_check")
     def check_space(self, space_id: int) -> Outcome:
-        """ER_NO_SUCH_SPACE."""
+        """Check that a space exists.
+
+        Raises:
+            NoSuchSpaceError: NO_SUCH_SPACE.
+        """
         self.node.schema.space(space_id)
         return None
 
     @guarded("space_trigger_enable")
     def enable_space(self, space_id: int, kind: bytes, count: int) -> Outcome:
-        """The list of this kind has so many triggers now."""
+        """Note how many triggers of a kind a space has now."""
         space = self.node.schema.space(space_id)
         name = text(kind)
         triggers = space.on_replace if name == "on_replace" else space.before_replace
@@ -76,7 +80,7 @@ class TriggerBinding(Binding):
 
     @guarded("txn_trigger_enable")
     def enable_txn(self, kind: bytes) -> Outcome:
-        """The open transaction has triggers of this kind."""
+        """Note that the open transaction has triggers of a kind."""
         ctx = self.ctx
         txn = ctx.txn
         assert txn is not None  # Lua checked it
@@ -109,7 +113,7 @@ class TriggerBinding(Binding):
 
     @exported("event_enable")
     def enable_event(self, name: bytes, count: int) -> None:
-        """The event has so many triggers now."""
+        """Note how many triggers an event has now."""
         if count:
             self._enabled_events.add(text(name))
         else:
@@ -117,7 +121,7 @@ class TriggerBinding(Binding):
 
     @exported("event_shutdown_timeout")
     def set_shutdown_timeout(self, seconds: float) -> None:
-        """Set the time that on_shutdown triggers may take, in seconds."""
+        """Set the time limit of on_shutdown triggers, in seconds."""
         self.shutdown_timeout = float(seconds)
 
     def access_denied(self, ctx: Context, error: BoxError) -> None:
@@ -131,11 +135,11 @@ class TriggerBinding(Binding):
             self.node.log.error(f"on_access_denied trigger failed: {failure.message}")
 
     def forget_session(self, session_id: int) -> None:
-        """The session is over: forget its `box.session.storage`."""
+        """Forget the `box.session.storage` of a session that has ended."""
         self.runtime.invoke_now(self.runtime.handle_of("box.forget_session"), session_id)
 
     async def shut_down(self) -> None:
-        """Run the on_shutdown triggers, for as long as they may take."""
+        """Run the on_shutdown triggers until their time limit."""
         try:
             async with asyncio.timeout(self.shutdown_timeout):
                 await self.fire("on_shutdown", self.node.new_context())
@@ -145,8 +149,10 @@ class TriggerBinding(Binding):
             self.node.log.error(f"on_shutdown trigger failed: {error.message}")
 
     async def fire(self, name: str, ctx: Context, *args: Any) -> None:
-        """Run the triggers of an event: on_connect, on_disconnect, on_auth (user name, whether authenticated),
-        on_access_denied (access type, object type, object name), on_shutdown, on_schema_init. Raises their error.
+        """Run the triggers of an event, and raise their error.
+
+        The events are on_connect, on_disconnect, on_auth (user name, whether authenticated), on_access_denied (access
+        type, object type, object name), on_shutdown and on_schema_init.
         """
         if name in self._enabled_events:
             values = [item.encode() if isinstance(item, str) else item for item in args]

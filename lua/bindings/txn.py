@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TxnBinding(Binding):
-    """Transactions of the running fiber. Lua refers to a savepoint by its number within the transaction."""
+    """Transactions of the running fiber. Lua refers to a savepoint by its number in the transaction."""
 
     is_direct = True
 
@@ -23,18 +23,22 @@ class TxnBinding(Binding):
         self._savepoints: dict[int, tuple[Transaction, list[Savepoint]]] = {}
 
     def _forget_savepoints(self) -> None:
-        """Of transactions that are over."""
+        """Forget the savepoints of transactions that have ended."""
         self._savepoints = {key: entry for key, entry in self._savepoints.items() if not entry[0].done}
 
     @guarded("txn_begin")
     def begin(self) -> Outcome:
-        """ER_ACTIVE_TRANSACTION if there is one."""
+        """Open a transaction.
+
+        Raises:
+            TransactionError: ACTIVE_TRANSACTION, one is open.
+        """
         self.node.txns.begin(self.ctx)
         return None
 
     @guarded("txn_commit")
     def commit(self) -> Outcome:
-        """Nothing happens without a transaction."""
+        """Commit; does nothing without a transaction."""
         ctx = self.ctx
         if ctx.txn is None:
             return None
@@ -42,7 +46,7 @@ class TxnBinding(Binding):
 
     @guarded("txn_rollback")
     def rollback(self) -> Outcome:
-        """Nothing happens without a transaction."""
+        """Roll back; does nothing without a transaction."""
         ctx = self.ctx
         if ctx.txn is None:
             return None
@@ -51,18 +55,22 @@ class TxnBinding(Binding):
 
     @exported("txn_on_yield")
     def on_yield(self) -> None:
-        """The fiber with the open transaction is about to give way."""
+        """Handle the yield of a fiber with an open transaction."""
         self.node.txns.on_yield(self.runtime.ctx)
 
     @exported("txn_id")
     def txn_id(self) -> int:
-        """The open transaction's id, 0 without one."""
+        """Return the open transaction's id, or 0 without one."""
         txn = self.runtime.ctx.txn
         return 0 if txn is None else txn.id
 
     @guarded("txn_savepoint")
     def savepoint(self) -> Outcome:
-        """The number of a new savepoint. ER_NO_TRANSACTION."""
+        """Set a savepoint. Returns its number.
+
+        Raises:
+            TransactionError: NO_TRANSACTION.
+        """
         ctx = self.ctx
         savepoint = self.node.txns.savepoint(ctx)
         assert ctx.txn is not None  # savepoint() raises without one
@@ -74,7 +82,11 @@ class TxnBinding(Binding):
 
     @guarded("txn_rollback_to_savepoint")
     def rollback_to_savepoint(self, txn_id: int, number: int) -> Outcome:
-        """ER_NO_SUCH_SAVEPOINT for one of another transaction."""
+        """Undo the statements after a savepoint.
+
+        Raises:
+            TransactionError: NO_SUCH_SAVEPOINT, it belongs to another transaction or was undone itself.
+        """
         ctx = self.ctx
         entry = self._savepoints.get(int(txn_id))
         if ctx.txn is None or entry is None or ctx.txn is not entry[0] or not 0 < number <= len(entry[1]):

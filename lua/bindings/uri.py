@@ -1,4 +1,4 @@
-"""`uri`: addresses taken apart and put together, for Lua."""
+"""`uri`: parses and formats addresses, for Lua."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UriBinding(Binding):
 
     @exported("uri_parse")
     def parse(self, address: bytes) -> bytes | None:
-        """A map of the parts that are there; None for what is no address."""
+        """Parse an address to a map of its parts; None for a text that is not an address."""
         parsed = uri.parse(text(address))
         if parsed is None:
             return None
@@ -23,7 +23,7 @@ class UriBinding(Binding):
 
     @guarded("uri_format")
     def format(self, packed: bytes, write_password: bool) -> Outcome:
-        """The address with the parts of a map."""
+        """Format the address that has the parts of a map."""
         names = uri.Uri._fields
         parts = {name: str(part) for name, part in codec.unpack(packed).items() if name in names and part is not None}
         return uri.Uri(**parts).format(write_password=write_password).encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""`utf8`: letters, categories and order of code points, for Lua."""
+"""`utf8`: letter case, categories and collation of code points, for Lua."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Utf8Binding(Binding):
 
     @exported("utf8_upper")
     def upper(self, value: bytes) -> bytes:
-        """In capital letters."""
+        """Convert to upper case."""
         return text(value).upper().encode("utf-8", "surrogateescape")
 
     @exported("utf8_lower")
     def lower(self, value: bytes) -> bytes:
-        """In small letters."""
+        """Convert to lower case."""
         return text(value).lower().encode("utf-8", "surrogateescape")
 
     @exported("utf8_category")
     def category(self, code: float) -> bytes:
-        """The general category of a code point, two letters."""
+        """Return the general category of a code point, two letters."""
         return unicodedata.category(chr(int(code))).encode()
 
     @exported("utf8_key")
     def collation_key(self, value: bytes, ignore_case: bool) -> bytes:
-        """Bytes that compare as the texts do."""
+        """Return bytes that compare as the texts do under the collation."""
         return sort_key(_UNICODE_CI if ignore_case else _UNICODE, text(value))

@@ -1,4 +1,4 @@
-"""`uuid`: random identifiers from the instance's own source, for Lua."""
+"""`uuid`: random identifiers from the instance's random source, for Lua."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ class UuidBinding(Binding):
 
     @exported("uuid_random")
     def random(self) -> bytes:
-        """16 bytes of a new version 4 UUID."""
+        """Return the 16 bytes of a new version 4 UUID."""
         return self.node.resources.random_uuid().bytes

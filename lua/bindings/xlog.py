@@ -1,4 +1,4 @@
-"""`xlog`: rows of log files of the machine of the runtime, for Lua."""
+"""`xlog`: rows of log files on the runtime's machine, for Lua."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
 
 
 class _LogFile:
-    """The rows of one file, block by block. What is broken is passed over."""
+    """The rows of one file, block by block; broken parts are skipped."""
 
     def __init__(self, files: Files, path: bytes) -> None:
         self._files = files
@@ -41,7 +41,12 @@ class _LogFile:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     def read_meta(self) -> None:
-        """Raises XlogError for what is no log file, UNSUPPORTED for one of a kind that nobody knows."""
+        """Read the meta.
+
+        Raises:
+            XlogError: the file is not a log file.
+            UnsupportedError: its kind is unknown.
+        """
         self._feed()
         meta = self._decoder.read_meta()
         if meta is None:
@@ -58,7 +63,7 @@ class _LogFile:
         return bool(data)
 
     def next_rows(self) -> list[Row]:
-        """The rows of the next block; none at the end."""
+        """Return the rows of the next block; none at the end."""
         while True:
             try:
                 block = self._decoder.next_block()
@@ -91,14 +96,20 @@ class XlogBinding(Binding):
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
-        """The node stops."""
+        """Close all files, because the node stops."""
         for file in self._files.values():
             file.close()
         self._files.clear()
 
     @guarded("xlog_open")
     def xlog_open(self, path: bytes) -> Outcome:
-        """A number for the file. SystemError, XlogError, UNSUPPORTED."""
+        """Open a file. Returns its number.
+
+        Raises:
+            BoxSystemError: the file cannot be read.
+            XlogError: it is not a log file.
+            UnsupportedError: its kind is unknown.
+        """
         try:
             file = _LogFile(self.runtime.machine.files, path)
         except (OSError, ValueError) as error:  # a null byte in the name
@@ -115,7 +126,9 @@ class XlogBinding(Binding):
 
     @guarded("xlog_next")
     def xlog_next(self, number: float) -> Outcome:
-        """Packed rows [type, sync, lsn, replica id, group id, timestamp, tsn, is_commit, body]; None at the end."""
+        """Return packed rows [type, sync, lsn, replica id, group id, timestamp, tsn, is_commit, body], or None at the
+        end.
+        """
         file = self._files.get(int(number))
         rows = [] if file is None else file.next_rows()
         if not rows:
@@ -125,7 +138,7 @@ class XlogBinding(Binding):
 
     @guarded("xlog_close")
     def xlog_close(self, number: float) -> Outcome:
-        """The loop has ended early."""
+        """Close a file whose reading was ended early."""
         file = self._files.pop(int(number), None)
         if file is not None:
             file.close()

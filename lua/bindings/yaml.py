@@ -1,4 +1,4 @@
-"""`require('yaml')`: the Python half. Most programs never parse any, so the parser is loaded by the first text."""
+"""The Python half of `require('yaml')`. The parser is imported on first use, because most programs never need it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The parser of `require('yaml')`. Writing is done in Lua (lua/modules/internal/yaml_emitter.lua).
+"""The parser of `require('yaml')`. The emitter is in Lua (lua/modules/internal/yaml_emitter.lua).
 
-A document becomes a flat list of opcodes and their arguments, from which lua/modules/yaml.lua builds tables. A
-list, because MessagePack itself has neither aliases nor keys that are tables:
+A document becomes a flat list of opcodes and their arguments, from which lua/modules/yaml.lua builds tables. The form
+is a list because MessagePack has neither aliases nor keys that are tables:
 
     SCALAR anchor value | SEQUENCE anchor ... END | MAPPING anchor (key value)* END | ALIAS anchor | DOCUMENT
 
-An absent anchor is the empty string; DOCUMENT ends a document. Scalars are resolved as Tarantool does: `yes` and
-`no` are booleans, an empty plain scalar is the empty string, integers beyond 64 bits are clamped.
+An absent anchor is the empty string; DOCUMENT ends a document. Scalars are resolved as in Tarantool: `yes` and `no` are
+booleans, an empty plain scalar is the empty string, integers beyond 64 bits are clamped.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"
 
 
 def parse(text: bytes) -> bytes:
-    """The packed list of all documents of a text. Raises ValueError with Tarantool's text for bad YAML."""
+    """Parse a text and return the packed list of all its documents. Raises ValueError with Tarantool's text for bad
+    YAML.
+    """
     return _pack(list(_tokens(text)))
 
 
 def parse_tag(text: bytes) -> tuple[str, str] | None:
-    """(handle, prefix) of the tag directive of the first document; None without one. Raises ValueError."""
+    """Return (handle, prefix) of the first document's tag directive, or None without one. Raises ValueError."""
     events = yaml.parse(text, Loader=_LOADER)
     try:
         for event in events:
@@ -119,7 +121,7 @@ def _scalar(event: Any) -> Any:
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar."""
+    """Return the value of a plain scalar."""
     if not text:
         return ""
     if text in _WORDS:

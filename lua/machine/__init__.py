@@ -1,4 +1,4 @@
-"""The machine as Lua modules reach it. The operating system's by default; a simulation has one of its own.
+"""The machine that Lua modules use: the operating system's by default, or one of a simulation.
 
 ```
 files      fio, xlog            lua/machine/files.py
@@ -7,7 +7,7 @@ clocks     clock, os            lua/machine/clocks.py
 identity   digest, box.info     random bytes and the process's number: lua/machine/identity.py
 ```
 
-Other programs (`popen`, `os.execute`, `io.popen`) and web servers (`http.client`) are there or not: see
+Other programs (`popen`, `os.execute`, `io.popen`) and web servers (`http.client`) may be unavailable: see
 `Machine.require_outside`.
 
 Lua's own `io` library and `ffi.C` are those of the process, whatever the machine.
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The parts that one process has."""
+    """The files, sockets, clocks and identity of one process."""
 
     files: Files = field(default_factory=SystemFiles)
     sockets: Sockets = field(default_factory=SystemSockets)
@@ -48,6 +48,10 @@ class Machine:
     """Whether it has other programs, and a network with web servers."""
 
     def require_outside(self, feature: str) -> None:
-        """UNSUPPORTED for a call that needs them, where they are not."""
+        """Check that the machine has other programs and web servers.
+
+        Raises:
+            BoxError: UNSUPPORTED, in a simulation.
+        """
         if not self.has_outside:
             raise BoxError(ErrorCode.UNSUPPORTED, f"{feature} is not supported in a simulation")

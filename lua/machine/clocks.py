@@ -1,4 +1,4 @@
-"""The clocks of a process, as `clock` and `os` read them."""
+"""The clocks of a process, for the Lua modules `clock` and `os`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Clocks(Protocol):
 
     @property
     def are_of_system(self) -> bool:
-        """Whether they are those of this process: Lua reads these itself, which is faster."""
+        """True if they are the clocks of this process, which Lua can read itself, and faster."""
 
     def read(self, name: str) -> int:
-        """Nanoseconds of one of the clocks above."""
+        """Return the nanoseconds of a clock."""
 
 
 class SystemClocks:
-    """The operating system's."""
+    """The operating system's clocks."""
 
     are_of_system = True
 
     def read(self, name: str) -> int:
-        """Nanoseconds: since the epoch, since the machine's start, of the processor."""
+        """Return the nanoseconds of a clock: since the epoch, since the machine's start, or of processor time."""
         return time.clock_gettime_ns(_SYSTEM[name])

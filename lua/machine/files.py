@@ -1,7 +1,7 @@
-"""Files as `fio` and `xlog` use them: by descriptor and by path.
+"""Files for `fio` and `xlog`, by descriptor and by path.
 
-Paths are bytes as Lua has them; failures are OSErrors with the errno of the system call, and ValueErrors for names with
-a null byte. `SystemFiles` has the functions of `os` themselves where it can: small reads and writes are hot.
+Paths are bytes, as in Lua. Failures are OSErrors with the errno of the system call, and ValueErrors for names with a
+null byte. `SystemFiles` uses the functions of `os` directly where it can, because small reads and writes are hot.
 """
 
 from __future__ import annotations
@@ -44,29 +44,31 @@ class Files(Protocol):
     """Whether descriptors are the operating system's, which `close` of C closes too."""
 
     async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        """Call something that takes its time, while the loop goes on."""
+        """Run a slow call while the loop continues."""
 
     # Descriptors
 
     def open(self, path: bytes, flags: int, mode: int, /) -> int:
-        """The descriptor. No child inherits it."""
+        """Open a file. Returns the descriptor, which no child process inherits."""
 
     def close(self, fd: int, /) -> None: ...
 
     def read(self, fd: int, size: int, /) -> bytes:
-        """Up to `size` bytes from the position, which moves."""
+        """Read up to `size` bytes at the position, which moves."""
 
     def pread(self, fd: int, size: int, offset: int, /) -> bytes:
-        """Up to `size` bytes from an offset; the position stays."""
+        """Read up to `size` bytes at an offset; the position does not move."""
 
     def write(self, fd: int, data: bytes | memoryview, /) -> int:
-        """Write at the position, which moves; returns how many bytes were taken, maybe fewer than given."""
+        """Write at the position, which moves. Returns the number of bytes written, which may be fewer than given."""
 
     def pwrite(self, fd: int, data: bytes | memoryview, offset: int, /) -> int:
-        """The same at an offset; the position stays."""
+        """Write at an offset; the position does not move. Returns the number of bytes written, perhaps fewer than
+        given.
+        """
 
     def lseek(self, fd: int, offset: int, whence: int, /) -> int:
-        """The new position."""
+        """Move the position and return the new one."""
 
     def ftruncate(self, fd: int, size: int, /) -> None: ...
 
@@ -81,7 +83,7 @@ class Files(Protocol):
     def stat(self, path: bytes, /) -> Facts: ...
 
     def lstat(self, path: bytes, /) -> Facts:
-        """Of a symbolic link itself."""
+        """Return the facts of a path; of a symbolic link itself, not of its target."""
 
     def mkdir(self, path: bytes, mode: int, /) -> None: ...
 
@@ -100,12 +102,12 @@ class Files(Protocol):
     def chmod(self, path: bytes, mode: int, /) -> None: ...
 
     def chown(self, path: bytes, user: int, group: int, /) -> None:
-        """Numbers; -1: it stays."""
+        """Change the owner by numbers; -1 keeps one."""
 
     def truncate(self, path: bytes, size: int, /) -> None: ...
 
     def utime(self, path: bytes, times: tuple[float, float], /) -> None:
-        """(of the last access, of the last change), seconds since the epoch."""
+        """Set the times of the last access and the last modification, in seconds since the epoch."""
 
     # The process
 
@@ -114,27 +116,27 @@ class Files(Protocol):
     def cwd(self) -> bytes: ...
 
     def umask(self, mask: int, /) -> int:
-        """The mask before."""
+        """Set the mask and return the former one."""
 
     # Trees
 
     def tempdir(self, base: bytes | None, usual: bytes | None, /) -> bytes:
-        """Make a directory below `base`; without one below `usual`, which the environment of the process names."""
+        """Make a directory below `base`, or without it below `usual`, which the process's environment names."""
 
     def listdir(self, path: bytes, /) -> list[bytes]:
-        """The names in a directory."""
+        """Return the names in a directory."""
 
     def glob(self, pattern: bytes, /) -> list[bytes]:
-        """The paths that match."""
+        """Return the matching paths."""
 
     def copyfile(self, source: bytes, target: bytes, /) -> None:
-        """Contents and mode; `target` may be a directory."""
+        """Copy contents and mode of a file; `target` may be a directory."""
 
     def rmtree(self, path: bytes, /) -> None:
-        """Remove a directory and everything below it. Its own links are removed, not followed."""
+        """Remove a directory and everything below it; symbolic links are removed, not followed."""
 
     def sync(self) -> None:
-        """Return when everything is on its disk."""
+        """Wait until all data is on its disk."""
 
 
 def _facts(result: os.stat_result) -> Facts:
@@ -142,7 +144,7 @@ def _facts(result: os.stat_result) -> Facts:
 
 
 class SystemFiles:
-    """The operating system's."""
+    """The operating system's files."""
 
     direct_size = _DIRECT_SIZE
     are_of_system = True

@@ -1,4 +1,4 @@
-"""Differences between two processes that do the same: their numbers, and what they take for random."""
+"""The differences between two processes that do the same: process ids and random bytes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Protocol
 
 
 class Identity(Protocol):
-    """Of one process."""
+    """The identity of one process: its id and its random bytes."""
 
     def process_id(self) -> int:
-        """Its number on its machine."""
+        """Return the id of the process on its machine."""
 
     def random_bytes(self, size: int) -> bytes:
-        """So many of them."""
+        """Return `size` random bytes."""
 
 
 class SystemIdentity:
-    """The operating system's: fit for keys."""
+    """The operating system's identity; its random bytes are fit for keys."""
 
     process_id = staticmethod(os.getpid)
     random_bytes = staticmethod(os.urandom)

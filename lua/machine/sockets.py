@@ -1,7 +1,7 @@
-"""Sockets as `socket` uses them: non-blocking, by descriptor; and the readiness of descriptors.
+"""Non-blocking sockets for `socket`, by descriptor, and the readiness of descriptors.
 
-A `Socket` has the methods of Python's, of which the operating system's are. Failures are OSErrors with the errno of the
-system call; names that nobody knows are `socket.gaierror`.
+A `Socket` has the methods of Python's sockets, which the operating system's are. Failures are OSErrors with the errno
+of the system call, and `socket.gaierror` for unknown names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AddressInfo = tuple[int, int, int, str, Any]
 
 
 class AddressQuery(NamedTuple):
-    """A host and a service to look up, and what the addresses have to be like: 0 for anything."""
+    """A host and a service to look up, and the properties that addresses must have; 0 accepts any."""
 
     host: str | None
     port: str | int
@@ -40,7 +40,7 @@ Watcher = Callable[[int, int], None]
 
 
 class Socket(Protocol):
-    """One socket. Addresses are pairs of host and port, and more behind them, or the path of a unix socket."""
+    """A socket. An address is a tuple that begins with host and port, or the path of a unix socket."""
 
     @property
     def family(self) -> socket.AddressFamily: ...
@@ -62,23 +62,26 @@ class Socket(Protocol):
     def listen(self, backlog: int, /) -> None: ...
 
     def accept(self) -> tuple[Socket, Any]:
-        """A connection that has come, and Tarantool's address."""
+        """Accept a connection. Returns its socket and the client's address."""
 
     def connect(self, address: Any, /) -> None:
-        """EINPROGRESS is the usual outcome: it is writable when it is connected or has failed (SO_ERROR)."""
+        """Begin to connect; EINPROGRESS is the usual outcome.
+
+        The socket becomes writable when it is connected or has failed (SO_ERROR).
+        """
 
     def getsockname(self) -> Any: ...
 
     def getpeername(self) -> Any: ...
 
     def recv(self, size: int, flags: int, /) -> bytes:
-        """Up to `size` bytes that are there; none at the end."""
+        """Read available bytes, up to `size`; none at the end."""
 
     def send(self, data: bytes, flags: int, /) -> int:
-        """The number of bytes that were taken."""
+        """Write bytes. Returns the number written."""
 
     def recvfrom(self, size: int, flags: int, /) -> tuple[bytes, Any]:
-        """A message and its sender's address."""
+        """Receive a message. Returns it with its sender's address."""
 
     def sendto(self, data: bytes, flags: int, address: Any, /) -> int: ...
 
@@ -87,7 +90,7 @@ class Socket(Protocol):
     def close(self) -> None: ...
 
     def detach(self) -> int:
-        """The descriptor, which stays open."""
+        """Give up the descriptor without closing it, and return it."""
 
     @overload
     def getsockopt(self, level: int, option: int, /) -> int: ...
@@ -102,26 +105,30 @@ class Sockets(Protocol):
     """The sockets of one process."""
 
     def open(self, family: int, kind: int, protocol: int) -> Socket:
-        """A new socket."""
+        """Open a new socket."""
 
     async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
-        """The addresses of a host and a service. `socket.gaierror`."""
+        """Return the addresses of a host and a service. Raises `socket.gaierror`."""
 
     def protocol_number(self, name: str) -> int:
-        """The number of `tcp` or another protocol. OSError."""
+        """Return the number of `tcp` or another protocol. Raises OSError."""
 
     def ready(self, descriptor: int, mask: int) -> int:
-        """The part of `mask` for which a descriptor, of a socket or not, is ready now. Errors and the end count as
-        both."""
+        """Return the part of `mask` for which a descriptor of any kind is ready now; errors and the end count as
+        both.
+        """
 
     def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
-        """Tell the watcher when the descriptor becomes ready, from now on only for `mask`; 0: not any more."""
+        """Call the watcher when the descriptor becomes ready for `mask`, which replaces an earlier one; 0 ends it."""
 
 
 @contextmanager
 def _flags_kept(descriptor: int) -> Iterator[None]:
-    """The event loop makes non-blocking what it watches. A standard descriptor stays as it is: what does not fit a
-    terminal's buffer would be lost to the C library."""
+    """Keep the status flags of a standard descriptor while the event loop watches it.
+
+    The loop makes a watched descriptor non-blocking. On a terminal the C library would then lose output that does not
+    fit the buffer.
+    """
     if descriptor > _STANDARD:
         yield
         return
@@ -133,7 +140,7 @@ def _flags_kept(descriptor: int) -> Iterator[None]:
 
 
 class SystemSockets:
-    """The operating system's."""
+    """The operating system's sockets."""
 
     def open(self, family: int, kind: int, protocol: int) -> socket.socket:
         return socket.socket(family, kind, protocol)

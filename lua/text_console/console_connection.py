@@ -1,7 +1,7 @@
-"""One socket of the text protocol, either side, and the greeting that a client gets.
+"""A connection of the text protocol, on either side, and the greeting for clients.
 
 A session is a Lua fiber (`serve` in lua/modules/console.lua) that reads lines through `ConsoleConnection.read`. The
-greeting: two lines of 63 characters, filled up with spaces.
+greeting consists of two lines of 63 characters, padded with spaces.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MAX_COMMAND: Final = 1 << 26
 
 
 class ConsoleConnection(asyncio.Protocol):
-    """One socket, either side of the text protocol.
+    """A connection of the text protocol, on either side.
 
-    `read` waits for one of several marks and gives the text before it; one reader at a time. Wakes the waiting
-    fiber through the runtime's tokens.
+    `read` waits for one of several marks and returns the text before it; only one reader at a time. The waiting fiber
+    is woken through the runtime's tokens.
     """
 
     def __init__(self, runtime: Runtime, on_made: Callable[[ConsoleConnection], None] | None = None) -> None:
@@ -93,7 +93,7 @@ class ConsoleConnection(asyncio.Protocol):
     # -- for Lua -------------------------------------------------------------------------------------------
 
     def read(self, marks: tuple[bytes, ...]) -> bytes | int | None:
-        """The text up to the nearest mark, None at the end of the connection, or a token to wait for."""
+        """Return the text before the nearest mark, None at the end of the connection, or a token to wait for."""
         if marks != self._marks:
             self._marks, self._scanned = marks, 0
         if self._run < _MAX_RUN or self.is_closed:
@@ -113,7 +113,9 @@ class ConsoleConnection(asyncio.Protocol):
         return self._reader
 
     def write(self, data: bytes) -> bool | int | None:
-        """True, None on a closed connection, or a token that wakes with one of them."""
+        """Write to the connection. Returns True, None on a closed connection, or a token that wakes with one of
+        them.
+        """
         if self._transport is None or self._transport.is_closing():
             return None
         self._transport.write(data)
@@ -142,7 +144,7 @@ class ConsoleConnection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """`unix/:(socket)` or host:port of the other side."""
+        """The address of the other side: `unix/:(socket)` or host:port."""
         if self._transport is None:
             return ""
         name = self._transport.get_extra_info("peername")
@@ -151,7 +153,7 @@ class ConsoleConnection(asyncio.Protocol):
     # -- details -------------------------------------------------------------------------------------------
 
     def _take(self) -> bytes | None:
-        """The bytes before the nearest mark; they leave the buffer with the mark."""
+        """Return the bytes before the nearest mark, and remove them and the mark from the buffer."""
         at, nearest = len(self._buffer), b""
         for mark in self._marks:
             start = max(0, self._scanned - len(mark) + 1)
@@ -188,7 +190,7 @@ class ConsoleConnection(asyncio.Protocol):
 
 
 class DialedConnection(ConsoleConnection):
-    """A connection made by us: the greeting comes first and is not a part of the conversation."""
+    """A connection made by us: the greeting comes first and is not part of the conversation."""
 
     def __init__(self, runtime: Runtime, greeting: asyncio.Future[bytes]) -> None:
         super().__init__(runtime)
@@ -206,7 +208,7 @@ class DialedConnection(ConsoleConnection):
                 super().data_received(bytes(self._head[GREETING_SIZE:]))
 
     def eof_received(self) -> bool:
-        """Nobody waits for commands there any more."""
+        """Close the connection when the other side does, because no command can be answered any more."""
         return False
 
     def connection_lost(self, error: Exception | None) -> None:

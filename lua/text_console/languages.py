@@ -1,4 +1,4 @@
-"""The languages of statements at a console. Everything that offers or refuses one asks here."""
+"""The languages of statements at a console; every part that offers or refuses one asks this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admin console over sockets: an address that is listened on, and the sessions of those who come."""
+"""The text console's server: a listening address and the sessions of its clients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class ListenError(Exception):
-    """An address that cannot be listened on; the text is the one that Lua raises."""
+    """An address that cannot be listened on; the text is that of the Lua error."""
 
 
 class ConsoleServer:
-    """One listening address. `serve` runs the session of an accepted connection."""
+    """A listening address. `serve` runs the session of an accepted connection."""
 
     def __init__(
         self, node: Instance, runtime: Runtime, serve: Callable[[ConsoleConnection], Coroutine[Any, Any, None]]
@@ -41,7 +41,7 @@ class ConsoleServer:
         self.port = ""
 
     async def listen(self, address: str) -> None:
-        """Raises ListenError."""
+        """Begin to listen. Raises ListenError."""
         uri = uris.parse(address)
         if uri is None or uri.service is None:
             raise ListenError("usage")
@@ -80,7 +80,7 @@ class ConsoleServer:
         self._node.log.say(Level.INFO, text, fiber=fiber)
 
     def stop_listening(self) -> None:
-        """Take no more connections; those that are open stay."""
+        """Accept no more connections; open ones stay."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -97,7 +97,7 @@ class ConsoleServer:
 
 
 def _reason(error: BaseException) -> str:
-    """The operating system's word for what a network could not do; for a name that nobody knows, Tarantool's."""
+    """Return the operating system's text for a network failure, or Tarantool's for an unknown name."""
     while isinstance(error, BoxError) and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, socket.gaierror):

@@ -1,6 +1,6 @@
-"""Rows as a table that fits the terminal.
+"""Formats rows as a table that fits the terminal.
 
-id  │ name │ price          columns are as wide as their texts. What is wider than the terminal is cut, the widest
+id  │ name │ price          columns are as wide as their texts. A wider table than the terminal is cut, the widest
 ────┼──────┼──────          columns first, and marked by `…`; where columns would get too narrow, each row becomes
   1 │ pear │   2.5          a list of names and values. Numbers stand on the right; an absent value is `null`.
 1 row
@@ -24,7 +24,7 @@ Cell = str | None
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows with the same columns. `total` counts those that are not among `rows`, too."""
+    """Rows with the same columns. `total` also counts those that are not in `rows`."""
 
     columns: tuple[str, ...]
     is_number: tuple[bool, ...]
@@ -34,7 +34,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Characters that tables are drawn with."""
+    """The characters that draw tables."""
 
     bar: str
     rule: str
@@ -43,7 +43,7 @@ class Lines:
 
 
 class Screen(NamedTuple):
-    """Width of a terminal in characters, 0 for any, and what tables are drawn with there."""
+    """The width of a terminal in characters (0 means no limit) and the characters that draw tables on it."""
 
     width: int
     lines: Lines
@@ -54,7 +54,7 @@ ASCII: Final = Lines(" | ", "-", "-+-", "~")
 
 
 def groups_of(described: Sequence[Any]) -> list[RowGroup]:
-    """Of what `internal/console_rows.lua` has described."""
+    """Decode the row groups that `internal/console_rows.lua` has described."""
     return [
         RowGroup(
             tuple(map(_text, columns)),
@@ -67,7 +67,7 @@ def groups_of(described: Sequence[Any]) -> list[RowGroup]:
 
 
 def render(groups: Iterable[RowGroup], width: int = 0, lines: Lines = UNICODE) -> str:
-    """The text of all tables; `width` is the terminal's, 0 for no limit. Ends with a line break."""
+    """Return the text of all tables, ending with a line break; `width` is the terminal's, 0 means no limit."""
     texts = [_render(group, width, lines) for group in groups]
     return "\n".join(texts) if texts else "no values\n"
 
@@ -99,7 +99,7 @@ def _count(group: RowGroup, is_cut: bool = False) -> str:
 
 
 def _fit(wanted: Sequence[int], width: int, gap: int) -> list[int] | None:
-    """Widths that fit, the widest cut first; None if columns would be narrower than is useful."""
+    """Return column widths that fit, the widest cut first, or None if columns would be too narrow to be useful."""
     widths = list(wanted)
     room = width - gap * (len(widths) - 1)
     if width <= 0 or sum(widths) <= room:
@@ -132,7 +132,7 @@ def _line(row: Sequence[str], widths: Sequence[int], is_number: Sequence[bool], 
 
 
 def _as_lists(group: RowGroup, names: list[str], cells: list[tuple[str, ...]], width: int, lines: Lines) -> str:
-    """Each row as lines of a name and a value."""
+    """Format each row as lines of a name and a value."""
     name_width = min(max(map(text_width, names)), max(_NARROWEST, width // 3))
     value_width = max(1, width - name_width - text_width(lines.bar))
     text, is_cut = [], False
@@ -149,12 +149,12 @@ def _as_lists(group: RowGroup, names: list[str], cells: list[tuple[str, ...]], w
 
 
 def text_width(text: str) -> int:
-    """Columns that a text takes on a terminal."""
+    """Return the number of terminal columns that a text takes."""
     return len(text) if text.isascii() else max(0, wcswidth(text))
 
 
 def cut(text: str, width: int, mark: str = MARK) -> str:
-    """The beginning that fits, with a mark in the place of what does not."""
+    """Return the beginning of a text that fits, ending with a mark if it was cut."""
     if text_width(text) <= width:
         return text
     taken, used = [], 0
@@ -167,7 +167,7 @@ def cut(text: str, width: int, mark: str = MARK) -> str:
 
 
 def fill(text: str, width: int, *, is_right: bool = False) -> str:
-    """Filled up with spaces, on the left for what stands on the right."""
+    """Pad a text with spaces, on its left side if it stands on the right."""
     space = " " * (width - text_width(text))
     return space + text if is_right else text + space
 
@@ -176,7 +176,9 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0", "\x1b": "\\e"}
 
 
 def _visible(text: str) -> str:
-    """Characters that would move the cursor as escapes; bytes that are no UTF-8 as `\\xff`."""
+    r"""Replace characters that would move the cursor by escapes, and bytes that are not UTF-8 by `\xff` and the
+    like.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_escape, text))

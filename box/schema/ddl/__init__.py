@@ -1,9 +1,9 @@
 """Triggers of the system spaces: every change of the dictionary is a change of a system space.
 
 Each is called as `trigger(schema, credentials, txn, stmt)` inside the changing transaction, right after the row is in
-the indexes: `credentials` tells who asks, the rest is told in `dictionary_change`. A trigger raises before it changes
-anything, or changes the dictionary and appends to `stmt.on_rollback` how to take that back. One that has to go through
-many tuples first returns a coroutine for that, whose result is called for the change itself.
+the indexes. `credentials` are the rights of the requester; the other arguments are described in `dictionary_change`. A
+trigger either raises before it changes anything, or changes the dictionary and appends the undo to `stmt.on_rollback`.
+A trigger that has to visit many tuples first returns a coroutine, whose result is called to make the change.
 """
 
 from __future__ import annotations

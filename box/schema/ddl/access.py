@@ -82,7 +82,7 @@ def _drop_user(schema: Schema, credentials: Credentials, stmt: DdlStatement, use
 
 
 def _has_objects(schema: Schema, user: User) -> bool:
-    """True if the user owns something, granted or was granted something, or is granted as a role."""
+    """Return whether the user owns something, has granted or been granted something, or is granted as a role."""
     owned = (schema.spaces, schema.functions, schema.sequences)
     return (
         any(item.owner == user.uid for table in owned for item in table.values())
@@ -125,7 +125,9 @@ def decode_user(raw: bytes) -> User:
 
 
 def _decode_auth(user: User, auth: Any) -> bytes:
-    """The password's hash. An array is an empty Lua table: no password, which nobody can log in with."""
+    """Decode the hash of the password. An array is an empty Lua table and means: no password, so nobody can log in with
+    one.
+    """
     if auth is None or isinstance(auth, list):
         return bytes(HASH_SIZE)
     if not isinstance(auth, dict):
@@ -157,7 +159,7 @@ def _decode_password(user: User, value: Any) -> bytes:
 
 
 def on_replace_priv(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Grant, change or revoke."""
+    """Grant, change or revoke a privilege."""
     action = Privilege.REVOKE if stmt.new is None else Privilege.GRANT
     grantee_id, key, grant = decode_grant(stmt.last)
     grantee = _check_grant(schema, credentials, grantee_id, key, grant, action)
@@ -176,8 +178,10 @@ def on_replace_priv(schema: Schema, credentials: Credentials, txn: DdlTransactio
 
 @lru_cache(256)
 def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
-    """A `_priv` tuple as (grantee, object, grant). An empty string as object id means every object of the type. Each
-    bootstrap and each snapshot has the same 82."""
+    """Decode a `_priv` tuple to (grantee, object, grant). An empty string as object id means every object of the type.
+
+    The result is cached, because each bootstrap and each snapshot has the same 82 rows.
+    """
     fields = Fields(raw)
     grantor, grantee, object_type = fields.u32(0), fields.u32(1), fields.string(2)
     object_id: int | None = None
@@ -192,7 +196,7 @@ def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
 def _check_grant(
     schema: Schema, credentials: Credentials, grantee_id: int, key: ObjectKey, grant: Grant, action: Privilege
 ) -> User:
-    """Check that both users and the object exist and that the grantor may give it away; return the grantee."""
+    """Check that both users and the object exist, and that the grantor may grant the privilege. Returns the grantee."""
     grantor, grantee = schema.user(grant.grantor), schema.user(grantee_id)
     name = schema.object_name(key)
     check_ddl(credentials, action, key, name, grantor.uid)
@@ -206,7 +210,7 @@ def _check_grant(
 
 
 def _may_give(schema: Schema, grantor: User, key: ObjectKey, grant: Grant) -> bool:
-    """Admin may grant anything that exists, the owner of an object on it, and everyone the role public."""
+    """Return whether a user may grant: admin anything that exists, an owner on the object, everyone the role public."""
     object_type, object_id = key
     if object_type == "collation":
         return True
@@ -218,7 +222,7 @@ def _may_give(schema: Schema, grantor: User, key: ObjectKey, grant: Grant) -> bo
 
 
 def _object(schema: Schema, object_type: str, object_id: int) -> Any:
-    """The object of a grant, or the error that it does not exist."""
+    """Return the object of a grant, or raise the error that it does not exist."""
     if object_type == "space":
         return schema.space(object_id)
     if object_type == "sequence":
@@ -235,9 +239,9 @@ def _object(schema: Schema, object_type: str, object_id: int) -> Any:
 
 
 def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | None) -> None:
-    """Make the dictionary say that the grantee holds exactly this (None: nothing) on the object.
+    """Set the grant that the grantee holds on the object; None removes it.
 
-    Execute on a role, alone, gives the role itself; other privileges are on the role as an object, and leave open
+    Execute alone on a role gives the role itself. Other privileges concern the role as an object, and do not change
     whether the grantee has it.
     """
     mask = grant.mask if grant is not None else 0

@@ -1,7 +1,7 @@
-"""Changing a space: from the definition before to the one after, with the way back.
+"""Changes a space from one definition to the next, with the way back.
 
-Everything that may fail happens before the first change: the new tuple format, the check of stored tuples
-against it, the build of new indexes (`box.schema.ddl.build`). Then the layout is exchanged in one step.
+Everything that may fail happens before the first change: the new tuple format, the check of stored tuples against it,
+the build of new indexes (`box.schema.ddl.build`). Then the layout is exchanged in one step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ _KEPT_FORMATS: Final = 256
 
 
 def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[IndexDef]) -> TupleFormat:
-    """The format of a space's tuples. WRONG_COLLATION_OPTIONS, and what `TupleFormat` raises."""
+    """Make the format of a space's tuples.
+
+    Raises:
+        ClientError: WRONG_COLLATION_OPTIONS.
+        BoxError: see `TupleFormat`.
+    """
     for number, field in enumerate(definition.fields, 1):
         if field.collation_id is not None:
             check_collation(field.collation_id, schema.collations, ErrorCode.WRONG_COLLATION_OPTIONS, number)
@@ -46,7 +51,9 @@ def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[Index
 
 
 class _KnownFormat(NamedTuple):
-    """A format, with the objects by whose identity it is found: as long as they are here, no other ones have it."""
+    """A cached format with the objects whose identities are its key; holding them keeps their identities from being
+    reused.
+    """
 
     fields: tuple[FieldDef, ...]
     parts: tuple[tuple[PartDef, ...], ...]
@@ -62,7 +69,7 @@ def _format_of(fields: tuple[FieldDef, ...], parts: tuple[tuple[PartDef, ...], .
 
 
 def make_space(schema: Schema, definition: SpaceDef) -> Space:
-    """A new space without indexes, not in the dictionary yet."""
+    """Make a space without indexes, which is not in the dictionary yet."""
     space = Space(Layout(definition, make_format(schema, definition, ()), {}))
     if definition.engine == "sysview":
         space.row_filter = row_filter(schema, definition.id)
@@ -72,7 +79,7 @@ def make_space(schema: Schema, definition: SpaceDef) -> Space:
 
 
 def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
-    """An empty index of the space's engine."""
+    """Make an empty index of the space's engine."""
     if space.engine == "sysview":
         return create_view_index(schema, space, definition)
     if space.engine == "blackhole":
@@ -88,14 +95,16 @@ def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyD
 
 
 def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | None) -> Index:
-    """An empty index in the place of one with the same definition; one without its function stays without."""
+    """Make an empty index to replace one with the same definition. A functional index without its function stays
+    without.
+    """
     if isinstance(index, DisabledIndex):
         return DisabledIndex(index.definition, primary, space_name=space.name, engine=space.engine)
     return make_index(schema, space, index.definition, primary)
 
 
 class SpaceFunction:
-    """A stored function that makes keys of the tuples of one space."""
+    """A stored function that makes index keys of the tuples of one space."""
 
     def __init__(self, schema: Schema, function: Function, space_id: int) -> None:
         self.function = function
@@ -104,7 +113,12 @@ class SpaceFunction:
         self._space_id = space_id
 
     def __call__(self, raw: bytes) -> list[Any] | BoxError:
-        """As `KeyFunction`. What the function raises, UNSUPPORTED without somebody who runs functions."""
+        """Return the values that the function returns for a tuple, or the error if they cannot be in a tuple.
+
+        Raises:
+            UnsupportedError: nothing in this instance runs functions.
+            BoxError: the function raised it.
+        """
         call = self._schema.call_function
         if call is None:
             raise unsupported("A node without Lua", "functional indexes")
@@ -112,9 +126,9 @@ class SpaceFunction:
 
 
 def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
-    """Install a layout; the statement's rollback installs the present one again.
+    """Install a layout; the statement's rollback installs the current one again.
 
-    `is_visible`: clients see the difference, so the schema version grows.
+    With `is_visible` the schema version grows, because clients see the difference.
     """
     before = space.layout
 
@@ -141,7 +155,7 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
 
 
 class FormerLayout:
-    """A hook that takes a change of a space's layout back: it installs the one before. `indexes` are those of that."""
+    """A rollback hook that installs a space's former layout, whose indexes are `indexes`."""
 
     __slots__ = ("_install", "_layout", "space")
 
@@ -164,7 +178,11 @@ def _release(schema: Schema, indexes: list[Index]) -> None:
 
 
 def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat) -> bool:
-    """Whether stored tuples must be checked against a format that may be stricter. MULTISTATEMENT_TRANSACTION."""
+    """Return whether stored tuples must be checked, because a format may be stricter.
+
+    Raises:
+        TransactionError: MULTISTATEMENT_TRANSACTION, a check is needed in a transaction with other statements.
+    """
     if new_format.can_store(space.format) or is_empty(space):
         return False
     txn.check_single_statement("space format check")
@@ -172,5 +190,5 @@ def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat) -> b
 
 
 def is_empty(space: Space) -> bool:
-    """True if the space holds no tuples."""
+    """Return whether the space holds no tuples."""
     return not space.is_plain or space.primary is None or len(space.primary) == 0

@@ -1,4 +1,4 @@
-"""Work over all tuples of a space while the space changes: index builds, and checks of a stricter format.
+"""Work on all tuples of a space while the space changes: index builds, and checks of a stricter format.
 
 ```
             visited                     not visited yet
@@ -6,11 +6,11 @@ primary     |---------------------------|----------------------|
 a change    goes to the work as well    stays where it is: the walk comes there
 ```
 
-The walk takes a slice in every turn of the loop. A change of what it has visited, made or taken back, reaches the work
-through the primary index's listeners; one that the work cannot take (a wrong type, a duplicate) succeeds, and ends the
-work with its error. Where tuples have versions, those of a transaction that is prepared, or rolled back after that, are
-taken along a slice a turn as well, and the walk waits for them. Until the end nothing of it is visible, so that giving
-it up needs no undoing. Meanwhile the space cannot be altered, truncated or dropped. Source: Tarantool's behaviour,
+The walk takes a slice in every turn of the loop. A change of a visited tuple, or its rollback, reaches the work through
+the primary index's listeners. A change that the work cannot accept (a wrong type, a duplicate) succeeds, and ends the
+work with its error. Where tuples have versions, those of a transaction that is prepared, or rolled back later, are
+processed in slices as well, and the walk waits for them. Nothing of the work is visible until its end, so that
+cancelling it needs no undo. Meanwhile the space cannot be altered, truncated or dropped. Source: Tarantool's behaviour,
 observed, and `memtx_space.c` of the 2.8 line.
 """
 
@@ -61,23 +61,23 @@ Changes = Iterator[tuple[bytes | None, bytes | None]]
 
 
 class Work(Protocol):
-    """Something to be done with every tuple."""
+    """Work that has to be done with every tuple of a space."""
 
     title: str
     """The name that a console shows."""
 
     def visit(self, raw: bytes, /) -> object:
-        """A tuple is there. Raises what is wrong with it."""
+        """Process a tuple. Raises an error if the tuple is wrong."""
 
     def change(self, old: bytes | None, new: bytes | None) -> None:
-        """A tuple that was visited has changed; None: there is none."""
+        """Process a change of a visited tuple; None stands for an absent one."""
 
     def give_up(self) -> None:
-        """There will be no end."""
+        """Cancel the work."""
 
 
 class FormatCheck:
-    """Tuples keep to a format."""
+    """Work that checks tuples against a format."""
 
     title = "check of the format"
 
@@ -89,11 +89,17 @@ class FormatCheck:
             self.visit(new)
 
     def give_up(self) -> None:
-        """Nothing was made."""
+        """Do nothing: a check leaves nothing behind."""
 
 
 class IndexBuild:
-    """Fills new indexes of a space. OutOfMemory, TUPLE_FOUND, and what the format's check raises."""
+    """Work that fills new indexes of a space.
+
+    Raises:
+        OutOfMemory: the memory limit is reached.
+        DuplicateKeyError: TUPLE_FOUND, a key is repeated.
+        BoxError: the format refuses a tuple.
+    """
 
     title = "index build"
 
@@ -136,9 +142,12 @@ class IndexBuild:
 
 
 async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
-    """Visit all tuples of a space that has some; `delay` is the error injection that holds the walk up.
+    """Visit all tuples of a space that is not empty; the error injection `delay` holds the walk up.
 
-    Raises what the work raises, ALTER_SPACE if the space is being altered already.
+    Raises the errors of the work.
+
+    Raises:
+        SchemaError: ALTER_SPACE, the space is being altered already.
     """
     primary = space.primary
     assert isinstance(primary, OrderedIndex)
@@ -170,7 +179,7 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
 
 
 class _TakenAlong:
-    """Changes of what a walk has visited."""
+    """The changes of tuples that a walk has already visited."""
 
     def __init__(
         self,
@@ -205,7 +214,7 @@ class _TakenAlong:
         self._waiting.append(changes)
 
     def take_slice(self) -> bool:
-        """Take changes that wait, one slice. True: there are more, so that nothing can be visited."""
+        """Process one slice of waiting changes. Returns True if more wait, so that nothing new may be visited."""
         left = SLICE_CHANGES << min(self._turns // _TURNS_A_SIZE, _GREATEST_SHIFT)
         key_of, bounds = self._primary.key_of, self._cursor.bounds
         while left and self._waiting:
@@ -228,12 +237,12 @@ class _TakenAlong:
                 self._error = error
 
     def check(self) -> None:
-        """Raise what the work has raised."""
+        """Raise the error of the work, if it has failed."""
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop listening to changes."""
         self._primary.listeners.remove(self._changed)
         self._primary.followers.remove(self._follow)
 
@@ -241,7 +250,7 @@ class _TakenAlong:
 def _visit_slice(
     cursor: ForwardCursor, value_of: Callable[[Entry | None], bytes | None], work: Work, long_work: LongWork
 ) -> bool:
-    """True unless that was the last slice."""
+    """Visit the next slice. Returns False if it was the last one."""
     entries = cursor.fetch(SLICE_TUPLES)
     long_work.rows += len(entries)
     size = 0
@@ -257,14 +266,14 @@ def _visit_slice(
 
 
 async def deferred(schema: Schema, space: Space, work: Work, delay: str, finish: Finish) -> Finish:
-    """Walk, then give what is left to be done, without a switch in between."""
+    """Walk, then return the function that makes the change, without a task switch in between."""
     await walk(schema, space, work, delay)
     return finish
 
 
 @contextmanager
 def altering(schema: Schema, space: Space) -> Iterator[None]:
-    """While a space is altered nobody else may begin to. ALTER_SPACE."""
+    """Mark a space as being altered, which nobody else may begin meanwhile. Raises ALTER_SPACE."""
     check_not_altered(schema, space)
     schema.altered.add(space.id)
     try:
@@ -274,6 +283,6 @@ def altering(schema: Schema, space: Space) -> Iterator[None]:
 
 
 def check_not_altered(schema: Schema, space: Space) -> None:
-    """ALTER_SPACE for a space that is being altered."""
+    """Raise ALTER_SPACE if the space is being altered."""
     if space.id in schema.altered:
         raise client_error(ErrorCode.ALTER_SPACE, space.name, "the space is already being modified")

@@ -13,7 +13,7 @@ from box.schema.schema import Schema
 
 
 def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Follow the replica set's UUID under the key `cluster`; other keys mean nothing here."""
+    """Follow the replica set's UUID under the key `cluster`; other keys have no effect here."""
     fields = Fields(stmt.last)
     if fields.string(0) != "cluster":
         return
@@ -30,7 +30,7 @@ def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransact
 
 
 def on_replace_cluster(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Register or remove an instance; it counts when the transaction is committed."""
+    """Register or remove an instance, with effect from the commit on."""
     fields = Fields(stmt.last)
     replica_id = fields.u32(0)
     _check_replica_id(schema, replica_id)

@@ -1,4 +1,4 @@
-"""`_collation`: orders of strings."""
+"""`_collation`: definitions of string orders."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_ddl(credentials: Credentials, privilege: Privilege, collation: Collat
 
 @lru_cache(512)
 def decode_collation(raw: bytes) -> CollationDef:
-    """Decode and check a `_collation` tuple. Each bootstrap and each snapshot has the same 277."""
+    """Decode and check a `_collation` tuple. Cached, because each bootstrap and each snapshot has the same 277 rows."""
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.CANT_CREATE_COLLATION, text)

@@ -1,6 +1,6 @@
-"""A change of the dictionary as its triggers see it: the statement and the transaction, as far as they need them.
+"""The interface of dictionary triggers: the statement and the transaction of a change.
 
-`box.txn.transaction` has both; tests drive a dictionary with a few lines of their own.
+`box.txn.transaction` implements both; tests use small implementations of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from box.wire.row import Row
 
 
 class DdlStatement(Protocol):
-    """One change of a system space."""
+    """A statement that changes a system space."""
 
     type: int
     old: bytes | None
@@ -26,15 +26,19 @@ class DdlStatement(Protocol):
 
     @property
     def first(self) -> bytes:
-        """The row before, or the one of an insertion."""
+        """The row before the change, or the inserted one."""
 
     @property
     def last(self) -> bytes:
-        """The row after, or the one of a deletion."""
+        """The row after the change, or the deleted one."""
 
 
 class DdlTransaction(Protocol):
     """The transaction of the change."""
 
     def check_single_statement(self, what: str) -> None:
-        """Refuse work that must be alone in its transaction. MULTISTATEMENT_TRANSACTION."""
+        """Refuse work that must be alone in its transaction.
+
+        Raises:
+            TransactionError: MULTISTATEMENT_TRANSACTION.
+        """

@@ -14,7 +14,7 @@ _SQL_FUNCTIONS = sql_function_names()
 
 
 def on_replace_func(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Create or drop a function; an alter must not change anything."""
+    """Create or drop a function; a change must leave the definition equal."""
     function_id = Fields(stmt.first).u32(0)
     function = schema.functions.get(function_id)
     if stmt.new is None:

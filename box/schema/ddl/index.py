@@ -24,7 +24,7 @@ from box.schema.space import Layout, Space
 def on_replace_index(
     schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement
 ) -> Deferred | None:
-    """Create, alter or drop an index. The dictionary, not the old tuple, says whether it exists."""
+    """Create, alter or drop an index. Whether it exists is decided by the dictionary, not by the old tuple."""
     fields = Fields(stmt.first)
     space, iid = schema.space(fields.u32(0)), fields.u32(1)
     privilege = Privilege.D if stmt.new is None else Privilege.C if stmt.old is None else Privilege.A
@@ -68,7 +68,7 @@ def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> N
 
 
 def _is_referenced(schema: Schema, definition: IndexDef) -> bool:
-    """Whether a foreign key finds its parents by a unique index."""
+    """Return whether a foreign key finds its parents with this unique index."""
     fields = {part.fieldno for part in definition.parts}
     return definition.unique and any(
         key.parent_id == definition.space_id and {parent for _, parent in key.links} == fields
@@ -77,8 +77,10 @@ def _is_referenced(schema: Schema, definition: IndexDef) -> bool:
 
 
 def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFormat:
-    """The format with a new or changed index. A new one joins behind the others, so that it is the one that
-    conflicts; the primary one comes first."""
+    """Return the space's format with a new or changed index.
+
+    A new index comes last, so that conflicts are attributed to it; the primary index comes first.
+    """
     definitions = {iid: index.definition for iid, index in space.indexes.items()}
     definitions[definition.iid] = definition
     if definition.iid == 0:
@@ -104,7 +106,7 @@ def _create_index(
 
 
 def _build(schema: Schema, space: Space, indexes: list[Index], new_format: TupleFormat, finish: Finish) -> Deferred:
-    """Fill indexes of a space that has tuples, then finish. INJECTION, and what the build raises."""
+    """Fill indexes of a space that has tuples, then finish. Raises INJECTION, and the errors of the build."""
     if schema.errinj.values["ERRINJ_BUILD_INDEX"] in [index.iid for index in indexes]:
         raise client_error(ErrorCode.INJECTION, "build index")
     work = IndexBuild(schema, space, indexes, new_format)
@@ -118,10 +120,10 @@ def _primary_key_def(space: Space) -> KeyDef | None:
 def _alter_index(
     schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, old: Index, definition: IndexDef
 ) -> Deferred | None:
-    """Change an index: by definition only where the stored order stays, else by a rebuild.
+    """Change an index: only its definition if the stored order stays, otherwise by a rebuild.
 
-    Tarantool keeps the data of more changes than this node can (its keys depend on types and nullability), and
-    refuses a rebuild in a longer transaction; `_rebuilds` tells what it calls a rebuild.
+    Tarantool keeps the data in more cases than this node can, because keys here depend on types and nullability. It
+    refuses a rebuild in a transaction with other statements; `_rebuilds` tells what it calls a rebuild.
     """
     before = old.definition
     new_format = _format_with(schema, space, definition)
@@ -151,7 +153,9 @@ def _replace_index(
     definition: IndexDef,
     primary: KeyDef | None,
 ) -> Deferred | None:
-    """Another index takes the place of one; of the primary index, with new secondary ones: their keys end with its."""
+    """Replace an index. If it is the primary one all secondary indexes are rebuilt too, because their keys end with its
+    key.
+    """
     new = {definition.iid: make_index(schema, space, definition, primary)}
     if definition.iid == 0:
         key_def = new[0].key_def
@@ -184,7 +188,7 @@ def _is_same_data(before: IndexDef, after: IndexDef) -> bool:
 
 
 def _rebuilds(before: IndexDef, after: IndexDef) -> bool:
-    """True for the changes that count as a rebuild: another type, order or stricter uniqueness."""
+    """Return whether a change counts as a rebuild: another type, another order or stricter uniqueness."""
     if before.type != after.type or (after.unique and not before.unique):
         return True
     if any(before.opts.get(name) != after.opts.get(name) for name in ("hint", "func")):
@@ -199,7 +203,7 @@ def _place(part: PartDef) -> tuple[Any, ...]:
 def on_replace_func_index(
     schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement
 ) -> Deferred | None:
-    """Tie an index to a function, or untie it; an index that knows the function already stays as it is."""
+    """Connect an index with a function, or disconnect it; an index that is connected already is unchanged."""
     fields = Fields(stmt.last)
     space, iid = schema.space(fields.u32(0)), fields.u32(1)
     if stmt.old is not None and stmt.new is not None:

@@ -1,4 +1,4 @@
-"""`_sequence`, `_sequence_data` and `_space_sequence`."""
+"""`_sequence`, `_sequence_data` and `_space_sequence`: sequences, their values and their fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def on_replace_sequence(schema: Schema, credentials: Credentials, txn: DdlTransa
 
 
 def _changed(schema: Schema, stmt: DdlStatement, sequence: Sequence, undo: Callable[[], Any]) -> None:
-    """Tell the listeners now, and again when the change is taken back."""
+    """Call the listeners now, and again if the change is rolled back."""
 
     def take_back() -> None:
         undo()
@@ -76,7 +76,7 @@ def _check_ddl(credentials: Credentials, privilege: Privilege, sequence: Sequenc
 
 
 def on_replace_sequence_data(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Set a sequence's value. A value once set stays after a rollback; a deleted one comes back."""
+    """Set a sequence's value. A rollback does not reset a value that was set, but restores a deleted one."""
     fields = Fields(stmt.first)
     sequence = schema.sequence(fields.u32(0))
     rows = schema.sequence_rows
@@ -128,7 +128,11 @@ def on_replace_space_sequence(
 def _check_attach(
     credentials: Credentials, space: Space, sequence: Sequence, is_generated: bool, *, is_new: bool
 ) -> None:
-    """A generated sequence is created or dropped with it; a given one must be readable and writable."""
+    """Check the rights to attach a sequence.
+
+    A generated sequence is created and dropped together with the attachment. Any other one must be readable and
+    writable.
+    """
     if is_generated or not is_new:
         _check_ddl(credentials, Privilege.C if is_new else Privilege.D, sequence)
     else:
@@ -138,7 +142,7 @@ def _check_attach(
 
 
 def _sequence_field(space: Space, fields: Fields) -> tuple[int, str | None]:
-    """Field number (0-based) and path; the first part of the primary key for rows of old versions."""
+    """Return field number (0-based) and path; rows of old versions mean the first part of the primary key."""
     primary = space.index(0).definition
     field_no, path = primary.parts[0].fieldno, primary.parts[0].path
     if len(fields) > 3:

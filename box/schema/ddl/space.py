@@ -21,8 +21,8 @@ def on_replace_space(
 ) -> Deferred | None:
     """Create, alter or drop a space.
 
-    Whether it exists is asked of the dictionary, not of the old tuple: the first system spaces exist before
-    their rows are read.
+    Whether it exists is decided by the dictionary, not by the old tuple: the first system spaces exist before their
+    rows are read.
     """
     space_id = Fields(stmt.first).u32(0)
     space = schema.spaces.get(space_id)
@@ -53,7 +53,12 @@ def _create_space(schema: Schema, credentials: Credentials, stmt: DdlStatement) 
 
 
 def _tables_of_view(schema: Schema, definition: SpaceDef) -> list[int]:
-    """The spaces that a view reads. NO_SUCH_SPACE, SQL_EXECUTE."""
+    """Return the ids of the spaces that a view reads.
+
+    Raises:
+        NoSuchSpaceError: one does not exist.
+        ClientError: SQL_EXECUTE.
+    """
     names = schema.sql.tables_of_view(definition.opts.sql or "")
     return [schema.space_by_name(name).id for name in names]
 
@@ -134,7 +139,9 @@ def _alter_space(
 
 
 def on_replace_truncate(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Empty a space. A first INSERT comes from a snapshot and only records the count; a delete goes with a drop."""
+    """Truncate a space. The first INSERT comes from a snapshot and only records the count; a DELETE accompanies a
+    drop.
+    """
     space_id = Fields(stmt.last).u32(0)
     if stmt.new is None:
         schema.truncated.discard(space_id)

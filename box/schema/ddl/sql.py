@@ -1,4 +1,4 @@
-"""`_trigger`, `_fk_constraint` and `_ck_constraint`: what SQL adds to spaces."""
+"""`_trigger`, `_fk_constraint` and `_ck_constraint`: SQL's additions to spaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from box.schema.sql_objects import (
 
 
 def on_replace_trigger(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Create or drop a trigger of SQL."""
+    """Create or drop an SQL trigger."""
     old = None if stmt.old is None else decode_trigger(stmt.old)
     new = None if stmt.new is None else decode_trigger(stmt.new)
     for definition in (old, new):
@@ -62,7 +62,10 @@ def _changed(schema: Schema, stmt: DdlStatement, undo: object) -> None:
 
 
 def on_replace_fk_constraint(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Create, replace or drop a foreign key. CREATE_FK_CONSTRAINT, DROP_FK_CONSTRAINT, CONSTRAINT_EXISTS."""
+    """Create, replace or drop a foreign key.
+
+    Errors: CREATE_FK_CONSTRAINT, DROP_FK_CONSTRAINT, CONSTRAINT_EXISTS.
+    """
     keys = schema.foreign_keys
     before = dict(keys)
     if stmt.new is not None:
@@ -116,7 +119,7 @@ def _check_foreign_key(schema: Schema, definition: ForeignKeyDef) -> None:
 
 
 def on_replace_ck_constraint(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Create, enable, disable or drop a check constraint. CREATE_CK_CONSTRAINT, CONSTRAINT_EXISTS."""
+    """Create, enable, disable or drop a check constraint. Errors: CREATE_CK_CONSTRAINT, CONSTRAINT_EXISTS."""
     space = schema.space(Fields(stmt.first).u32(0))
     before = space.checks
     if stmt.new is None:
@@ -138,7 +141,7 @@ def on_replace_ck_constraint(schema: Schema, credentials: Credentials, txn: DdlT
 
 
 def install_checks(schema: Schema, stmt: DdlStatement, space: Space, checks: dict[str, CheckConstraint]) -> None:
-    """Give a space its check constraints; a rollback gives back those before."""
+    """Set the check constraints of a space; a rollback restores the former ones."""
     before = space.checks
 
     def set_checks(target: dict[str, CheckConstraint]) -> None:
@@ -152,7 +155,7 @@ def install_checks(schema: Schema, stmt: DdlStatement, space: Space, checks: dic
 
 
 def check_constraint_name(schema: Schema, space: Space, name: str, kind: str) -> None:
-    """Constraints of a space have different names. CONSTRAINT_EXISTS."""
+    """Check that no other constraint of the space has this name. Raises CONSTRAINT_EXISTS."""
     is_known = name in space.checks or (name, space.id) in schema.foreign_keys
     is_index = any(index.is_unique and index.name == name for index in space.indexes.values())
     if is_known or (is_index and kind in ("CHECK", "FOREIGN KEY")):
