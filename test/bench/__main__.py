@@ -234,10 +234,10 @@ def _text(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _table(ours: Values, peers: Values) -> str:
-    lines = ["| figure | unit | this node | peer | ratio | aim |", "|---|---|---:|---:|---:|---|"]
+def _table(ours: Values, others: Values) -> str:
+    lines = ["| figure | unit | this node | Tarantool | ratio | aim |", "|---|---|---:|---:|---:|---|"]
     for figure in FIGURES:
-        mine, theirs = ours.get(figure.key), peers.get(figure.key)
+        mine, theirs = ours.get(figure.key), others.get(figure.key)
         if mine is None:
             continue
         ratio = f"{mine / theirs:.2f}" if theirs else ""
@@ -261,8 +261,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each group is measured")
     parser.add_argument("--only", nargs="*", choices=_GROUPS, default=list(_GROUPS), help="groups of figures")
     args = parser.parse_args()
-    peer = peer_command()
-    executables = [[sys.executable, "-m", "console"], *([list(peer)] if peer else [])]
+    tarantool = tarantool_command()
+    executables = [[sys.executable, "-m", "console"], *([list(tarantool)] if tarantool else [])]
     results: list[Values] = [{} for _ in range(2)]
     with compiled_modules():
         for group in args.only:
@@ -271,9 +271,9 @@ def main() -> None:
     print(_table(*results))
 
 
-def peer_command() -> tuple[str, ...] | None:
-    """What starts Tarantool: `LUNABOX_PEER` of the environment, else `tarantool` on PATH; None without one."""
-    path = os.environ.get("LUNABOX_PEER") or shutil.which("tarantool")
+def tarantool_command() -> tuple[str, ...] | None:
+    """What starts Tarantool: `LUNABOX_TARANTOOL` of the environment, else `tarantool` on PATH; None without one."""
+    path = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
     return (path,) if path else None
 
 

@@ -4,7 +4,7 @@ A quiet client sends one request at a time and waits a millisecond after each re
 one client that pipelines; twenty; twenty guests that select all of `_vcollation` again and again; one that does so and
 never reads; one that calls functions with large results and never reads; one that selects a whole large space. The
 table has the quiet client's latencies in milliseconds and the server's largest resident memory, for this node and for
-Tarantool (`LUNABOX_PEER`, or `tarantool` on PATH).
+Tarantool (`LUNABOX_TARANTOOL`, or `tarantool` on PATH).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from test.bench.__main__ import compiled_modules, connect, free_port, peer_command
+from test.bench.__main__ import compiled_modules, connect, free_port, tarantool_command
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -138,10 +138,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the large space")
     parser.add_argument("--only", nargs="*", choices=[scenario.key for scenario in SCENARIOS], help="scenarios")
     args = parser.parse_args()
-    peer = peer_command()
-    executables = [[sys.executable, "-m", "console"], *([list(peer)] if peer else [])]
+    tarantool = tarantool_command()
+    executables = [[sys.executable, "-m", "console"], *([list(tarantool)] if tarantool else [])]
     columns = ["p50", "p99", "p99.9", "max", "MB before / at most"]
-    print("| beside it | " + " | ".join([*columns, *(f"peer's {name}" for name in columns), "p99 ratio"]) + " |")
+    print("| beside it | " + " | ".join([*columns, *(f"Tarantool's {name}" for name in columns), "p99 ratio"]) + " |")
     print("|---|" + "---:|" * (2 * len(columns) + 1))
     with compiled_modules():
         for scenario in SCENARIOS:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from test.bench.__main__ import compiled_modules, peer_command
+from test.bench.__main__ import compiled_modules, tarantool_command
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -95,10 +95,10 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _row(own: Growth, peers: Growth | None) -> str:
+def _row(own: Growth, others: Growth | None) -> str:
     size, time = own.times[-1] if own.times else (None, None)
-    theirs = dict(peers.times).get(size) if peers is not None and size is not None else None
-    exponents = own.exponent, None if peers is None else peers.exponent
+    theirs = dict(others.times).get(size) if others is not None and size is not None else None
+    exponents = own.exponent, None if others is None else others.exponent
     marked = exponents[0] is not None and exponents[0] > max(_LINEAR, (exponents[1] or 1.0) + _MARGIN)
     texts = ["" if exponent is None else f"{exponent:.2f}" for exponent in exponents]
     ratio = f"{time / theirs:.2f}" if time and theirs else ""
@@ -114,11 +114,14 @@ def main() -> None:
     with compiled_modules():
         wanted = [name for name in names(OWN_COMMAND) if not args.names or name.startswith(tuple(args.names))]
         own = measure(OWN_COMMAND, wanted, args.scale)
-        peer = peer_command()
-        peers = measure(peer, wanted, args.scale) if peer is not None else {}
-    print("| call | size | this node, us | peer, us | ratio | exponent | peer's |\n|---|---:|---:|---:|---:|---:|---:|")
+        tarantool = tarantool_command()
+        others = measure(tarantool, wanted, args.scale) if tarantool is not None else {}
+    print(
+        "| call | size | this node, us | Tarantool, us | ratio | exponent | Tarantool's |\n"
+        "|---|---:|---:|---:|---:|---:|---:|"
+    )
     for name in wanted:
-        print(_row(own.get(name, Growth(name)), peers.get(name)))
+        print(_row(own.get(name, Growth(name)), others.get(name)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """`python -m test.bench.replication`: the speed of replication, this node's beside Tarantool's in one run.
 
-Pairs of nodes take turns, round by round, and the best value of all rounds counts: ours with ours, Tarantool's with the
-peer's, and for the rows that are fetched one of ours with one of Tarantool's, both ways. Tarantool is the program that
-LUNABOX_PEER names, or `tarantool`. Nothing here fails because of a time.
+Pairs of nodes take turns, round by round, and the best value of all rounds counts: ours with ours, Tarantool's with
+Tarantool's, and for the rows that are fetched one of ours with one of Tarantool's, both ways. Tarantool is the program
+that LUNABOX_TARANTOOL names, or `tarantool`. Nothing here fails because of a time.
 
 ```
 fetch      a replica that was away fetches transactions of one row each, from its master's files
@@ -29,7 +29,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from test.bench.__main__ import Console, compiled_modules, connect, free_port, peer_command
+from test.bench.__main__ import Console, compiled_modules, connect, free_port, tarantool_command
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -51,7 +51,7 @@ class Figure:
 
 FIGURES = (
     Figure("fetch", "transactions of one row, fetched and applied", "1/s", True),
-    Figure("fetch_from_peer", "the same, the master is the other's", "1/s", True),
+    Figure("fetch_from_tarantool", "the same, the master is the other's", "1/s", True),
     Figure("catch_up", "a replica that was away for 1,000 rows, behind 300,000 others", "s"),
     Figure("join", "join of 1,000,000 tuples with two indexes", "s"),
     Figure("lag_95", "age of the newest row at 10,000 rows a second, 95th percentile", "ms"),
@@ -274,16 +274,16 @@ def _measure(group: str, master: Command, replica: Command, scale: float) -> Val
         shutil.rmtree(root, ignore_errors=True)
 
 
-def measure(group: str, own: Command, peer: Command | None, scale: float, rounds: int) -> tuple[Values, Values]:
+def measure(group: str, own: Command, tarantool: Command | None, scale: float, rounds: int) -> tuple[Values, Values]:
     """The best values of both; they take turns."""
     results: tuple[Values, Values] = {}, {}
     for _ in range(rounds):
-        for best, one, other in ((results[0], own, peer), (results[1], peer, own)):
+        for best, one, other in ((results[0], own, tarantool), (results[1], tarantool, own)):
             if one is None:
                 continue
             found = _measure(group, one, one, scale)
             if group == "fetch" and other is not None:
-                found["fetch_from_peer"] = _measure(group, other, one, scale)["fetch"]
+                found["fetch_from_tarantool"] = _measure(group, other, one, scale)["fetch"]
             for figure in FIGURES:
                 if figure.key in found:
                     new = found[figure.key]
@@ -301,13 +301,13 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of operations")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", action="append", choices=sorted(_GROUPS), help="these groups only")
-    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--no-tarantool", action="store_true")
     args = parser.parse_args()
-    peer = None if args.no_peer else peer_command()
-    print("| figure | unit | this node | peer | ratio |\n|---|---|---:|---:|---:|")
+    tarantool = None if args.no_tarantool else tarantool_command()
+    print("| figure | unit | this node | Tarantool | ratio |\n|---|---|---:|---:|---:|")
     with compiled_modules():
         for group in args.only or _GROUPS:
-            ours, theirs = measure(group, OWN, peer, args.scale, args.rounds)
+            ours, theirs = measure(group, OWN, tarantool, args.scale, args.rounds)
             for figure in FIGURES:
                 if figure.key in ours:
                     mine, their = ours[figure.key], theirs.get(figure.key)

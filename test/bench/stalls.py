@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgpack
 
-from test.bench.__main__ import Console, compiled_modules, free_port, peer_command
+from test.bench.__main__ import Console, compiled_modules, free_port, tarantool_command
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -299,18 +299,18 @@ def measure_machine() -> Stall:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def _table(ours: dict[str, Stall], peers: dict[str, Stall]) -> str:
+def _table(ours: dict[str, Stall], others: dict[str, Stall]) -> str:
     lines = [
-        "| phase | stall, ms | peer | seconds | peer | memory, MB | peer | |",
+        "| phase | stall, ms | Tarantool | seconds | Tarantool | memory, MB | Tarantool | |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
-    for name in ours | peers:
-        mine, theirs = ours.get(name), peers.get(name)
+    for name in ours | others:
+        mine, theirs = ours.get(name), others.get(name)
         cells = [f"{stall.longest * 1e3:.1f}" if stall else "" for stall in (mine, theirs)] + [
             f"{stall.duration:.2f}" if stall else "" for stall in (mine, theirs)
         ]
         cells += [f"{stall.memory / 1e6:.0f}" if stall and stall.memory else "" for stall in (mine, theirs)]
-        notes = "; peer ".join(stall.note for stall in (mine, theirs) if stall and stall.note)
+        notes = "; Tarantool ".join(stall.note for stall in (mine, theirs) if stall and stall.note)
         lines.append(f"| {name} | {' | '.join(cells)} | {notes} |")
     return "\n".join(lines)
 
@@ -318,15 +318,17 @@ def _table(ours: dict[str, Stall], peers: dict[str, Stall]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.stalls", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of 2,000,000 tuples")
-    parser.add_argument("--only", choices=("node", "peer", "embedded"), nargs="*", default=["node", "peer", "embedded"])
+    parser.add_argument(
+        "--only", choices=("node", "tarantool", "embedded"), nargs="*", default=["node", "tarantool", "embedded"]
+    )
     args = parser.parse_args()
     count = int(2_000_000 * args.scale)
-    peer = peer_command()
+    tarantool = tarantool_command()
     results: list[dict[str, Stall]] = [{}, {}]
     with compiled_modules():
         for name, executable, found in (
             ("node", [sys.executable, "-m", "console"], results[0]),
-            ("peer", list(peer or ()), results[1]),
+            ("tarantool", list(tarantool or ()), results[1]),
         ):
             if name in args.only and executable:
                 with tempfile.TemporaryDirectory(prefix="stalls") as root:

@@ -195,7 +195,7 @@ def test_a_failed_change_keeps_the_old_value(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_an_unknown_option_has_the_code_of_the_peer(tmp_path: Path) -> None:
+def test_an_unknown_option_has_the_code_of_tarantool(tmp_path: Path) -> None:
     async def run() -> None:
         async with Node(tmp_path) as node:
             for options in ("{nope = 1}", "{listen = print}", "{listen = 1ULL}", "{read_only = {}}"):

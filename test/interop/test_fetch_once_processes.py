@@ -13,7 +13,7 @@ from test.interop.processes import LUNABOX, NodeProcess, ProcessMesh, bytes_of, 
 from test.support import until
 
 ONCE = "replication_fetch_once = true"
-PEERS = [path for path in (shutil.which("tarantool"), os.environ.get("LUNABOX_PEER")) if path]
+TARANTOOLS = [path for path in (shutil.which("tarantool"), os.environ.get("LUNABOX_TARANTOOL")) if path]
 
 
 async def _settled(mesh: ProcessMesh, *, without: NodeProcess | None = None) -> None:
@@ -97,14 +97,14 @@ def test_five_nodes_receive_every_row_once() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.peer
-@pytest.mark.skipif(not PEERS, reason="Tarantool's executable is not installed")
+@pytest.mark.tarantool
+@pytest.mark.skipif(not TARANTOOLS, reason="Tarantool's executable is not installed")
 def test_the_peer_among_them() -> None:
     """Those that know nothing of lists leave out what is not asked for; they themselves get everything."""
 
     async def main() -> None:
         ours = [LUNABOX] * 2
-        async with process_mesh([*ours, *PEERS], options=ONCE) as mesh:
+        async with process_mesh([*ours, *TARANTOOLS], options=ONCE) as mesh:
             shares = await _through_ends_and_returns(mesh)
             print("received, as a share of the rows of others:", [round(share, 3) for share in shares.values()])
             # Heartbeats count, too, in a load as light as this.
@@ -113,31 +113,31 @@ def test_the_peer_among_them() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.peer
-@pytest.mark.skipif(not PEERS, reason="Tarantool's executable is not installed")
-def test_a_comparison_with_the_peer() -> None:
+@pytest.mark.tarantool
+@pytest.mark.skipif(not TARANTOOLS, reason="Tarantool's executable is not installed")
+def test_a_comparison_with_tarantool() -> None:
     """`box.ctl.compare` finds where the data differs, of hash indexes, too, whose order is Tarantool's own."""
 
     async def main() -> None:
-        async with process_mesh([LUNABOX, PEERS[-1]]) as mesh:
-            one, peer = mesh.nodes
+        async with process_mesh([LUNABOX, TARANTOOLS[-1]]) as mesh:
+            one, tarantool = mesh.nodes
             await one.eval("box.schema.space.create('hash', {id = 600}):create_index('pk', {type = 'hash'})")
             await one.eval("for i = 1, 3000 do box.space.hash:replace{i * 7, 'x'} box.space.test:replace{i, 'x'} end")
             await until(mesh.are_equal, "equality", 60)
-            (found,) = await one.eval("return box.ctl.compare(...)", peer.uri)
+            (found,) = await one.eval("return box.ctl.compare(...)", tarantool.uri)
             assert (found["is_equal"], found["differences"]) == (True, [])
-            assert found["vclock"] == await peer.vclock()
+            assert found["vclock"] == await tarantool.vclock()
             assert found["tuples"] > 6000
             # Each replaces the tuples of the other: rows that have crossed.
             await one.eval("box.cfg{replication = {}}")
-            await peer.eval("box.cfg{replication = {}}")
+            await tarantool.eval("box.cfg{replication = {}}")
             change = "box.space.hash:replace{7, ...} box.space.test:replace{3000, ...}"
             await one.eval(change, "one")
-            await peer.eval(change, "peer")
+            await tarantool.eval(change, "tarantool")
             await one.eval("box.cfg{replication = {...}}", *mesh.sources_of(one))
-            await peer.eval("box.cfg{replication = {...}}", *mesh.sources_of(peer))
+            await tarantool.eval("box.cfg{replication = {...}}", *mesh.sources_of(tarantool))
             await until(mesh.are_equal, "equality", 60)
-            (found,) = await one.eval("return box.ctl.compare(...)", peer.uri)
+            (found,) = await one.eval("return box.ctl.compare(...)", tarantool.uri)
             assert not found["is_equal"]
             keys = {each["name"]: (each["different"], each["keys"]) for each in found["differences"]}
             assert keys == {"hash": (1, [[7]]), "test": (1, [[3000]])}

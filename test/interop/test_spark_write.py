@@ -152,11 +152,13 @@ def test_a_node_starts_from_a_frame(spark: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "twice").exists()
     check = "assert(s:len() == 20000 and s:get(7919).name == 'n1') s:insert{2000000, 'more', 0.5}"
     serve(target, check)
-    peer = os.environ.get("LUNABOX_PEER", "tarantool")
-    start = "box.cfg{log = 'peer.log'} local s = box.space.goods print(s:len(), s:get(7919).name) os.exit(0)"
+    tarantool = os.environ.get("LUNABOX_TARANTOOL", "tarantool")
+    start = "box.cfg{log = 'tarantool.log'} local s = box.space.goods print(s:len(), s:get(7919).name) os.exit(0)"
     (target / "start.lua").write_text(start)
     try:
-        done = subprocess.run([peer, "start.lua"], cwd=target, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [tarantool, "start.lua"], cwd=target, capture_output=True, text=True, timeout=60, check=False
+        )
     except FileNotFoundError:
         return
     assert done.stdout.split() == ["20001", "n1"], done.stdout + done.stderr

@@ -18,7 +18,7 @@ from test.soak import (
     arguments,
     cluster,
     damage,
-    damage_peer,
+    damage_tarantool,
     disk_faults,
     elections,
     kills,
@@ -68,7 +68,9 @@ CAMPAIGNS = {
     "kills": Campaign(_by_size(kills.run_campaign), "kills in each mode", 50, 2000),
     "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two faults", 1000, 8000),
     "damage": Campaign(damage.run_campaign, "bytes changed or cut off", 2000, 10**6),
-    "damage-peer": Campaign(damage_peer.run_campaign, "bytes changed or cut off, judged by Tarantool too", 200, 10**6),
+    "damage-tarantool": Campaign(
+        damage_tarantool.run_campaign, "bytes changed or cut off, judged by Tarantool too", 200, 10**6
+    ),
     "mixed": Campaign(_by_size(mixed.run_campaign), "seconds of fifty clients", 60, 600),
     "arguments": Campaign(_by_size(arguments.run_campaign), "calls of each public function by chance", 5, 100),
     "replication": Campaign(_by_size(_replication), "seeds of three instances", 200, 2000),

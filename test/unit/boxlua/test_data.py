@@ -441,7 +441,7 @@ def test_equality_of_tuples(run: Run) -> None:
     run(body)
 
 
-def test_upsert_checks_in_the_peers_order(run: Run) -> None:
+def test_upsert_checks_in_tarantools_order(run: Run) -> None:
     """The new tuple's fields and size, whether or not it is used; then the operations; those that fail are left out."""
 
     async def body(box: Box) -> None:

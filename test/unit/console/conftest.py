@@ -51,7 +51,7 @@ def converse(short_path: Path) -> Callable[[list[str]], list[str]]:
 
 
 @pytest.fixture(scope="session")
-def peer() -> str:
+def tarantool() -> str:
     """Path of Tarantool's executable."""
     executable = shutil.which("tarantool")
     if executable is None:

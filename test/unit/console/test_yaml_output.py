@@ -121,12 +121,17 @@ def test_failing_serializer(converse: Callable[[list[str]], list[str]], method: 
     assert after == "---\n- 1\n...\n"
 
 
-@pytest.mark.peer
+@pytest.mark.tarantool
 @pytest.mark.parametrize("script", ["compare_yaml.lua", "compare_json.lua", "compare_lua.lua"])
-def test_against_peer(peer: str, script: str, tmp_path: Path) -> None:
+def test_against_tarantool(tarantool: str, script: str, tmp_path: Path) -> None:
     """Inside Tarantool, our serializers give what its own give for thousands of random values."""
     outcome = subprocess.run(
-        [peer, str(DATA / script), str(MODULES)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [tarantool, str(DATA / script), str(MODULES)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert outcome.stdout.endswith("0 differ\n"), outcome.stdout

@@ -25,7 +25,7 @@ def loaded(**options: object) -> Config:
     return config
 
 
-def test_defaults_are_those_of_the_peer() -> None:
+def test_defaults_are_those_of_tarantool() -> None:
     facts = Path(__file__).with_name("cfg-defaults.tsv").read_text().splitlines()
     shown = {name: (kind, text) for name, kind, text in (line.split("\t") for line in facts)}
     assert set(shown) <= set(OPTIONS)
@@ -111,7 +111,7 @@ _LOG = "Incorrect value for option 'log': "
         ),
     ],
 )
-def test_a_wrong_value_has_the_text_of_the_peer(options: dict[str, object], text: str) -> None:
+def test_a_wrong_value_has_the_text_of_tarantool(options: dict[str, object], text: str) -> None:
     assert message(**options) == text
 
 

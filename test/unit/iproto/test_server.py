@@ -126,7 +126,7 @@ def test_schema_change_voids_the_shortcut() -> None:
 
 
 def test_numbers_of_requests_have_a_width() -> None:
-    """As in the peer the type counts with its lowest byte, the numbers of a body with 32 bits."""
+    """As in Tarantool the type counts with its lowest byte, the numbers of a body with 32 bits."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address), client(address) as connection:

@@ -78,7 +78,7 @@ def test_module_in_c(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
 
 
-def test_module_that_needs_the_functions_of_the_peer(tmp_path: Path) -> None:
+def test_module_that_needs_the_functions_of_tarantool(tmp_path: Path) -> None:
     build(tmp_path, "procedures", PROCEDURES)
     ended = run(tmp_path, "print(pcall(require, 'procedures'))\nos.exit(0)\n")
     assert ended.returncode == 0, ended.stderr

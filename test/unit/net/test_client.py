@@ -160,7 +160,7 @@ def test_streams() -> None:
         connection.write_rows([vclock_row(VClock())])
         with pytest.raises(BoxError, match="not yet"):
             raise_if_error(await connection.read_row(5))
-        assert (connection.peer, connection.local != "") == (address, True)
+        assert (connection.tarantool, connection.local != "") == (address, True)
         connection.close()
         with pytest.raises(BoxError, match="Connection is not established"):
             await connection.read_row()
@@ -170,7 +170,7 @@ def test_streams() -> None:
 
 
 SCRIPT = """
-box.cfg{listen = '%s', wal_mode = 'write', log = 'peer.log', memtx_memory = 33554432}
+box.cfg{listen = '%s', wal_mode = 'write', log = 'tarantool.log', memtx_memory = 33554432}
 local space = box.schema.space.create('test', {id = 512})
 space:create_index('pk')
 box.schema.user.create('alice', {password = 'secret'})
@@ -183,11 +183,11 @@ io.stdout:flush()
 
 
 @pytest.fixture
-def peer(tmp_path: Path) -> Iterator[str]:
+def tarantool(tmp_path: Path) -> Iterator[str]:
     """The address of an original server."""
     if shutil.which("tarantool") is None:
         pytest.skip("the executable `tarantool` is not installed")
-    path = tmp_path / "peer.sock"
+    path = tmp_path / "tarantool.sock"
     script = tmp_path / "init.lua"
     script.write_text(SCRIPT % path)
     with subprocess.Popen(["tarantool", str(script)], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
@@ -198,12 +198,12 @@ def peer(tmp_path: Path) -> Iterator[str]:
         os.kill(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.peer
-def test_original_server(peer: str) -> None:
+@pytest.mark.tarantool
+def test_original_server(tarantool: str) -> None:
     """Authentication, data, pushes, extended errors, a ballot and a subscription."""
 
     async def scenario() -> None:
-        async with client(peer, keeps_rows=True) as connection:
+        async with client(tarantool, keeps_rows=True) as connection:
             select = pack({0x10: 512, 0x12: 10, 0x20: []})
             assert data_of(await connection.request(Row(RequestType.SELECT, body=select))) == [[1, "a"]]
             pushed: list[Any] = []

@@ -128,7 +128,7 @@ def test_what_was_acknowledged_survives_every_leader() -> None:
     asyncio.run(_acknowledged())
 
 
-async def _rolled_back(votes_as_peer: bool) -> None:
+async def _rolled_back(votes_as_tarantool: bool) -> None:
     async with cluster() as running:
         # Whoever leads has to lead on where the machine stops all for a second.
         options = {"replication_synchro_timeout": 60, "replication_timeout": 0.5}
@@ -151,7 +151,7 @@ async def _rolled_back(votes_as_peer: bool) -> None:
             await member.replicate(*members)
         await until(lambda: leader.keys(SPACE + 1) == [2], "what the successor has")
         assert leader.node.elections.raft.role is Role.FOLLOWER
-        if votes_as_peer:
+        if votes_as_tarantool:
             leader.node.elections.raft._needed = lambda: leader.node.state.vclock
         third = next(member for member in others if member is not successor)
         # The one that was not there before has newer rows now, and the former leader the row that was rolled back.
@@ -162,14 +162,14 @@ async def _rolled_back(votes_as_peer: bool) -> None:
         await leader.replicate(*members)
         assert await leader_of([leader, third]) is third
         await until(lambda: leader.keys(SPACE + 1) == [2, 3], "the newest row on the former leader")
-        assert not votes_as_peer or third.node.state.vclock[leader.id] > lsn
+        assert not votes_as_tarantool or third.node.state.vclock[leader.id] > lsn
 
 
-@pytest.mark.parametrize("votes_as_peer", [False, True])
-def test_a_row_that_was_rolled_back_keeps_nobody_from_leading(votes_as_peer: bool) -> None:
+@pytest.mark.parametrize("votes_as_tarantool", [False, True])
+def test_a_row_that_was_rolled_back_keeps_nobody_from_leading(votes_as_tarantool: bool) -> None:
     """Whoever has it does not ask for it; one who does, as Tarantool, gives it to candidates as a row without effect.
     Others are in sync without it."""
-    asyncio.run(_rolled_back(votes_as_peer))
+    asyncio.run(_rolled_back(votes_as_tarantool))
 
 
 async def _two_of_three() -> None:

@@ -1,4 +1,4 @@
-"""Rows of a peer become transactions; what cannot be one is the peer's error."""
+"""Rows of a peer become transactions; what cannot be one is an error of the other side."""
 
 from __future__ import annotations
 

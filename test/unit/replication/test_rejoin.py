@@ -128,8 +128,8 @@ def test_no_rejoin_with_rows_of_local_spaces() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_rows_that_only_a_join_has_brought_are_not_passed_over(restarts: bool) -> None:
-    """A third instance was sent the rows before and behind them, as by the peer: the files seemed to follow each other.
-    It gets them from who has them, or is joined anew."""
+    """A third instance was sent the rows before and behind them, as Tarantool sends them: the files seemed to follow
+    each other. It gets them from who has them, or is joined anew."""
 
     async def main() -> None:
         async with cluster() as running:

@@ -36,7 +36,7 @@ def states(member: Member) -> list[str]:
 
 
 def test_states_of_an_anonymous_replica_that_registers() -> None:
-    """As the peer tells them: a stopped applier is OFF when it ends, and again when it has been waited for."""
+    """As Tarantool tells them: a stopped applier is OFF when it ends, and again when it has been waited for."""
 
     async def main() -> None:
         async with cluster() as running:

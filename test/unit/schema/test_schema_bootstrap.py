@@ -11,7 +11,7 @@ from box.schema.access import ALL_PRIVILEGES
 from .harness import INSTANCE_UUID, REPLICASET_UUID, Dictionary
 
 
-def test_rows_are_those_of_the_peer() -> None:
+def test_rows_are_those_of_tarantool() -> None:
     """The digest was taken over Tarantool's own rows (`_schema` to `_cluster`, in the order of a snapshot)."""
     digest = sha256()
     for space_id, raw in bootstrap_rows(INSTANCE_UUID, REPLICASET_UUID):

@@ -81,7 +81,7 @@ def test_who_knows_of_promotions_takes_void_rows_without_an_effect(keeps: bool, 
 
 
 def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_without_an_effect() -> None:
-    """As in the peer, which stops there, too (`Failed to write to disk`), and goes on in the same way."""
+    """As in Tarantool, which stops there, too (`Failed to write to disk`), and goes on in the same way."""
 
     async def scenario(simulation: Simulation) -> None:
         nodes = one, two, three = await story(simulation, keeps=False, restarts=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool `tarantool` is not installed"),
 ]
 
@@ -105,7 +105,7 @@ def outcomes(executable: str, script: str, directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_generated_statements_end_as_in_the_peer(seed: int, tmp_path: Path) -> None:
+def test_generated_statements_end_as_in_tarantool(seed: int, tmp_path: Path) -> None:
     script = program(seed, 400)
     ours = outcomes(str(Path(sys.executable).with_name("lunabox")), script, tmp_path / "ours")
     theirs = outcomes("tarantool", script, tmp_path / "theirs")

@@ -1,6 +1,6 @@
 """Generated programs about indexes give the same on this node and on Tarantool 2.8, line by line.
 
-`LUNABOX_PEER` names the executable, `INDEX_PROGRAMS` how many programs of each kind are run.
+`LUNABOX_TARANTOOL` names the executable, `INDEX_PROGRAMS` how many programs of each kind are run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from test.interop.index_programs import KINDS, script
 
-PEER = os.environ.get("LUNABOX_PEER") or shutil.which("tarantool")
+TARANTOOL = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
 COUNT = int(os.environ.get("INDEX_PROGRAMS", "120"))
 SEED = int(os.environ.get("INDEX_SEED", "1"))
 _BATCH = 60
@@ -25,15 +25,15 @@ _DEADLINE = 240.0
 
 @cache
 def is_of_the_line() -> bool:
-    if PEER is None:
+    if TARANTOOL is None:
         return False
-    shown = subprocess.run([PEER, "--version"], capture_output=True, text=True, timeout=30).stdout
+    shown = subprocess.run([TARANTOOL, "--version"], capture_output=True, text=True, timeout=30).stdout
     return shown.startswith("Tarantool 2.8.")
 
 
 pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(not is_of_the_line(), reason="no Tarantool 2.8 on PATH, nor in LUNABOX_PEER"),
+    pytest.mark.tarantool,
+    pytest.mark.skipif(not is_of_the_line(), reason="no Tarantool 2.8 on PATH, nor in LUNABOX_TARANTOOL"),
 ]
 
 
@@ -54,9 +54,9 @@ def lines_of(executable: str, text: str, directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_programs_print_the_same(kind: str, tmp_path: Path) -> None:
-    assert PEER is not None
+    assert TARANTOOL is not None
     for number in range(-(-COUNT // _BATCH)):
         text = script(kind, SEED + number, min(_BATCH, COUNT))
         ours = lines_of(str(Path(sys.executable).with_name("lunabox")), text, tmp_path / f"ours{number}")
-        theirs = lines_of(PEER, text, tmp_path / f"theirs{number}")
+        theirs = lines_of(TARANTOOL, text, tmp_path / f"theirs{number}")
         assert ours == theirs, f"seed {SEED + number}"

@@ -11,10 +11,10 @@ from box.errors import BoxError
 from test.interop.processes import LUNABOX, NodeProcess, ProcessMesh, process_mesh
 from test.support import until
 
-PEER = os.environ.get("LUNABOX_PEER", "")
+TARANTOOL = os.environ.get("LUNABOX_TARANTOOL", "")
 pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(not PEER, reason="LUNABOX_PEER does not name a 2.8.1"),
+    pytest.mark.tarantool,
+    pytest.mark.skipif(not TARANTOOL, reason="LUNABOX_TARANTOOL does not name a 2.8.1"),
 ]
 
 _ELECTION = """election_mode = 'candidate', election_timeout = 1, replication_synchro_quorum = 2,
@@ -120,7 +120,9 @@ async def _go_through(mesh: ProcessMesh) -> None:
     assert len(confirmed) > _ROUNDS * _ROWS
 
 
-@pytest.mark.parametrize("executables", [[LUNABOX, PEER, LUNABOX], [PEER, LUNABOX, PEER]], ids=["two-one", "one-two"])
+@pytest.mark.parametrize(
+    "executables", [[LUNABOX, TARANTOOL, LUNABOX], [TARANTOOL, LUNABOX, TARANTOOL]], ids=["two-one", "one-two"]
+)
 def test_leaders_of_both_kinds_are_killed(executables: list[str]) -> None:
     """Whoever leads, a leader is found again, there is one in a term, and every confirmed row is on all nodes."""
 

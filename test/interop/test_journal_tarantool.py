@@ -31,12 +31,12 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool's executable is not installed"),
 ]
 
 FILL = """
-box.cfg{log = 'peer.log'}
+box.cfg{log = 'tarantool.log'}
 local s = box.schema.space.create('s', {id = 600})
 s:create_index('pk')
 local l = box.schema.space.create('l', {id = 601, is_local = true})
@@ -52,7 +52,7 @@ os.exit(0)
 """
 
 
-def run_peer(directory: Path, script: str) -> str:
+def run_tarantool(directory: Path, script: str) -> str:
     """Run a script in a directory; returns what it printed."""
     (directory / "script.lua").write_text(script)
     done = subprocess.run(
@@ -65,8 +65,8 @@ def run_peer(directory: Path, script: str) -> str:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that Tarantool bootstrapped and wrote to."""
-    directory = tmp_path_factory.mktemp("peer")
-    run_peer(directory, FILL)
+    directory = tmp_path_factory.mktemp("tarantool")
+    run_tarantool(directory, FILL)
     return directory
 
 
@@ -152,10 +152,10 @@ def test_the_peer_recovers_from_our_files(directory: Path) -> None:
     parts = [SnapshotSpace(sid, tuples, int(sid == 601)) for sid, tuples in sorted(spaces.items())]
     write_snapshot(storage, ".", vclock, uuid, parts)
     asyncio.run(write_log(storage, vclock, uuid))
-    printed = run_peer(
+    printed = run_tarantool(
         directory,
         """
-        box.cfg{log = 'peer.log'}
+        box.cfg{log = 'tarantool.log'}
         local s = box.space.s
         print(s:count(), s:get(19999)[2], s:get(100000)[2], s:get(100001) == nil, s:get(100502)[2]:len())
         print(box.space.l:count(), box.info.vclock[1], box.info.signature)

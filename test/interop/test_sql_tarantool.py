@@ -1,6 +1,6 @@
 """Generated statements of SQL give the same on this node and on Tarantool 2.8, line by line.
 
-`LUNABOX_PEER` names the executable, `SQL_STATEMENTS` how many statements a script has.
+`LUNABOX_TARANTOOL` names the executable, `SQL_STATEMENTS` how many statements a script has.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from test.interop.sql_statements import script
-from test.interop.test_indexes_peer import PEER, is_of_the_line, lines_of
+from test.interop.test_indexes_tarantool import TARANTOOL, is_of_the_line, lines_of
 
 COUNT = int(os.environ.get("SQL_STATEMENTS", "300"))
 
 pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(not is_of_the_line(), reason="no Tarantool 2.8 on PATH, nor in LUNABOX_PEER"),
+    pytest.mark.tarantool,
+    pytest.mark.skipif(not is_of_the_line(), reason="no Tarantool 2.8 on PATH, nor in LUNABOX_TARANTOOL"),
 ]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_statements_give_the_same(seed: int, tmp_path: Path) -> None:
-    assert PEER is not None
+    assert TARANTOOL is not None
     text = script(seed, COUNT)
     ours = lines_of(str(Path(sys.executable).with_name("lunabox")), text, tmp_path / "ours")
-    theirs = lines_of(PEER, text, tmp_path / "theirs")
+    theirs = lines_of(TARANTOOL, text, tmp_path / "theirs")
     statements = text.split("]==]")
     differences = [
         f"{statements[number].split('[==[')[-1]}\n  ours   {line}\n  theirs {other}"

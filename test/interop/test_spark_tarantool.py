@@ -14,12 +14,12 @@ from box.spark.cat import rows_of
 from test.unit.spark.test_as_of import Program, decoders, read
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool's executable is not installed"),
 ]
 
 BEGIN = """
-box.cfg{log = 'peer.log', checkpoint_count = 100, wal_max_size = 4096}
+box.cfg{log = 'tarantool.log', checkpoint_count = 100, wal_max_size = 4096}
 function moment()
     local clock = {}
     for id, lsn in pairs(box.info.vclock) do table.insert(clock, id .. ': ' .. lsn) end
@@ -70,7 +70,7 @@ def test_rows_of_the_peers_files_are_printed(tmp_path: Path) -> None:
 
 
 SYNCHRONOUS = """
-box.cfg{log = 'peer.log', replication_synchro_timeout = 0.05}
+box.cfg{log = 'tarantool.log', replication_synchro_timeout = 0.05}
 s = box.schema.space.create('goods', {is_sync = true, format = {{'id', 'unsigned'}, {'name', 'string'}}})
 s:create_index('pk')
 s:insert{1, 'one'}

@@ -22,7 +22,7 @@ from box.data.update import apply_update
 from box.errors import BoxError
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="the tarantool executable is not on PATH"),
 ]
 

@@ -23,13 +23,13 @@ from test.support import until
 from test.unit.replication.cluster import SPACE, Cluster, Member, cluster
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool's executable is not installed"),
 ]
 
 SCRIPT = """
 box.cfg{
-    listen = '%(port)d', replication = {%(replication)s}, log = 'peer.log', memtx_memory = 64 * 1024 * 1024,
+    listen = '%(port)d', replication = {%(replication)s}, log = 'tarantool.log', memtx_memory = 64 * 1024 * 1024,
     replication_timeout = 0.2, replication_connect_timeout = 10, replication_sync_timeout = 10,
     replication_synchro_quorum = %(quorum)d, replication_synchro_timeout = 10,
 }
@@ -45,7 +45,7 @@ def _free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-class Peer:
+class Tarantool:
     """An instance of the executable, with a console connection."""
 
     def __init__(self, directory: Path) -> None:
@@ -55,13 +55,13 @@ class Peer:
         self._process: asyncio.subprocess.Process | None = None
         self._client: PeerConnection | None = None
 
-    async def start(self, *sources: str, quorum: int = 1) -> Peer:
+    async def start(self, *sources: str, quorum: int = 1) -> Tarantool:
         self.directory.mkdir(exist_ok=True)
         settings = {"port": self.port, "replication": ", ".join(f"'{uri}'" for uri in sources), "quorum": quorum}
-        (self.directory / "peer.lua").write_text(SCRIPT % settings)
+        (self.directory / "tarantool.lua").write_text(SCRIPT % settings)
         self._process = await asyncio.create_subprocess_exec(
             "tarantool",
-            "peer.lua",
+            "tarantool.lua",
             cwd=self.directory,
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
@@ -85,7 +85,7 @@ class Peer:
 
     @property
     def log(self) -> str:
-        path = self.directory / "peer.log"
+        path = self.directory / "tarantool.log"
         return path.read_text() if path.exists() else ""
 
     async def eval(self, expression: str, *arguments: Any) -> list[Any]:
@@ -128,22 +128,22 @@ class Peer:
                 raise
 
 
-async def _same(peer: Peer, *members: Member) -> None:
+async def _same(tarantool: Tarantool, *members: Member) -> None:
     """Wait until Tarantool and the members have the same vclock; their rows must be the same then."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 15
     while True:
-        clock = await peer.vclock()
+        clock = await tarantool.vclock()
         if all(member.node.state.vclock.without_zero() == clock for member in members):
             break
         clocks = [str(member.node.state.vclock) for member in members]
-        assert loop.time() < deadline, f"peer {clock}, members {clocks}\n{peer.log}\n{members[0].log}"
+        assert loop.time() < deadline, f"tarantool {clock}, members {clocks}\n{tarantool.log}\n{members[0].log}"
         await asyncio.sleep(0.01)
-    (rows,) = await peer.eval("return box.space[...]:select()", SPACE)
+    (rows,) = await tarantool.eval("return box.space[...]:select()", SPACE)
     for member in members:
         assert member.rows() == rows
         for space in (272, 280, 288, 304, 312, 320, 296, 330):
-            (theirs,) = await peer.eval("return box.space[...]:select()", space)
+            (theirs,) = await tarantool.eval("return box.space[...]:select()", space)
             assert member.rows(space) == theirs, space
 
 
@@ -158,98 +158,98 @@ box.schema.sequence.create('seq', {start = 5})
 box.begin() for i = 1, 3 do s:insert{box.NULL, 'name ' .. i} end box.commit()
 s:update(1, {{'=', 2, 'other'}}) s:upsert({7, 'new'}, {{'=', 2, 'old'}}) s:delete(2)
 box.space.test:truncate()
-for i = 1, 10 do box.space.test:replace{i, 'peer', {a = i}, 1.5, -i, true} end
+for i = 1, 10 do box.space.test:replace{i, 'tarantool', {a = i}, 1.5, -i, true} end
 s:rename('renamed')
 """
 
 
 @asynccontextmanager
-async def _both() -> AsyncIterator[tuple[Cluster, Peer]]:
+async def _both() -> AsyncIterator[tuple[Cluster, Tarantool]]:
     async with cluster() as running:
-        peer = Peer(running.directory / "peer")
+        tarantool = Tarantool(running.directory / "tarantool")
         try:
-            yield running, peer
+            yield running, tarantool
         finally:
-            await peer.stop()
+            await tarantool.stop()
 
 
-def test_we_join_the_peer_and_follow() -> None:
+def test_we_join_tarantool_and_follow() -> None:
     async def main() -> None:
-        async with _both() as (running, peer):
-            await peer.start()
-            await peer.eval("box.schema.space.create('test', {id = 512}):create_index('pk')")
-            await peer.eval("for i = 1, 100 do box.space.test:replace{i, 'before'} end")
-            member = await running.member().start(peer.uri)
-            await _same(peer, member)
-            await peer.eval(DDL)
-            await _same(peer, member)
-            await peer.stop()
-            await peer.start()
-            await peer.eval("box.space.test:replace{500, 'after the restart'}")
-            await _same(peer, member)
+        async with _both() as (running, tarantool):
+            await tarantool.start()
+            await tarantool.eval("box.schema.space.create('test', {id = 512}):create_index('pk')")
+            await tarantool.eval("for i = 1, 100 do box.space.test:replace{i, 'before'} end")
+            member = await running.member().start(tarantool.uri)
+            await _same(tarantool, member)
+            await tarantool.eval(DDL)
+            await _same(tarantool, member)
+            await tarantool.stop()
+            await tarantool.start()
+            await tarantool.eval("box.space.test:replace{500, 'after the restart'}")
+            await _same(tarantool, member)
             await member.stop()
-            await peer.eval("box.space.test:replace{501, 'while it was down'} box.snapshot()")
+            await tarantool.eval("box.space.test:replace{501, 'while it was down'} box.snapshot()")
             await member.start()
-            await _same(peer, member)
+            await _same(tarantool, member)
             assert member.id == 2
-            await peer.becomes("return box.info.replication[2].downstream.status", "follow")
+            await tarantool.becomes("return box.info.replication[2].downstream.status", "follow")
 
     asyncio.run(main())
 
 
 def test_the_peer_joins_us_and_follows() -> None:
     async def main() -> None:
-        async with _both() as (running, peer):
+        async with _both() as (running, tarantool):
             master = await running.master(listen=f"127.0.0.1:{_free_port()}")
             address = master.options["listen"]
             for key in range(100):
                 await master.put([key, "before", {"a": [1, None, True, -5, 1.25]}])
-            await peer.start(address)
-            await _same(peer, master)
-            await peer.becomes("return box.info.replication[1].upstream.status", "follow")
+            await tarantool.start(address)
+            await _same(tarantool, master)
+            await tarantool.becomes("return box.info.replication[1].upstream.status", "follow")
             await master.make_space(600, "here", group_id=1)
             await master.put([1], space=600)
             await master.put([1000, "a"], [1001, "b"])
             await master.put([5, "x"], operation="replace")
-            await _same(peer, master)
+            await _same(tarantool, master)
             await master.restart()
             await master.put([2000, "after the restart"])
-            await _same(peer, master)
-            await peer.stop()
+            await _same(tarantool, master)
+            await tarantool.stop()
             await master.put([2001, "while it was down"])
             await master.node.checkpoints.make()
-            await peer.start(address)
-            await _same(peer, master)
-            await peer.becomes("return box.info.status", "running")
-            assert (await peer.eval("return box.info.id")) == [2]
+            await tarantool.start(address)
+            await _same(tarantool, master)
+            await tarantool.becomes("return box.info.status", "running")
+            assert (await tarantool.eval("return box.info.id")) == [2]
 
     asyncio.run(main())
 
 
 def test_a_mesh_of_both() -> None:
     async def main() -> None:
-        async with _both() as (running, peer):
+        async with _both() as (running, tarantool):
             one = await running.master(listen=f"127.0.0.1:{_free_port()}")
             address = one.options["listen"]
-            await peer.start(address)
+            await tarantool.start(address)
             two = await running.member().start(address)
-            await one.replicate(peer.uri, two)
-            await two.replicate(address, peer.uri)
+            await one.replicate(tarantool.uri, two)
+            await two.replicate(address, tarantool.uri)
             for number in range(5):
                 await one.put([number, "one"])
                 await two.put([100 + number, "two"])
-                await peer.eval("box.space.test:replace{...}", 200 + number, "peer")
-            await _same(peer, one, two)
-            await peer.eval(DDL)
-            await _same(peer, one, two)
+                await tarantool.eval("box.space.test:replace{...}", 200 + number, "tarantool")
+            await _same(tarantool, one, two)
+            await tarantool.eval(DDL)
+            await _same(tarantool, one, two)
             await two.restart()
             await two.put([300, "two"])
-            await _same(peer, one, two)
-            await peer.stop()
+            await _same(tarantool, one, two)
+            await tarantool.stop()
             await one.put([301, "one"])
-            await peer.start(address)
-            await peer.eval("box.space.test:replace{302, 'peer'}")
-            await _same(peer, one, two)
+            await tarantool.start(address)
+            await tarantool.eval("box.space.test:replace{302, 'tarantool'}")
+            await _same(tarantool, one, two)
 
     asyncio.run(main())
 
@@ -258,47 +258,47 @@ def test_synchronous_transactions_of_both() -> None:
     """Tarantool acknowledges our transactions and takes our CONFIRM and ROLLBACK, and the other way round."""
 
     async def main() -> None:
-        async with _both() as (running, peer):
+        async with _both() as (running, tarantool):
             settings: dict[str, Any] = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 10}
             one = await running.master(
                 listen=f"127.0.0.1:{_free_port()}", **(settings | {"replication_synchro_quorum": 1})
             )
             await one.make_space(600, "sync", is_sync=True)
-            await peer.start(one.options["listen"], quorum=2)
-            await one.replicate(peer.uri)
+            await tarantool.start(one.options["listen"], quorum=2)
+            await one.replicate(tarantool.uri)
             await one.node.configure({"replication_synchro_quorum": 2})
             await one.put([1], space=600)
-            await _same(peer, one)
-            assert (await peer.eval("return box.space.sync:select()")) == [[[1]]]
-            await peer.eval("box.space.sync:replace{2}")
-            await _same(peer, one)
+            await _same(tarantool, one)
+            assert (await tarantool.eval("return box.space.sync:select()")) == [[[1]]]
+            await tarantool.eval("box.space.sync:replace{2}")
+            await _same(tarantool, one)
             assert one.keys(600) == [1, 2]
             await one.node.configure({"replication_synchro_quorum": 3, "replication_synchro_timeout": 0.1})
             with pytest.raises(BoxError, match="Quorum collection for a synchronous transaction is timed out"):
                 await one.put([3], space=600)
-            await _same(peer, one)
-            await peer.eval("box.cfg{replication_synchro_quorum = 3, replication_synchro_timeout = 0.1}")
+            await _same(tarantool, one)
+            await tarantool.eval("box.cfg{replication_synchro_quorum = 3, replication_synchro_timeout = 0.1}")
             with pytest.raises(BoxError, match="Quorum collection for a synchronous transaction is timed out"):
-                await peer.eval("box.space.sync:replace{4}")
-            await _same(peer, one)
+                await tarantool.eval("box.space.sync:replace{4}")
+            await _same(tarantool, one)
             assert one.keys(600) == [1, 2]
-            assert (await peer.eval("return box.space.sync:select()")) == [[[1], [2]]]
+            assert (await tarantool.eval("return box.space.sync:select()")) == [[[1], [2]]]
 
     asyncio.run(main())
 
 
-def test_we_are_an_anonymous_replica_of_the_peer() -> None:
+def test_we_are_an_anonymous_replica_of_tarantool() -> None:
     async def main() -> None:
-        async with _both() as (running, peer):
-            await peer.start()
-            await peer.eval("box.schema.space.create('test', {id = 512}):create_index('pk'):drop()")
-            await peer.eval("box.space.test:create_index('pk') box.space.test:replace{1}")
-            member = await running.member().start(peer.uri, replication_anon=True, read_only=True)
-            await _same(peer, member)
+        async with _both() as (running, tarantool):
+            await tarantool.start()
+            await tarantool.eval("box.schema.space.create('test', {id = 512}):create_index('pk'):drop()")
+            await tarantool.eval("box.space.test:create_index('pk') box.space.test:replace{1}")
+            member = await running.member().start(tarantool.uri, replication_anon=True, read_only=True)
+            await _same(tarantool, member)
             await until(lambda: member.node.status == "running")
             await member.node.configure({"replication_anon": False})
             assert member.id == 2
-            await peer.eval("box.space.test:replace{2}")
-            await _same(peer, member)
+            await tarantool.eval("box.space.test:replace{2}")
+            await _same(tarantool, member)
 
     asyncio.run(main())

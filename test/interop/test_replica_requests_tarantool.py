@@ -26,7 +26,7 @@ from box.wire.row import Row, decode_row, encode_packet
 from test.support import until, wait_until
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool `tarantool` is not installed"),
 ]
 

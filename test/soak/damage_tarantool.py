@@ -1,7 +1,7 @@
 """Damage, decided by Tarantool as well: whether an instance starts from damaged files, and with which rows.
 
-The damages are those of `test.soak.damage`, each in a directory of its own for Tarantool's executable (`LUNABOX_PEER`,
-or `tarantool` on PATH).
+The damages are those of `test.soak.damage`, each in a directory of its own for Tarantool's executable
+(`LUNABOX_TARANTOOL`, or `tarantool` on PATH).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from box.errors import BoxError
-from test.bench.__main__ import peer_command
+from test.bench.__main__ import tarantool_command
 from test.crash.instance import SPACE
 from test.soak import damage
 from test.soak.damage import Damage, Original, Rows
@@ -28,7 +28,7 @@ _PATIENCE: Final = 60.0
 _MEMORY: Final = 32 * 1024 * 1024
 """Bytes of Tarantool's arena: a start that maps little is quick."""
 _SCRIPT: Final = """
-box.cfg{log = 'peer.log', force_recovery = %s, memtx_memory = %d}
+box.cfg{log = 'tarantool.log', force_recovery = %s, memtx_memory = %d}
 local rows = {}
 local space = box.space[%d]
 if space ~= nil and space.index[0] ~= nil then
@@ -44,11 +44,11 @@ class Comparison(NamedTuple):
 
     damage: Damage
     own: Rows | None
-    peers: Rows | None
+    theirs: Rows | None
 
     @property
     def described(self) -> str:
-        if self.own != self.peers:
+        if self.own != self.theirs:
             return "differs"
         return "refused" if self.own is None else "the same rows"
 
@@ -87,18 +87,18 @@ def compare(command: tuple[str, ...], original: Original, change: Damage) -> Com
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
     """Prints a line for each difference and a summary. True if there was none."""
-    command = peer_command()
+    command = tarantool_command()
     if command is None:
-        print("damage-peer: there is no peer's executable")
+        print("damage-tarantool: there is no tarantool's executable")
         return True
     original = Original()
     counts: Counter[tuple[str, str]] = Counter()
     damages = list(original.damages(random.Random(seed), sweep.size))
     for found in sweep.outcomes(partial(compare, command, original), damages):
         counts[found.damage.described, found.described] += 1
-        if found.own != found.peers:
-            print(f"damage-peer, seed {seed}, {found}", flush=True)
-    print(f"damage-peer, seed {seed}: {sum(counts.values())} damages")
+        if found.own != found.theirs:
+            print(f"damage-tarantool, seed {seed}, {found}", flush=True)
+    print(f"damage-tarantool, seed {seed}: {sum(counts.values())} damages")
     for (described, decision), count in sorted(counts.items()):
         print(f"  {described}: {count} {decision}", flush=True)
     return not any(decision == "differs" for _, decision in counts)

@@ -14,7 +14,7 @@ import pytest
 from .support import Lua
 
 pytestmark = [
-    pytest.mark.peer,
+    pytest.mark.tarantool,
     pytest.mark.skipif(shutil.which("tarantool") is None, reason="the `tarantool` executable is not on PATH"),
 ]
 
@@ -36,7 +36,7 @@ def test_same_output(request: pytest.FixtureRequest, run: Run, tmp_path: Path, s
         pytest.skip("that compiler orders the fields of tables in its own way")
     source = script.read_text()
     (tmp_path / "s.lua").write_text(source + "\nio.stdout:flush() os.exit(0)\n")
-    peer = subprocess.run(["tarantool", "s.lua"], capture_output=True, timeout=60, cwd=tmp_path)
+    tarantool = subprocess.run(["tarantool", "s.lua"], capture_output=True, timeout=60, cwd=tmp_path)
 
     async def test(lua: Lua) -> bytes:
         await lua.eval("io.write = function(...) require('internal.python').print(table.concat({...})) end")
@@ -44,7 +44,7 @@ def test_same_output(request: pytest.FixtureRequest, run: Run, tmp_path: Path, s
         await lua.eval(source, chunk_name="@s.lua")
         return lua.printed
 
-    assert _lines(run(test)) == _lines(peer.stdout)
+    assert _lines(run(test)) == _lines(tarantool.stdout)
 
 
 def _lines(output: bytes) -> list[str]:

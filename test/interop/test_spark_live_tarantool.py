@@ -30,15 +30,15 @@ from box.wire.constants import RequestType
 from box.wire.row import Row
 from test.support import wait_until
 
-PEER = shutil.which(os.environ.get("LUNABOX_PEER", "tarantool")) or ""
+TARANTOOL = shutil.which(os.environ.get("LUNABOX_TARANTOOL", "tarantool")) or ""
 
 pytestmark = [
-    pytest.mark.peer,
-    pytest.mark.skipif(not PEER, reason="Tarantool's executable is not installed"),
+    pytest.mark.tarantool,
+    pytest.mark.skipif(not TARANTOOL, reason="Tarantool's executable is not installed"),
 ]
 
 SCRIPT = """
-box.cfg{log = 'peer.log', wal_max_size = 4096}
+box.cfg{log = 'tarantool.log', wal_max_size = 4096}
 box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
 s = box.schema.space.create('goods', {if_not_exists = true, format = {
     {'id', 'unsigned'}, {'name', 'string'}, {'d', 'double'}, {'c', 'decimal', is_nullable = true},
@@ -52,10 +52,10 @@ TUPLE: list[Any] = [
 
 
 @contextmanager
-def peer(directory: Path, script: str = SCRIPT) -> Iterator[str]:
-    """A peer that serves; gives its address."""
+def tarantool(directory: Path, script: str = SCRIPT) -> Iterator[str]:
+    """A Tarantool that serves; gives its address."""
     (directory / "script.lua").write_text(script)
-    process = subprocess.Popen([PEER, "script.lua"], cwd=directory, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([TARANTOOL, "script.lua"], cwd=directory, stdin=subprocess.DEVNULL)
     try:
         wait_until((directory / "socket").exists, "Tarantool serves")
         uri = f"unix/:{directory}/socket"
@@ -106,7 +106,7 @@ def follow(log: NodeLog | DirectoryLog, since: Any, count: int) -> tuple[list[di
 def test_a_peer_is_followed_through_its_restart(tmp_path: Path) -> None:
     log, since, found = None, None, []
     for number in range(2):
-        with peer(tmp_path) as uri:
+        with tarantool(tmp_path) as uri:
             log = log or NodeLog(uri, 20.0)
             since = since or log.begin("latest")
             evaluate(uri, f"for i = 1, 50 do s:insert{{{number} * 50 + i, 'x', 0.5}} end")
@@ -126,7 +126,7 @@ def test_a_peer_is_followed_through_its_restart(tmp_path: Path) -> None:
     assert again == found
 
 
-def test_rows_of_every_type_are_written_into_a_peer(tmp_path: Path) -> None:
+def test_rows_of_every_type_are_written_into_tarantool(tmp_path: Path) -> None:
     async def write(uri: str, operation: str, tuples: list[list[Any]]) -> int:
         space = (await look_at(uri, 10)).definitions.space("goods")
         client = NodeClient(uri, 100, 20)
@@ -135,7 +135,7 @@ def test_rows_of_every_type_are_written_into_a_peer(tmp_path: Path) -> None:
         finally:
             client.close()
 
-    with peer(tmp_path) as uri:
+    with tarantool(tmp_path) as uri:
         tuples = [[number, *TUPLE[1:]] for number in range(1000)]
         assert asyncio.run(write(uri, "insert", tuples)) == 1000
         assert asyncio.run(write(uri, "insert", tuples)) == 1000
@@ -145,9 +145,9 @@ def test_rows_of_every_type_are_written_into_a_peer(tmp_path: Path) -> None:
         assert ask(uri, Row(RequestType.SELECT, body=body)) == tuples[:2]
 
 
-def test_upserts_into_a_peer_count_once(tmp_path: Path) -> None:
+def test_upserts_into_tarantool_count_once(tmp_path: Path) -> None:
     script = SCRIPT.replace(", {'v', 'varbinary', is_nullable = true}", "")
-    with peer(tmp_path, script) as uri:
+    with tarantool(tmp_path, script) as uri:
         space = asyncio.run(look_at(uri, 10)).definitions.space("goods")
         upserts = Upserts(space, [(0, "id"), (1, "name"), (2, "d")], {"d": "+"})
         ask(uri, prepare_row())
@@ -166,8 +166,8 @@ def test_a_peer_starts_from_a_loaded_directory(tmp_path: Path) -> None:
     rows = [[number, f"name {number}", number + 0.5] for number in range(3000)]
     runs = write_runs(space, map(pack, rows), str(directory / ".load"))
     finish_load(str(directory), space, runs)
-    script = "box.cfg{log = 'peer.log'} s = box.space.goods"
+    script = "box.cfg{log = 'tarantool.log'} s = box.space.goods"
     script += " box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})"
     script += " box.cfg{listen = 'unix/:./socket'}"
-    with peer(directory, script) as uri:
+    with tarantool(directory, script) as uri:
         assert evaluate(uri, "s:insert{3000, 'more', 1.5} return s:len(), s:get(2999).name") == [3001, "name 2999"]
