@@ -57,6 +57,8 @@ class Schema:
 
     def __init__(self) -> None:
         self.version = 0
+        self.on_version: Callable[[], None] = lambda: None
+        """The version has grown."""
         self.spaces: dict[int, Space] = {}
         self.users: dict[int, User] = {}
         self.functions: dict[int, Function] = {}
@@ -134,6 +136,11 @@ class Schema:
         admin.granted[UNIVERSE] = ALL_PRIVILEGES
         refresh(admin)
         self.add_user(admin)
+
+    def new_version(self) -> None:
+        """The definition of a space or an index has changed."""
+        self.version += 1
+        self.on_version()
 
     # Spaces
 
