@@ -16,7 +16,7 @@ from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupp
 from box.iproto import sql_requests
 from box.iproto.plans import BodyPlan
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
-from box.schema.ids import UserId
+from box.schema.ids import SYSTEM_ID_MAX, UserId
 from box.session import Context
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
@@ -49,7 +49,6 @@ _DELAYED_SHARE: Final = 0.1
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
 _STREAM_TYPE_MAX: Final = 17
 """As in Tarantool requests of larger types do not belong into streams, but for PING."""
-_SYSTEM_ID_MAX: Final = 511
 _WRITES_AT_START: Final = (
     "write requests, use box.ctl.is_recovery_finished() to check that snapshot recovery was completed"
 )
@@ -216,7 +215,7 @@ class Dispatcher:
                 raise unsupported("Snapshot recovery", _WRITES_AT_START)
             raise client_error(ErrorCode.READONLY)
         space.check_access(ctx.credentials, Privilege.R)
-        if space.id > _SYSTEM_ID_MAX:
+        if space.id > SYSTEM_ID_MAX:
             raise client_error(ErrorCode.LOADING)
 
     def _check_schema(self, row: Row) -> None:
@@ -354,7 +353,8 @@ class Dispatcher:
     def _sql(self, connection: Requester, row: Row) -> None:
         request = decode_sql(row.body)
         self._check_schema(row)
-        self._check_started()
+        if not self._node.state.is_configured and self._schema.has_user_spaces:
+            raise client_error(ErrorCode.LOADING)  # some data may not be there yet
         self._count(row.type)
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 

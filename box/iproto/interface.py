@@ -50,6 +50,9 @@ class SchemaLike(Protocol):
 
     version: int
 
+    @property
+    def has_user_spaces(self) -> bool: ...
+
     def space(self, space_id: int) -> Any: ...
 
     def user_by_name(self, name: str) -> User: ...

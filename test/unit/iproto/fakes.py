@@ -69,6 +69,7 @@ class FakeSchema:
             self.users[name] = user
         self.users["alice"].hash2 = decode_hash(password_hash("secret"))
         self.functions: dict[str, Any] = {}
+        self.has_user_spaces = True
 
     @property
     def guest(self) -> Credentials:

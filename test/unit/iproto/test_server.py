@@ -323,6 +323,9 @@ def test_not_configured() -> None:
             ):
                 with pytest.raises(BoxError, match=text):
                     await connection.request(refused)
+            node.schema.has_user_spaces = False
+            with pytest.raises(BoxError, match="Syntax error"):
+                await connection.request(Row(RequestType.EXECUTE, body=pack({0x40: "SELECT 1"})))
             node.space.is_temporary = True
             with pytest.raises(BoxError, match=snapshot):
                 await connection.request(row(RequestType.REPLACE, tuple=[1]))
