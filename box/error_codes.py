@@ -1,6 +1,7 @@
 """Tarantool's error codes: number, name and message template, one row each.
 
-Source: `box.error` of a running 2.8.1 and the public table of client errors. The templates use
+Source: `box.error` of a running 2.8.1 and the public table of client errors. Codes above 224 are those of the 2.11
+line. The templates use
 Python's printf-style conversions.
 """
 
@@ -263,3 +264,8 @@ class ErrorCode(IntEnum):
     QUORUM_WAIT = (222, "Couldn't wait for quorum %d: %s")
     INTERFERING_PROMOTE = (223, "Instance with replica id %d was promoted first")
     RAFT_DISABLED = (224, "Elections were turned off while running box.ctl.promote()")
+    UNABLE_TO_PROCESS_IN_STREAM = (229, "Unable to process %s request in stream")
+    UNABLE_TO_PROCESS_OUT_OF_STREAM = (230, "Unable to process %s request out of stream")
+    TRANSACTION_TIMEOUT = (231, "Transaction has been aborted by timeout")
+    ACTIVE_TIMER = (232, "Operation is not permitted if timer is already running")
+    ITERATOR_POSITION = (247, "Iterator position is invalid")

@@ -70,6 +70,8 @@ class NodeOptions(TypedDict, total=False):
     sql_cache_size: float | None
     strip_core: bool | None
     too_long_threshold: float | None
+    txn_isolation: str | float | None
+    txn_timeout: float | None
     username: str | None
     vinyl_bloom_fpr: float | None
     vinyl_cache: float | None

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.instance.quorum import check_synchro_quorum
 from box.journal.journal import WAL_MODES
 from box.log import check_log_target, log_level
 from box.net import uri as uris
+from box.txn.isolation import Isolation, level_of
 
 _QUOTA_MAX = 4398046510080
 _NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"
@@ -95,6 +96,8 @@ OPTIONS: dict[str, Option] = _options(
     Option("sql_cache_size", _NUMBER, 5242880, dynamic=True),
     Option("strip_core", _BOOLEAN, True),
     Option("too_long_threshold", _NUMBER, 0.5, dynamic=True),
+    Option("txn_isolation", "string, number", dynamic=True),
+    Option("txn_timeout", _NUMBER, dynamic=True),
     Option("username", _STRING),
     Option("vinyl_bloom_fpr", _NUMBER, 0.05),
     Option("vinyl_cache", _NUMBER, 134217728, dynamic=True),
@@ -343,6 +346,22 @@ def _check_quota(values: Values, name: str) -> None:
         raise _bad(name, f"must be >= 0 and <= {_QUOTA_MAX}, but it is {size}")
 
 
+def _check_transactions(values: Values) -> None:
+    """As 2.11 does. Without a value the options are those of 2.8.1: any time, and the level `best-effort`."""
+    text = "the value must be greather than 0"
+    _require(values, "txn_timeout", text, lambda seconds: seconds is None or seconds > 0)
+    isolation = values["txn_isolation"]
+    if isolation is None:
+        return
+    level = level_of(isolation)
+    if level is None:
+        raise _bad("txn_isolation", "must be one of box.txn_isolation_level (keys or values)")
+    if level is Isolation.DEFAULT:
+        raise _bad("txn_isolation", "cannot set default transaction isolation to 'default'")
+    if level is Isolation.LINEARIZABLE:
+        raise unsupported("Lunabox", "linearizable transactions")
+
+
 def _check_vinyl(values: Values) -> None:
     _check_quota(values, "vinyl_memory")
     _require(values, "vinyl_read_threads", "must be greater than or equal to 1", lambda n: _int32(n) >= 1)
@@ -376,6 +395,7 @@ def check(values: Values) -> None:
     _check_replication(values)
     _check_sizes(values)
     _check_vinyl(values)
+    _check_transactions(values)
     _require(values, "sql_cache_size", "must be non-negative", lambda size: _int32(size) >= 0)
     _check_read_only(values)
     _check_numbers(values)

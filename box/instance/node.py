@@ -34,8 +34,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from box.data.codec import pack
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
+from box.events import Events
 from box.index.release import Releaser
 from box.index.untracked import CollectorWatch
 from box.instance.checkpoint import Checkpoints
@@ -49,6 +51,7 @@ from box.instance.process_setup import ProcessSetup
 from box.instance.reconfigure import Reconfiguration, make_setters
 from box.instance.resources import Paths, Resources
 from box.instance.startup import Startup
+from box.instance.system_events import SHUTDOWN, provide_system_events
 from box.instance.upgrade_at_start import upgrade_at_start
 from box.iproto.interface import FunctionsLike
 from box.iproto.server import IprotoServer
@@ -126,6 +129,7 @@ class Instance:
             self.progress,
         )
         self.sessions = Sessions()
+        self.events = Events(self.loop)
         self.stats = Stats()
         self.round = Round()
         """Set by whoever runs fibers on this instance."""
@@ -155,6 +159,7 @@ class Instance:
         """Of an instance without files. The next attempt to start takes the same: it may be registered already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
         self._put_together(initial_schema(), TupleStorage())
+        provide_system_events(self)
 
     # -- the parts ------------------------------------------------------------------------------
 
@@ -241,6 +246,7 @@ class Instance:
         """Connect the parts to each other's changes."""
         schema, limbo, elections = self.schema, self.limbo, self.elections
         schema.errinj = self.errinj
+        schema.on_version = self.events.changed
         schema.progress = self.progress
         schema.release = self.releaser.release
         schema.on_replicaset_uuid.append(self.state.set_replicaset_uuid)
@@ -266,9 +272,11 @@ class Instance:
     def _mode_changed(self) -> None:
         self.dml.is_read_only = self.mode.is_held
         self.mode_changes.wake()
+        self.events.changed()
 
     def _role_changed(self) -> None:
         self.mode.set(ReadOnlyReason.ELECTION, self.elections.is_read_only)
+        self.events.changed()
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")
@@ -418,6 +426,7 @@ class Instance:
                 await asyncio.shield(self._panic_end)
             return
         self.is_closed = True
+        self.events.broadcast(SHUTDOWN, pack(True))
         for hook in self.on_shutdown:
             outcome = hook()
             if asyncio.iscoroutine(outcome):

@@ -27,6 +27,7 @@ from box.replication.local import ReplicationOptions
 from box.replication.sources import Sources
 from box.sql.prepared import PreparedStatements
 from box.txn.dml import Dml
+from box.txn.isolation import Isolation, level_of
 from box.txn.synchro import LimboDriver
 
 Setter = Callable[[Any], Awaitable[None] | None]
@@ -41,6 +42,8 @@ AT_START = (
     "memtx_memory",
     "replication_synchro_quorum",
     "replication_synchro_timeout",
+    "txn_isolation",
+    "txn_timeout",
 )
 """Options that the parts have to know before the start begins; the others are read when they count."""
 
@@ -76,6 +79,12 @@ def make_setters(
 
     def set_sql_cache_size(value: float) -> None:
         prepared.set_limit(int(value))
+
+    def set_txn_timeout(value: float | None) -> None:
+        dml.txns.default_timeout = None if value is None else float(value)
+
+    def set_txn_isolation(value: str | float | None) -> None:
+        dml.txns.default_isolation = (None if value is None else level_of(value)) or Isolation.BEST_EFFORT
 
     def set_log_level(value: int | str) -> None:
         log.level = log_level(value)
@@ -124,6 +133,8 @@ def make_setters(
         "readahead": iproto.set_readahead,
         "replicaset_uuid": set_replicaset_uuid,
         "sql_cache_size": set_sql_cache_size,
+        "txn_isolation": set_txn_isolation,
+        "txn_timeout": set_txn_timeout,
         "replication": lambda _: sources.reconfigure(),
         "replication_anon": set_replication_anon,
         "replication_connect_quorum": lambda _: sources.check_sync_quorum(),

@@ -19,12 +19,14 @@ from box.iproto.calling import CallingHalf
 from box.iproto.headers import HEADER_SHAPES
 from box.iproto.output import FLUSH_SIZE
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
+from box.iproto.request_streams import RequestStreams
 from box.iproto.sending import push_to_nobody
 from box.iproto.stats import Net
 from box.iproto.stop import Stop
+from box.iproto.watching import Watching
 from box.net.peer_connection import DetachedSocket
 from box.net.sockets import address_text
-from box.session import Context
+from box.session import Context, RequestContext
 from box.wire.constants import RequestType
 from box.wire.greeting import encode_greeting
 from box.wire.packet import packet_bounds
@@ -59,13 +61,16 @@ class ServerConnection(CallingHalf):
         "_need",
         "_pace",
         "_served",
+        "_streams",
         "_was_full",
+        "_watching",
         "ctx",
         "salt",
         "session",
     )
 
     _server: IprotoServer
+    keeps_transactions = False
 
     def __init__(self, server: IprotoServer) -> None:
         super().__init__(server)
@@ -86,6 +91,8 @@ class ServerConnection(CallingHalf):
         self._is_ended = False
         """Whether the client has ended its side, with input left to serve."""
         self._pace = Pace(server.turns.clock)
+        self._streams: RequestStreams | None = None
+        self._watching: Watching | None = None
         self.salt = b""
         self.session = server.open_session(self)
         self.ctx = Context(self.session)
@@ -132,6 +139,9 @@ class ServerConnection(CallingHalf):
             self._queue()
         self.session.push, self.session.until_read = push_to_nobody, None  # not each other: nothing is left to collect
         self._server.forget(self)
+        self.end_streams()
+        if self._watching is not None:
+            self._watching.close()
         self._server.spawn(self._close_session())
 
     async def _close_session(self) -> None:
@@ -155,6 +165,44 @@ class ServerConnection(CallingHalf):
         self._wake_pushers()
         if transport is not None:
             transport.abort()
+
+    # -- streams and watchers ---------------------------------------------------------------------------------
+
+    def request_context(self, sync: int) -> RequestContext:
+        """The context of a request outside of streams."""
+        return RequestContext(self.session, sync)
+
+    @property
+    def streams(self) -> RequestStreams:
+        """The streams of this connection."""
+        if self._streams is None:
+            self._streams = RequestStreams(self, self._server)
+        return self._streams
+
+    def end_streams(self) -> None:
+        """Roll back what the client can no longer commit."""
+        if self._streams is not None:
+            self._streams.close()
+
+    def watch(self, key: bytes, sync: int) -> None:
+        """Serve WATCH. OutOfMemory for more keys than a connection may have."""
+        if self._watching is None:
+            self._watching = Watching(self.send_event, self._server.node.events)
+        self._watching.watch(key, sync)
+
+    def unwatch(self, key: bytes) -> None:
+        """Serve UNWATCH."""
+        if self._watching is not None:
+            self._watching.unwatch(key)
+
+    def is_watching(self, key: bytes) -> bool:
+        """Whether the client watches a key."""
+        return self._watching is not None and key in self._watching
+
+    def send_event(self, packet: bytes) -> None:
+        """Send an EVENT."""
+        if self._transport is not None:
+            self.reply(packet)
 
     # -- flow control -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ Order of checks, as in Tarantool: the packet, the request's body, schema version
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -16,11 +16,12 @@ from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupp
 from box.iproto import sql_requests
 from box.iproto.plans import BodyPlan
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
-from box.schema.ids import UserId
-from box.session import Context, RequestContext
+from box.schema.ids import SYSTEM_ID_MAX, UserId
+from box.session import Context
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
-from box.wire.constants import DML_TYPES, Key, RequestType
+from box.wire.client_requests import check_id, decode_begin, decode_watch, encode_id
+from box.wire.constants import DML_TYPES, Key, RequestType, stream_type_name
 from box.wire.reply import reply_body, reply_ok
 from box.wire.request import (
     AuthRequest,
@@ -31,19 +32,28 @@ from box.wire.request import (
     decode_sql,
     results_as_tuples,
 )
-from box.wire.row import Row, decode_header, is_msgpack, sync_of_broken_header
+from box.wire.row import Row, StreamRow, decode_header, is_msgpack, sync_of_broken_header
 
 if TYPE_CHECKING:
     from box.iproto.connection import ServerConnection
+    from box.iproto.request_streams import RequestStream
+    from box.iproto.requester import Requester
     from box.iproto.server import IprotoServer
     from box.schema.access import User
+    from box.session import RequestContext
 
 _ITERATOR_MAX: Final = 12
 _DELAY: Final = 0.001
 _DELAYED_SHARE: Final = 0.1
 """The delays of ERRINJ_IPROTO_TX_DELAY: seconds, and the share of data requests that wait so long."""
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
+_STREAM_TYPE_MAX: Final = 17
+"""As in Tarantool requests of larger types do not belong into streams, but for PING."""
+_WRITES_AT_START: Final = (
+    "write requests, use box.ctl.is_recovery_finished() to check that snapshot recovery was completed"
+)
 Handler = Callable[["ServerConnection", Row], None]
+StreamHandler = Callable[["RequestStream", Row], None]
 
 
 def _invalid(what: str) -> BoxError:
@@ -83,8 +93,38 @@ class Dispatcher:
             RequestType.SUBSCRIBE: self._replicate,
             RequestType.FETCH_SNAPSHOT: self._replicate,
             RequestType.REGISTER: self._replicate,
+            RequestType.ID: self._id,
+            RequestType.WATCH: self._watch,
+            RequestType.UNWATCH: self._unwatch,
+            RequestType.BEGIN: self._refuse_outside,
+            RequestType.COMMIT: self._refuse_outside,
+            RequestType.TXN_ROLLBACK: self._refuse_outside,
         }
-        self._without_body = (self._ping, self._vote, self._replicate)
+        self._in_stream: dict[int, StreamHandler] = {
+            RequestType.SELECT: self._select,
+            RequestType.INSERT: self._store,
+            RequestType.REPLACE: self._store,
+            RequestType.UPDATE: self._change,
+            RequestType.DELETE: self._change,
+            RequestType.UPSERT: self._change,
+            RequestType.CALL: self._call,
+            RequestType.CALL_16: self._call,
+            RequestType.EVAL: self._call,
+            RequestType.EXECUTE: self._sql,
+            RequestType.PREPARE: self._sql,
+            RequestType.PING: self._ping,
+            RequestType.BEGIN: self._begin,
+            RequestType.COMMIT: self._commit,
+            RequestType.TXN_ROLLBACK: self._rollback,
+        }
+        self._without_body = (
+            self._ping,
+            self._vote,
+            self._replicate,
+            self._refuse_outside,
+            self._commit,
+            self._rollback,
+        )
         """Handlers that do not decode the body, so that its well-formedness is checked for them."""
 
     def dispatch(self, connection: ServerConnection, packet: bytes) -> None:
@@ -96,7 +136,10 @@ class Dispatcher:
             connection.reply_error(sync_of_broken_header(packet), error)
             return
         row.body = packet[body_at:]
-        self.run(connection, row)
+        if isinstance(row, StreamRow):
+            self._submit(connection, row)
+        else:
+            self.run(connection, row)
 
     def run(self, connection: ServerConnection, row: Row) -> None:
         """Run the request of a decoded header and a raw body. Every failure becomes a reply.
@@ -104,14 +147,34 @@ class Dispatcher:
         The type is the lower byte of what the header says, as in Tarantool.
         """
         row.type &= 0xFF
-        if self._server.is_delayed and row.type in DML_TYPES and self._node.random.random() < _DELAYED_SHARE:
-            self._server.loop.call_later(_DELAY, self._run, connection, row)
+        if self._is_late(row):
+            self._server.loop.call_later(_DELAY, self._run, connection, row, self._handlers)
         else:
-            self._run(connection, row)
+            self._run(connection, row, self._handlers)
 
-    def _run(self, connection: ServerConnection, row: Row) -> None:
+    def _submit(self, connection: ServerConnection, row: StreamRow) -> None:
+        """Run a request in its stream, if it is of a type that may be there."""
+        row.type &= 0xFF
+        if row.type == RequestType.AUTH or (row.type > _STREAM_TYPE_MAX and row.type != RequestType.PING):
+            refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_IN_STREAM, stream_type_name(row.type))
+            self._node.log.error(refusal.log_text)
+            connection.reply_error(row.sync, refusal)
+        else:
+            connection.streams.submit(row)
+
+    def run_in_stream(self, stream: RequestStream, row: Row) -> None:
+        """Run a request when it is its turn in the stream. Every failure becomes a reply."""
+        if self._is_late(row):
+            self._server.loop.call_later(_DELAY, self._run, stream, row, self._in_stream)
+        else:
+            self._run(stream, row, self._in_stream)
+
+    def _is_late(self, row: Row) -> bool:
+        return self._server.is_delayed and row.type in DML_TYPES and self._node.random.random() < _DELAYED_SHARE
+
+    def _run(self, connection: Any, row: Row, handlers: Mapping[int, Callable[[Any, Row], None]]) -> None:
         try:
-            handler = self._handlers.get(row.type)
+            handler = handlers.get(row.type)
             if handler is None or handler in self._without_body:
                 _check_body(row)
             if handler is None:
@@ -132,10 +195,27 @@ class Dispatcher:
             return BoxError(ErrorCode.MEMORY_ISSUE, "not enough memory", type="OutOfMemory")
         return BoxError(ErrorCode.UNKNOWN, "internal error, see the log")
 
-    def _check(self, row: Row) -> None:
-        """The checks of data requests and functions: the schema version the client knows, and that there is one."""
+    def _space(self, ctx: Context, row: Row, space_id: int) -> Any:
+        """Return the space of a data request, after the checks that come before those of the operation.
+
+        While the instance starts, a client gets what 2.8.1 answers as far as it can be known: which spaces there are,
+        and what the user lacks. The data of users is not read before it is complete.
+        """
         self._check_schema(row)
+        space = self._schema.space(space_id)
         if not self._node.state.is_configured:
+            self._check_access_at_start(ctx, row, space)
+        if ctx.txn is not None and ctx.txn.aborted_by_yield:
+            raise client_error(ErrorCode.TRANSACTION_YIELD)
+        return space
+
+    def _check_access_at_start(self, ctx: Context, row: Row, space: Any) -> None:
+        if row.type != RequestType.SELECT:
+            if space.is_temporary or space.is_local:
+                raise unsupported("Snapshot recovery", _WRITES_AT_START)
+            raise client_error(ErrorCode.READONLY)
+        space.check_access(ctx.credentials, Privilege.R)
+        if space.id > SYSTEM_ID_MAX:
             raise client_error(ErrorCode.LOADING)
 
     def _check_schema(self, row: Row) -> None:
@@ -146,12 +226,12 @@ class Dispatcher:
     def _count(self, request_type: int) -> None:
         self._server.stats.collect(request_type)
 
-    def _suspendable(self, connection: ServerConnection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
+    def _suspendable(self, connection: Requester, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
         """Run work that makes a whole reply and may have to wait."""
         self._server.in_flight += 1
         self._server.spawn(self._finish(connection, sync, work))
 
-    async def _finish(self, connection: ServerConnection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
+    async def _finish(self, connection: Requester, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
         try:
             connection.reply(await work)
         except BoxError as error:
@@ -163,12 +243,12 @@ class Dispatcher:
 
     # -- data -------------------------------------------------------------------------------------------------
 
-    def _select(self, connection: ServerConnection, row: Row) -> None:
+    def _select(self, connection: Requester, row: Row) -> None:
         request = decode_select(row.body)
-        self._check(row)
+        self._check_schema(row)
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
-        space = self._schema.space(request.space_id)
+        space = self._space(connection.ctx, row, request.space_id)
         plan = BodyPlan(space, request.index_id, request.iterator, request.offset, request.limit)
         key = unpack(request.key)
         read = self._dml.reads.begin_long(connection.ctx, *plan, key)
@@ -178,22 +258,20 @@ class Dispatcher:
             connection.reply_read(row.sync, read)
         self._learn(row, Key.KEY, request.key, plan)
 
-    def _store(self, connection: ServerConnection, row: Row) -> None:
+    def _store(self, connection: Requester, row: Row) -> None:
         _check_body(row)  # decoding leaves the tuple alone
         space_id, request = decode_change(row.type, row.body)
-        self._check(row)
-        space, raw = self._schema.space(space_id), request.tuple
+        space, raw = self._space(connection.ctx, row, space_id), request.tuple
         self._write(connection, row, space, request)
         self._learn(row, Key.TUPLE, raw, BodyPlan(space))
 
-    def _change(self, connection: ServerConnection, row: Row) -> None:
+    def _change(self, connection: Requester, row: Row) -> None:
         space_id, request = decode_change(row.type, row.body)
-        self._check(row)
-        self._write(connection, row, self._schema.space(space_id), request)
+        self._write(connection, row, self._space(connection.ctx, row, space_id), request)
 
-    def _write(self, connection: ServerConnection, row: Row, space: Any, request: Request) -> None:
+    def _write(self, connection: Requester, row: Row, space: Any, request: Request) -> None:
         """A trigger may wait, and its context with it."""
-        ctx = RequestContext(connection.session, row.sync) if space.has_triggers else connection.ctx
+        ctx = connection.request_context(row.sync) if space.has_triggers else connection.ctx
         connection.finish_write(row.sync, self._dml.write(ctx, space, request))
 
     def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: BodyPlan) -> None:
@@ -204,15 +282,15 @@ class Dispatcher:
 
     # -- functions --------------------------------------------------------------------------------------------
 
-    def _call(self, connection: ServerConnection, row: Row) -> None:
+    def _call(self, connection: Requester, row: Row) -> None:
         request = decode_call(row.type, row.body)
-        self._check(row)
+        self._check_schema(row)
         self._count(RequestType.EVAL if row.type == RequestType.EVAL else RequestType.CALL)
-        ctx = RequestContext(connection.session, row.sync)
+        ctx = connection.request_context(row.sync)
         connection.session.sync = row.sync
         functions = self._node.functions
         is_eval = row.type == RequestType.EVAL
-        if functions is None:
+        if functions is None or not self._node.state.is_configured:
             self._refuse_function(ctx, request.text, is_eval)
         connection.look_soon()
         ended = partial(self._function_ended, connection, row.type, ctx)
@@ -223,7 +301,7 @@ class Dispatcher:
             connection.call_waits()
 
     def _function_ended(
-        self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
+        self, connection: Requester, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
         """Take the outcome of CALL or EVAL. Raises nothing: the request has left, and is answered here or never."""
         ctx.has_ended = True
@@ -239,10 +317,10 @@ class Dispatcher:
             connection.call_ended(len(outcome) if isinstance(outcome, bytes) else 0)
 
     def _answer_call(
-        self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
+        self, connection: Requester, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
-        """Reply. A transaction that is still open is rolled back, and is an error of its own."""
-        if ctx.txn is not None:
+        """Reply. A transaction that is still open is rolled back, and is an error of its own, outside of streams."""
+        if ctx.txn is not None and not connection.keeps_transactions:
             self._node.txns.rollback(ctx)
             if not isinstance(outcome, BoxError):
                 outcome = client_error(ErrorCode.FUNCTION_TX_ACTIVE)
@@ -255,26 +333,35 @@ class Dispatcher:
             connection.reply_array(ctx.sync, outcome)
 
     def _refuse_function(self, ctx: Context, name: str, is_eval: bool) -> NoReturn:
-        """Refuse CALL or EVAL on a node without Lua, for want of privileges first."""
+        """Refuse CALL or EVAL on a node without Lua or while it starts, for want of privileges first."""
         if is_eval:
             check_universe(ctx.credentials, Privilege.X)
+            self._check_started()
             raise unsupported("A node without Lua", "EVAL")
         function = self._schema.function_by_name(name)
         if function is not None:
             function.check_access(ctx.credentials)
         else:
             check_universe(ctx.credentials, Privilege.X, "function", name)
+        self._check_started()
         raise client_error(ErrorCode.NO_SUCH_PROC, name)
 
-    def _sql(self, connection: ServerConnection, row: Row) -> None:
+    def _check_started(self) -> None:
+        if not self._node.state.is_configured:
+            raise client_error(ErrorCode.LOADING)
+
+    def _sql(self, connection: Requester, row: Row) -> None:
         request = decode_sql(row.body)
-        self._check(row)
+        self._check_schema(row)
+        if not self._node.state.is_configured and self._schema.has_user_spaces:
+            raise client_error(ErrorCode.LOADING)  # some data may not be there yet
         self._count(row.type)
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 
-    async def _run_sql(self, connection: ServerConnection, row: Row, request: SqlRequest) -> bytes:
-        """The reply. A transaction that the statement has left open is rolled back: no later request belongs to it."""
-        sql, ctx = self._node.sql, RequestContext(connection.session, row.sync)
+    async def _run_sql(self, connection: Requester, row: Row, request: SqlRequest) -> bytes:
+        """The reply. A transaction that the statement has left open outside of a stream is rolled back: no later
+        request belongs to it."""
+        sql, ctx = self._node.sql, connection.request_context(row.sync)
         try:
             if row.type == RequestType.PREPARE:
                 body = sql_requests.prepare(sql, ctx, request)
@@ -284,19 +371,20 @@ class Dispatcher:
             self._node.sessions.tell_denied(ctx, error)
             raise
         finally:
-            if ctx.txn is not None:
+            if ctx.txn is not None and not connection.keeps_transactions:
                 self._node.txns.rollback_open(ctx, ctx.txn)
         return reply_body(row.sync, self._schema.version, body)
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
-    def _ping(self, connection: ServerConnection, row: Row) -> None:
+    def _ping(self, connection: Requester, row: Row) -> None:
         self._check_schema(row)
         connection.reply(reply_ok(row.sync, self._schema.version))
 
     def _auth(self, connection: ServerConnection, row: Row) -> None:
         request = decode_auth(row.body)
-        self._check(row)
+        self._check_schema(row)
+        self._check_started()
         self._count(RequestType.AUTH)
         self._suspendable(connection, row.sync, self._authenticate(connection, row.sync, request))
 
@@ -305,7 +393,7 @@ class Dispatcher:
         sessions = self._node.sessions
         is_right = self._is_right_proof(connection, user, request.proof)
         if sessions.on_auth:
-            await sessions.run_on_auth(RequestContext(connection.session, sync), user.name, is_right)
+            await sessions.run_on_auth(connection.request_context(sync), user.name, is_right)
         if not is_right:
             raise client_error(ErrorCode.PASSWORD_MISMATCH, user.name)
         connection.session.credentials = connection.ctx.credentials = user.credentials
@@ -325,6 +413,45 @@ class Dispatcher:
         if len(candidate) != SCRAMBLE_SIZE:
             raise _invalid("invalid scramble size")
         return is_right_scramble(candidate, connection.salt, user.hash2)
+
+    def _id(self, connection: ServerConnection, row: Row) -> None:
+        check_id(row.body)
+        self._check_schema(row)
+        connection.reply(reply_body(row.sync, self._schema.version, encode_id()))
+
+    def _watch(self, connection: ServerConnection, row: Row) -> None:
+        key = decode_watch(row.body)
+        self._check_schema(row)
+        connection.watch(key, row.sync)
+
+    def _unwatch(self, connection: ServerConnection, row: Row) -> None:
+        key = decode_watch(row.body)
+        self._check_schema(row)
+        connection.unwatch(key)
+
+    # -- transactions -----------------------------------------------------------------------------------------
+
+    def _refuse_outside(self, connection: ServerConnection, row: Row) -> None:
+        refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_OUT_OF_STREAM, stream_type_name(row.type))
+        self._node.log.error(refusal.log_text)
+        raise refusal
+
+    def _begin(self, stream: RequestStream, row: Row) -> None:
+        request = decode_begin(row.body)
+        self._check_schema(row)
+        if request.timeout is not None and request.timeout < 0:
+            raise illegal_params("timeout must be a number greater than 0")
+        self._node.txns.begin_limited(stream.ctx, request.timeout, request.isolation)
+        stream.reply(reply_ok(row.sync, self._schema.version))
+
+    def _commit(self, stream: RequestStream, row: Row) -> None:
+        self._check_schema(row)
+        stream.finish_commit(row.sync, self._node.txns.commit(stream.ctx))
+
+    def _rollback(self, stream: RequestStream, row: Row) -> None:
+        self._check_schema(row)
+        self._node.txns.rollback(stream.ctx)
+        stream.reply(reply_ok(row.sync, self._schema.version))
 
     # -- replication ------------------------------------------------------------------------------------------
 

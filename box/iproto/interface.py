@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from box.errinj import ErrorInjections
     from box.errors import BoxError
+    from box.events import Events
     from box.index.long_read import LongRead
     from box.iproto.connection import ServerConnection
     from box.iproto.stats import Stats
@@ -48,6 +49,9 @@ class SchemaLike(Protocol):
     """The dictionary: spaces, users, functions and the version that replies carry."""
 
     version: int
+
+    @property
+    def has_user_spaces(self) -> bool: ...
 
     def space(self, space_id: int) -> Any: ...
 
@@ -90,7 +94,14 @@ class DmlLike(Protocol):
 
 
 class TransactionsLike(Protocol):
-    """The transaction manager, for a function that forgot its transaction."""
+    """The transaction manager, for streams, and for a function that forgot its transaction."""
+
+    def begin_limited(self, ctx: Context, timeout: float | None, isolation: int) -> Transaction: ...
+
+    def commit(self, ctx: Context) -> Transaction | None: ...
+
+    def on_yield(self, ctx: Context) -> None:
+        """The transaction that is open there, if any, is about to wait."""
 
     def rollback(self, ctx: Context) -> None: ...
 
@@ -100,7 +111,8 @@ class TransactionsLike(Protocol):
 class FunctionsLike(Protocol):
     """Runs CALL and EVAL, after a check of privileges: arguments and results are one encoded array each.
 
-    `ctx` is of this request alone. A refusal is raised; `ended` is told once of the results or the error, now or later.
+    `ctx` is of this request alone, or of a stream, and may have a transaction open then. A refusal is raised; `ended`
+    is told once of the results or the error, now or later.
     """
 
     def call(self, ctx: Context, name: str, args: bytes, ended: Callable[[bytes | BoxError], None]) -> None: ...
@@ -190,6 +202,9 @@ class NodeLike(Protocol):
 
     @property
     def random(self) -> Random: ...
+
+    @property
+    def events(self) -> Events: ...
 
     @property
     def network(self) -> Network: ...

@@ -21,7 +21,7 @@ from box.iproto.output import FLUSH_SIZE, LARGE_SIZE, Output
 from box.iproto.stop import Stop
 from box.txn.pending import Outcome, Pending
 from box.waiters import Waiters
-from box.wire.reply import reply_array, reply_chunk, reply_error, reply_tuple, reply_tuples
+from box.wire.reply import reply_array, reply_chunk, reply_error, reply_ok, reply_tuple, reply_tuples
 
 if TYPE_CHECKING:
     from box.iproto.stats import Stats
@@ -97,6 +97,10 @@ class SendingHalf(asyncio.BufferedProtocol):
         self._output.size += len(packet)
         if not self._flush_scheduled:
             self._schedule_flush()
+
+    def reply_ok(self, sync: int) -> None:
+        """Send an OK reply without data."""
+        self.reply(reply_ok(sync, self._server.schema.version))
 
     def reply_rows(self, sync: int, rows: Sequence[bytes]) -> None:
         """Send a reply of tuples, which may be a list of millions; the list is given away."""

@@ -103,6 +103,7 @@ class IprotoServer:
         self._forget_injection()
         self._forget_injection = _nothing
         for connection in list(self.connections):
+            connection.end_streams()
             connection.close()
         tasks = list(self._tasks)
         for task in tasks:

@@ -20,7 +20,7 @@ from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
 from box.schema.function import Function
-from box.schema.ids import UserId
+from box.schema.ids import SYSTEM_ID_MAX, UserId
 from box.schema.sequence import Sequence
 from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
@@ -57,6 +57,8 @@ class Schema:
 
     def __init__(self) -> None:
         self.version = 0
+        self.on_version: Callable[[], None] = lambda: None
+        """The version has grown."""
         self.spaces: dict[int, Space] = {}
         self.users: dict[int, User] = {}
         self.functions: dict[int, Function] = {}
@@ -135,6 +137,11 @@ class Schema:
         refresh(admin)
         self.add_user(admin)
 
+    def new_version(self) -> None:
+        """The definition of a space or an index has changed."""
+        self.version += 1
+        self.on_version()
+
     # Spaces
 
     def space(self, space_id: int) -> Space:
@@ -143,6 +150,11 @@ class Schema:
             return self.spaces[space_id]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_SPACE, str(space_id)) from None
+
+    @property
+    def has_user_spaces(self) -> bool:
+        """Whether there is a space that is not of the system."""
+        return any(space_id > SYSTEM_ID_MAX for space_id in self.spaces)
 
     def space_by_name(self, name: str) -> Space:
         """Return the space with a name. Raises NO_SUCH_SPACE."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from box.errors import BoxError, ErrorCode, client_error
 from box.slices import SlicedWork
 from box.txn.gathered import forget_gathered, gather
+from box.txn.isolation import Isolation, checked_level
 from box.txn.short import HeldChange, ShortWrite
 from box.txn.staged_undo import UNDONE_STATEMENTS
 from box.txn.transaction import (
@@ -69,6 +70,9 @@ class TransactionManager:
         self.commits = SlicedWork(loop)
         """Commits that wait for what the storage does first."""
         self._loop = loop
+        self.default_timeout: float | None = None
+        """Seconds that a transaction of a user may take from its first yield on; None: any time."""
+        self.default_isolation = Isolation.BEST_EFFORT
         self._next_id = 0
         self._last_psn = 0
         self._hook_tasks: set[Task[None]] = set()
@@ -86,12 +90,28 @@ class TransactionManager:
         ctx.txn = txn = Transaction(self._next_id, ctx, self._on_written)
         return txn
 
+    def begin_limited(self, ctx: Context, timeout: float | None = None, isolation: int = 0) -> Transaction:
+        """Open a transaction of a user. `timeout` in seconds, None for the default one; `isolation` is a level's number
+        (`box.txn.isolation`).
+
+        ER_ACTIVE_TRANSACTION, ER_ILLEGAL_PARAMS, ER_UNSUPPORTED.
+        """
+        if ctx.txn is not None:
+            raise client_error(ErrorCode.ACTIVE_TRANSACTION)
+        level = checked_level(isolation, self.default_isolation, has_versions=self.storage.allows_yield)
+        txn = self.begin(ctx)
+        txn.isolation = level
+        if level is Isolation.READ_CONFIRMED:
+            self.storage.may_go_to_view(txn)
+        txn.timeout = self.default_timeout if timeout is None else timeout
+        return txn
+
     def commit(self, ctx: Context) -> Transaction | None:
         """Commit the open transaction, if there is one.
 
         Returns at once: the transaction if its outcome is still to come, None if it is complete. Raises
         COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, TRANSACTION_CONFLICT,
-        TRANSACTION_YIELD, WAL_IO, SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS.
+        TRANSACTION_YIELD, TRANSACTION_TIMEOUT, WAL_IO, SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS.
         """
         txn = ctx.txn
         if txn is None:
@@ -100,7 +120,7 @@ class TransactionManager:
             raise client_error(ErrorCode.COMMIT_IN_SUB_STMT)
         steps = self.storage.make_ready(txn)
         if steps is not None:
-            ctx.txn = txn.ctx = None
+            _leave(ctx, txn)
             self.commits.add(partial(self._commit_ready, txn, steps))
             return txn
         self.commit_open(ctx, txn)
@@ -120,7 +140,7 @@ class TransactionManager:
         `waits`: somebody waits for the outcome, so the limbo's timeout counts. Appliers and recovery do not wait:
         transactions of other instances stay in the limbo until their owner decides.
         """
-        ctx.txn = txn.ctx = None
+        _leave(ctx, txn)
         self._commit(txn, waits)
 
     def _commit(self, txn: Transaction, waits: bool) -> None:
@@ -159,7 +179,7 @@ class TransactionManager:
     def rollback_open(self, ctx: Context, txn: Transaction) -> None:
         """Roll back whatever state of nesting the transaction is in: its fiber ended or a statement failed."""
         txn.nesting.clear()
-        ctx.txn = txn.ctx = None
+        _leave(ctx, txn)
         self._fail(txn, None)
 
     def fiber_stopped(self, ctx: Context) -> None:
@@ -175,13 +195,25 @@ class TransactionManager:
         """The fiber that has a transaction open is about to wait for something, not for the first time maybe.
 
         Without MVCC others would see the changes, so they are undone at once, each time, and the commit will fail with
-        TRANSACTION_YIELD.
+        TRANSACTION_YIELD. Otherwise its time begins to count, if it is limited.
         """
         txn = ctx.txn
-        if txn is None or txn.may_yield:
+        if txn is None:
             return
-        self.undo_to(txn, 0)
-        txn.aborted_by_yield = True
+        if not txn.may_yield:
+            self.undo_to(txn, 0)
+            txn.aborted_by_yield = True
+        elif txn.timeout is not None and txn.timer is None:
+            txn.timer = self._loop.call_later(txn.timeout, self._time_is_over, txn)
+
+    def _time_is_over(self, txn: Transaction) -> None:
+        """Undo what an open transaction has changed. Its statements and its commit raise TRANSACTION_TIMEOUT."""
+        if txn.ctx is None or txn.state in (TxnState.TIMED_OUT, TxnState.ABORTED):
+            return
+        if not txn.nesting:  # the end undoes what a trigger that waits now belongs to
+            self.undo_to(txn, 0)
+        txn.state = TxnState.TIMED_OUT
+        txn.engine = None  # the next statement binds it again, and finds the state there
 
     # -- savepoints
 
@@ -218,8 +250,13 @@ class TransactionManager:
         return statement
 
     def use_engine(self, txn: Transaction, space: Space) -> None:
-        """Bind the transaction to the space's engine, as the first statement and the first read do."""
+        """Bind the transaction to the space's engine, as the first statement and the first read do.
+
+        ER_CROSS_ENGINE_TRANSACTION, ER_TRANSACTION_TIMEOUT.
+        """
         if txn.engine is None:
+            if txn.state is TxnState.TIMED_OUT:
+                raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
             if space.engine not in _BYPASS_ENGINES:
                 txn.engine = space.engine
                 txn.may_yield = self.storage.allows_yield
@@ -256,6 +293,8 @@ class TransactionManager:
     def _prepare(self, txn: Transaction) -> None:
         if txn.aborted_by_yield:
             raise client_error(ErrorCode.TRANSACTION_YIELD)
+        if txn.state is TxnState.TIMED_OUT:
+            raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
         if txn.state is TxnState.CONFLICTED or (txn.state is TxnState.IN_READ_VIEW and txn.statements):
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
         self._last_psn += 1
@@ -369,6 +408,14 @@ class TransactionManager:
         except Exception as error:
             self._loop.call_exception_handler({"message": f"a trigger of {txn!r} failed", "exception": error})
             return None
+
+
+def _leave(ctx: Context, txn: Transaction) -> None:
+    """The transaction is open in no context any more, and its time no longer counts."""
+    ctx.txn = txn.ctx = None
+    if txn.timer is not None:
+        txn.timer.cancel()
+        txn.timer = None
 
 
 async def _run_all(waiting: list[Awaitable[None]], then: Callable[[], None]) -> None:

@@ -30,6 +30,7 @@ class Readers:
     def __init__(self) -> None:
         self.by_txn: dict[Transaction, ReadSet] = {}
         self._in_view: dict[Transaction, None] = {}
+        """Those that are in a read view, or may go to one by themselves and have a `read_view` of 0 until then."""
 
     def of(self, txn: Transaction) -> ReadSet:
         """The reads of a transaction so far."""
@@ -46,7 +47,11 @@ class Readers:
     @property
     def oldest_view(self) -> int:
         """Changes with this psn and later ones are invisible to somebody; 0: to nobody."""
-        return min(txn.read_view for txn in self._in_view) if self._in_view else 0
+        return min((txn.read_view for txn in self._in_view if txn.read_view), default=0)
+
+    def may_go_to_view(self, txn: Transaction) -> None:
+        """The transaction may go to a read view when it reads, because it wants confirmed data only."""
+        self._in_view[txn] = None
 
     def has_other(self, writer: Transaction) -> bool:
         """Whether anybody wants to know what becomes of the writes of a transaction."""

@@ -89,6 +89,9 @@ class TupleStorage:
         step is a turn."""
         yield from ()
 
+    def may_go_to_view(self, txn: Transaction) -> None:
+        """The transaction reads confirmed data only, which may take it to a read view."""
+
     # -- reading
 
     def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:

@@ -6,7 +6,9 @@ INPROGRESS    a writer prepared a change of what it read     IN_READ_VIEW (nothi
 INPROGRESS    prepared: conflicts checked, order fixed       PREPARED
 IN_READ_VIEW  prepared without statements                    PREPARED (with statements: TRANSACTION_CONFLICT)
 CONFLICTED    any statement, commit                          TRANSACTION_CONFLICT
+TIMED_OUT     any statement, commit                          TRANSACTION_TIMEOUT
 PREPARED      WAL write and, in the limbo, CONFIRM           COMMITTED
+INPROGRESS    its time is over                               TIMED_OUT, its changes are undone
 any           rollback, failed WAL write, ROLLBACK row       ABORTED
 ```
 
@@ -21,11 +23,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.txn.isolation import Isolation
 from box.txn.pending import Pending
 from box.wire.constants import GROUP_LOCAL
 from box.wire.entry import JournalEntry
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
     from box.schema.space import Space
     from box.session import Context
     from box.wire.row import Row
@@ -48,6 +53,7 @@ class TxnState(Enum):
     INPROGRESS = auto()
     IN_READ_VIEW = auto()
     CONFLICTED = auto()
+    TIMED_OUT = auto()
     PREPARED = auto()
     COMMITTED = auto()
     ABORTED = auto()
@@ -213,6 +219,7 @@ class Transaction(Commit, LimboEntry):
         "has_own_rows",
         "hooked",
         "id",
+        "isolation",
         "lsn",
         "may_yield",
         "nesting",
@@ -225,6 +232,8 @@ class Transaction(Commit, LimboEntry):
         "spaces",
         "state",
         "statements",
+        "timeout",
+        "timer",
         "wait_ack",
         "wait_sync",
         "waits",
@@ -252,6 +261,11 @@ class Transaction(Commit, LimboEntry):
         """The engine that the first statement or read chose."""
         self.may_yield = True
         self.aborted_by_yield = False
+        self.isolation = Isolation.BEST_EFFORT
+        self.timeout: float | None = None
+        """Seconds from the first yield after which it is undone; None for one that may take any time."""
+        self.timer: TimerHandle | None = None
+        """Runs from the first yield on, if there is a timeout."""
         self.gathered = 0
         """The number of the first statements of which `rows`, `size`, `spaces` and `has_own_rows` are known."""
         self.spaces: dict[Space, None] = {}
@@ -299,9 +313,19 @@ class Transaction(Commit, LimboEntry):
             raise client_error(ErrorCode.MULTISTATEMENT_TRANSACTION, what)
 
     def check_alive(self) -> None:
-        """Refuse a statement after a conflict. ER_TRANSACTION_CONFLICT."""
+        """Refuse a statement after a conflict or a timeout. ER_TRANSACTION_CONFLICT, ER_TRANSACTION_TIMEOUT."""
         if self.state is TxnState.CONFLICTED:
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
+        if self.state is TxnState.TIMED_OUT:
+            raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
+
+    def pass_over(self, psn: int) -> None:
+        """The transaction has read what was there before a prepared change: it may not see the change later either."""
+        if self.statements:
+            self.state = TxnState.CONFLICTED
+        else:
+            self.state = TxnState.IN_READ_VIEW
+            self.read_view = psn
 
     @property
     def origin_id(self) -> int:

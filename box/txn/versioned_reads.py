@@ -44,6 +44,9 @@ class VersionedReads(TupleStorage):
         self._behind: dict[Transaction, int] = {}
         """Transactions whose replaces have still to hide other tuples, and how many lists of slots tell which."""
 
+    def may_go_to_view(self, txn: Transaction) -> None:
+        self._readers.may_go_to_view(txn)
+
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
         found = self.peek(txn, index, key)
         if txn is not None and txn.state is TxnState.INPROGRESS:

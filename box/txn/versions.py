@@ -11,7 +11,8 @@ The visible value is that of the newest write that the reader may see:
 
     its own                           always
     committed                         unless the reader is in a read view that is older
-    prepared                          only to readers inside a transaction, because what they write comes later anyway
+    prepared                          only to readers inside a transaction, because what they write comes later anyway;
+                                      one that reads what is confirmed goes to a read view before it
     rolled back                       never: it is still to be taken out
 
 Whether a write is committed, prepared or rolled back is known of its transaction, so that all those of one become so
@@ -24,6 +25,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from box.index.memory import TUPLE_COST
+from box.txn.isolation import Isolation
 from box.txn.transaction import TxnState
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _COMMITTED: Final = TxnState.COMMITTED
 _ABORTED: Final = TxnState.ABORTED
+_READ_CONFIRMED: Final = Isolation.READ_CONFIRMED
 _IN_PROGRESS: Final = sys.maxsize
 
 
@@ -89,6 +92,9 @@ class Slot:
             else:
                 is_placed = writer.psn and (not txn.read_view or writer.psn < txn.read_view)
                 is_seen = bool(is_placed) and writer.state is not _ABORTED
+                if is_seen and txn.isolation is _READ_CONFIRMED and writer.state is not _COMMITTED:
+                    txn.pass_over(writer.psn)
+                    is_seen = False
             if is_seen:
                 return write.value
         return self.base

@@ -1,6 +1,7 @@
 """Numbers of the binary protocol: keys, request types, flags, limits.
 
-Source: the protocol's reference document and `iproto_constants.h` of the 2.8 line, which the log files share.
+Source: the protocol's reference document and `iproto_constants.h` of the 2.8 line, which the log files share. Streams,
+watchers, pages and the request of features are those of the 2.11 line.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ class Key(IntEnum):
     GROUP_ID = 0x07
     TSN = 0x08
     FLAGS = 0x09
+    STREAM_ID = 0x0A
     SPACE_ID = 0x10
     INDEX_ID = 0x11
     LIMIT = 0x12
     OFFSET = 0x13
     ITERATOR = 0x14
     INDEX_BASE = 0x15
+    FETCH_POSITION = 0x1F
     KEY = 0x20
     TUPLE = 0x21
     FUNCTION_NAME = 0x22
@@ -46,11 +49,14 @@ class Key(IntEnum):
     BALLOT = 0x29
     TUPLE_META = 0x2A
     OPTIONS = 0x2B
+    AFTER_POSITION = 0x2E
+    AFTER_TUPLE = 0x2F
     DATA = 0x30
     ERROR_24 = 0x31
     METADATA = 0x32
     BIND_METADATA = 0x33
     BIND_COUNT = 0x34
+    POSITION = 0x35
     SQL_TEXT = 0x40
     SQL_BIND = 0x41
     SQL_INFO = 0x42
@@ -59,6 +65,13 @@ class Key(IntEnum):
     ID_FILTER = 0x51
     ERROR = 0x52
     TERM = 0x53
+    VERSION = 0x54
+    FEATURES = 0x55
+    TIMEOUT = 0x56
+    EVENT_KEY = 0x57
+    EVENT_DATA = 0x58
+    TXN_ISOLATION = 0x59
+    AUTH_TYPE = 0x5B
 
 
 class OwnKey(IntEnum):
@@ -77,7 +90,7 @@ class OwnKey(IntEnum):
 
 
 KEY_MAX: Final = 0x54
-"""One more than the largest key; a larger one in a header makes the packet invalid."""
+"""One more than the largest key of 2.8.1; a larger one in a header makes the packet invalid."""
 
 
 class BallotKey(IntEnum):
@@ -116,6 +129,9 @@ class RequestType(IntEnum):
     EXECUTE = 11
     NOP = 12
     PREPARE = 13
+    BEGIN = 14
+    COMMIT = 15
+    TXN_ROLLBACK = 16
     RAFT = 30
     PROMOTE = 31
     CONFIRM = 40
@@ -129,6 +145,10 @@ class RequestType(IntEnum):
     REGISTER = 70
     JOIN_META = 71
     JOIN_SNAPSHOT = 72
+    ID = 73
+    WATCH = 74
+    UNWATCH = 75
+    EVENT = 76
     CHUNK = 128
 
 
@@ -208,6 +228,7 @@ KEY_NAMES: Final[dict[int, str]] = {
     Key.SQL_BIND: "SQL bind",
     Key.SQL_INFO: "SQL info",
     Key.STMT_ID: "stmt id",
+    Key.EVENT_KEY: "EVENT_KEY",
 }
 """Names as error texts show them: `Missing mandatory field 'space id' in request`."""
 
@@ -224,6 +245,22 @@ def type_name(request_type: int) -> str | None:
     if 0 < request_type < TYPE_STAT_MAX and request_type != RequestType.CALL_16:
         return RequestType(request_type).name
     return None
+
+
+_STREAM_NAMES: Final = {
+    RequestType.TXN_ROLLBACK: "ROLLBACK",
+    RequestType.PROMOTE: "RAFT_PROMOTE",
+    RequestType.CONFIRM: "RAFT_CONFIRM",
+    RequestType.ROLLBACK: "RAFT_ROLLBACK",
+}
+_VALUES: Final = frozenset(RequestType)
+
+
+def stream_type_name(request_type: int) -> str:
+    """Return the name of a request type as 2.11's errors about streams show it."""
+    if request_type not in _VALUES:
+        return "(null)"
+    return _STREAM_NAMES.get(RequestType(request_type)) or RequestType(request_type).name
 
 
 def version_id(major: int, minor: int, patch: int) -> int:

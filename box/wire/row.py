@@ -83,6 +83,13 @@ class Row:
         return self.tsn or self.lsn
 
 
+@dataclass(slots=True, eq=True)
+class StreamRow(Row):
+    """A client's request that belongs to a stream of its connection; `stream_id` is never 0."""
+
+    stream_id: int = 0
+
+
 def encode_uint(value: int) -> bytes:
     """Encode an unsigned integer in its shortest MessagePack form."""
     return _U8[value] if 0 <= value < 128 else _pack_uint(value)
@@ -171,7 +178,7 @@ def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
                     raise _invalid("packet header")
                 fields[4] = _DOUBLE_AT(raw, pos)[0]
                 pos += 8
-            elif key > 9:  # a long or foreign form of a key: not the way the usual writers do it
+            elif key > 10:  # a long or foreign form of a key: not the way the usual writers do it
                 return _decode_long_header(raw, pos - 2, fields, count + 1)
             elif mark < 0x80:
                 fields[key] = mark
@@ -256,6 +263,8 @@ def _is_header_field(key: Any, value: Any) -> bool:
 def row_of_fields(fields: dict[int, Any]) -> Row:
     """Make a row of a decoded header map; its relative tsn becomes absolute."""
     get = fields.get
+    if get(10):
+        return StreamRow(get(0, 0), sync=get(1, 0), schema_version=get(5, 0), stream_id=fields[10])
     lsn = get(3, 0)
     flags = get(9, 0)
     if 8 in fields:

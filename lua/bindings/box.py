@@ -9,6 +9,7 @@ from box.session import Context
 from lua.bindings.cfg import CfgBinding
 from lua.bindings.data import DataBinding
 from lua.bindings.error import ErrorBinding
+from lua.bindings.events import EventBinding
 from lua.bindings.functions import FunctionBinding
 from lua.bindings.info import InfoBinding
 from lua.bindings.schema import SchemaBinding
@@ -39,6 +40,7 @@ class BoxBindings:
         self.error = ErrorBinding(runtime, node)
         self.cfg = CfgBinding(runtime, node)
         self.triggers = TriggerBinding(runtime, node)
+        self.events = EventBinding(runtime, node)
         self.functions = FunctionBinding(runtime, node, self.session)
         self.sql = SqlBinding(runtime, node)
         self.schema = SchemaBinding(runtime, node, self.functions)

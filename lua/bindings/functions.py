@@ -36,7 +36,7 @@ class FunctionBinding(Binding):
     def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
         """Run a CALL; arguments and results are MessagePack arrays.
 
-        `ctx` serves this call alone. A refusal is raised; every later outcome is passed to `ended`.
+        `ctx` serves this call alone, or a stream. A refusal is raised; every later outcome is passed to `ended`.
 
         Raises:
             ClientError: NO_SUCH_PROC.
@@ -56,6 +56,8 @@ class FunctionBinding(Binding):
         def told(outcome: Values | BoxError) -> None:
             ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
 
+        if ctx.txn is not None:  # of a stream
+            entry += "_in_transaction"
         self.runtime.start_then(told, self.runtime.handle_of(entry), *args, ctx=ctx)
 
     def _checked(self, ctx: Context, name: str) -> Function | None:

@@ -27,13 +27,14 @@ class TxnBinding(Binding):
         self._savepoints = {key: entry for key, entry in self._savepoints.items() if not entry[0].done}
 
     @guarded("txn_begin")
-    def begin(self) -> Outcome:
-        """Open a transaction.
+    def begin(self, timeout: float | None, isolation: int | None) -> Outcome:
+        """Open a transaction, with a timeout in seconds and the number of an isolation level.
 
         Raises:
             TransactionError: ACTIVE_TRANSACTION, one is open.
+            UnsupportedError: the level is not offered.
         """
-        self.node.txns.begin(self.ctx)
+        self.node.txns.begin_limited(self.ctx, timeout, int(isolation or 0))
         return None
 
     @guarded("txn_commit")

@@ -17,6 +17,11 @@ for name, member in pairs(require('box.txn')) do
     box[name] = member
 end
 
+for name, member in pairs(require('box.watch')) do
+    box[name] = member
+end
+box.iproto = require('box.iproto')
+
 local schema_objects = require('box.schema_objects')
 box.space, box.sequence, box.func = schema_objects.spaces, schema_objects.sequences, schema_objects.functions
 for name, class in pairs(schema_objects.metatables) do

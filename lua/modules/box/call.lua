@@ -10,6 +10,7 @@ local registry = require('internal.registry')
 local returned = require('internal.returned')
 local encode_error = require('internal.error').encode
 local new_tuple = require('internal.tuple').new
+local set_yield_hook = require('internal.scheduler').set_yield_hook
 
 local M = {find = entry.find}
 local find, compile, encode_args, decode_args = entry.find, entry.compile, msgpack.encode_args, msgpack.decode_args
@@ -87,6 +88,16 @@ end
 python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.run_call', registry.ref(run_call))
 python.entry('box.run_eval', registry.ref(run_eval))
+-- From Python: a request of a stream that has a transaction open, which learns of every switch to another fiber.
+local function in_transaction(run)
+    return function(...)
+        set_yield_hook(python.txn_on_yield)
+        return run(...)
+    end
+end
+
+python.entry('box.run_call_in_transaction', registry.ref(in_transaction(run_call)))
+python.entry('box.run_eval_in_transaction', registry.ref(in_transaction(run_eval)))
 python.entry('box.load_function', registry.ref(load_body))
 
 local function leave(number, ok, ...)

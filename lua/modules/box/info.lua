@@ -117,6 +117,11 @@ for _, name in ipairs(FIELDS) do
     readers[name] = readers[name] or function() return field(name) end
 end
 
+-- Our own: what the 2.11 line has and 2.8.1 has not, by name. Not among those that are shown.
+function readers.features()
+    return require('box.features')()
+end
+
 -- Of 1.6.
 function readers.server()
     return {id = field('id'), uuid = field('uuid'), lsn = field('lsn'), ro = field('ro')}

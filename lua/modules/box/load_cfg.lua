@@ -14,7 +14,8 @@ local M = {}
 -- What may be used before box.cfg{}.
 local ALWAYS = {
     error = true, internal = true, index = true, lib = true, session = true, tuple = true, runtime = true,
-    ctl = true, NULL = true, execute = true,
+    ctl = true, NULL = true, execute = true, watch = true, broadcast = true, iproto = true,
+    txn_isolation_level = true,
 }
 
 local closed = {}

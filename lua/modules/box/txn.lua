@@ -12,12 +12,52 @@ local forget_fiber = require('box.direct').forget_fiber
 local txn_id = python.txn_id
 local set_yield_hook = require('internal.scheduler').set_yield_hook
 
+-- Of the 2.11 line.
+M.txn_isolation_level = {}
+local level_of = {}
+for level, name in pairs({[0] = 'default', 'read-committed', 'read-confirmed', 'best-effort', 'linearizable'}) do
+    level_of[level] = level
+    for _, key in ipairs({name, (name:gsub('-', '_'):upper())}) do
+        M.txn_isolation_level[key], level_of[key] = level, level
+    end
+end
+
+-- The number of a level that is given as a name or a number.
+local function isolation(level)
+    local number = level_of[level]
+    if number == nil then
+        box_error(box_error.ILLEGAL_PARAMS, 'txn_isolation must be one of box.txn_isolation_level (keys or values)')
+    end
+    return number
+end
+
+-- The timeout and the level's number of the options of box.begin.
+local function read_options(options)
+    if type(options) ~= 'table' then
+        box_error(box_error.ILLEGAL_PARAMS, 'options should be a table')
+    end
+    for name in pairs(options) do
+        if name ~= 'timeout' and name ~= 'txn_isolation' then
+            box_error(box_error.ILLEGAL_PARAMS, ("unexpected option '%s'"):format(tostring(name)))
+        end
+    end
+    local timeout, level = options.timeout, options.txn_isolation
+    if timeout ~= nil and (type(timeout) ~= 'number' or timeout <= 0) then
+        box_error(box_error.ILLEGAL_PARAMS, 'timeout must be a number greater than 0')
+    end
+    return timeout, level ~= nil and isolation(level) or 0
+end
+
 -- The open transaction learns of every switch to another fiber.
-function M.begin()
+function M.begin(options)
+    local timeout, level
+    if options then
+        timeout, level = read_options(options)
+    end
     if triggers.are_running() then
         box_error(box_error.ACTIVE_TRANSACTION)
     end
-    finish.nothing(python.txn_begin())
+    finish.nothing(python.txn_begin(timeout, level))
     forget_fiber()
     set_yield_hook(python.txn_on_yield)
 end
@@ -59,6 +99,12 @@ function M.rollback_to_savepoint(...)
     finish.nothing(python.txn_rollback_to_savepoint(savepoint.txn_id, savepoint.csavepoint))
 end
 
+-- The number of the open transaction, nil without one.
+function M.txn_id()
+    local id = txn_id()
+    return id ~= 0 and id or nil
+end
+
 local function finish_atomic(ok, ...)
     if not ok then
         M.rollback()
@@ -68,9 +114,14 @@ local function finish_atomic(ok, ...)
     return ...
 end
 
-function M.atomic(func, ...)
+-- box.atomic([options, ]function, ...)
+function M.atomic(first, ...)
+    if type(first) == 'table' and debug.getmetatable(first) == nil then
+        M.begin(first)
+        return finish_atomic(pcall(...))
+    end
     M.begin()
-    return finish_atomic(pcall(func, ...))
+    return finish_atomic(pcall(first, ...))
 end
 
 local function trigger_function(kind)

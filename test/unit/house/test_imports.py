@@ -30,11 +30,12 @@ FLOORS = (
     ("box.errinj", "box.log"),  # asked by everything above
     (
         "box.eager",
+        "box.events",
         "box.forks",
         "box.waiters",
         "box.long_work",
         "box.slices",
-    ),  # coroutines run at once, waits, long work and its slices
+    ),  # coroutines run at once, events and their watchers, waits, long work and its slices
     ("box.errors",),
     ("box.error_codes", "box.exit_status"),
 )
@@ -74,6 +75,7 @@ RINGS = {
         "box.iproto.dispatch",
         "box.iproto.interface",
         "box.iproto.plans",
+        "box.iproto.request_streams",
         "box.iproto.server",
     },
     "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},

@@ -11,6 +11,7 @@ from uuid import UUID
 from box.data.codec import pack, unpack
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
+from box.events import Events
 from box.iproto.stats import Stats
 from box.journal.threads import SystemThreads
 from box.net.sockets import SocketNetwork
@@ -20,6 +21,7 @@ from box.schema.access import (
     Credentials,
     Privilege,
     User,
+    check_object,
     check_universe,
     decode_hash,
     password_hash,
@@ -38,7 +40,11 @@ SPACE_ID = 512
 
 
 class FakeSpace:
+    id = SPACE_ID
+    is_local = False
+
     def __init__(self) -> None:
+        self.is_temporary = False
         self.on_replace: list[Any] = []
         self.before_replace: list[Any] = []
         self.rows: dict[Any, bytes] = {}
@@ -46,6 +52,9 @@ class FakeSpace:
     @property
     def has_triggers(self) -> bool:
         return bool(self.on_replace)
+
+    def check_access(self, credentials: Credentials, privilege: int) -> None:
+        check_object(credentials, privilege, "space", self.id, "test", 1)
 
 
 class FakeSchema:
@@ -60,6 +69,7 @@ class FakeSchema:
             self.users[name] = user
         self.users["alice"].hash2 = decode_hash(password_hash("secret"))
         self.functions: dict[str, Any] = {}
+        self.has_user_spaces = True
 
     @property
     def guest(self) -> Credentials:
@@ -147,8 +157,35 @@ class FakeDml:
         return None
 
 
+class FakeTransaction:
+    aborted_by_yield = False
+
+
 class FakeTransactions:
+    """Transactions without contents; `log` has what became of them."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def begin_limited(self, ctx: Any, timeout: float | None, isolation: int) -> Any:
+        if ctx.txn is not None:
+            raise client_error(ErrorCode.ACTIVE_TRANSACTION)
+        self.log.append(f"begin {timeout} {isolation}")
+        ctx.txn = FakeTransaction()
+        return ctx.txn
+
+    def commit(self, ctx: Any) -> None:
+        self.log.append(f"commit {ctx.txn is not None}")
+        ctx.txn = None
+
+    def on_yield(self, ctx: Any) -> None:
+        self.log.append("yield")
+
+    def rollback_open(self, ctx: Any, txn: Any) -> None:
+        self.rollback(ctx)
+
     def rollback(self, ctx: Any) -> None:
+        self.log.append("rollback")
         ctx.txn = None
 
 
@@ -241,6 +278,7 @@ class FakeNode:
         self.sql: Any = FakeSql()
         self.replication = FakeReplication()
         self.sessions = Sessions()
+        self.events = Events(loop)
         self.stats = Stats()
         self.dml.counters = self.stats.box.totals
         self.state = FakeState()

@@ -303,17 +303,39 @@ def test_broken_header_and_stream() -> None:
 
 
 def test_not_configured() -> None:
-    """Before box.cfg has finished only PING and VOTE are served."""
+    """Before box.cfg has finished PING and VOTE are served; data and functions only as far as what they are refused."""
+    loading, missing = "Instance bootstrap hasn't finished yet", "Space '7' does not exist"
+    snapshot = "Snapshot recovery does not support write requests, use box.ctl.is_recovery_finished"
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
             node.state.is_configured = False
-            for refused in (
-                row(RequestType.SELECT, **SELECT_1),
-                Row(RequestType.CALL, body=pack({0x22: "echo"})),
-                Row(RequestType.AUTH, body=pack({0x23: "guest", 0x21: []})),
+            node.space.is_temporary = False
+            for refused, text in (
+                (row(RequestType.SELECT, **SELECT_1), loading),
+                (Row(RequestType.SELECT, body=pack({0x10: 7, 0x12: 1, 0x20: []})), missing),
+                (row(RequestType.REPLACE, tuple=[1]), "read-only mode"),
+                (Row(RequestType.REPLACE, body=pack({0x10: 7, 0x21: [1]})), missing),
+                (Row(RequestType.CALL, body=pack({0x22: "echo"})), loading),
+                (Row(RequestType.EVAL, body=pack({0x27: "return 1"})), loading),
+                (Row(RequestType.EXECUTE, body=pack({0x40: "SELECT 1"})), loading),
+                (Row(RequestType.AUTH, body=pack({0x23: "guest", 0x21: []})), loading),
             ):
-                with pytest.raises(BoxError, match="Instance bootstrap hasn't finished yet"):
+                with pytest.raises(BoxError, match=text):
+                    await connection.request(refused)
+            node.schema.has_user_spaces = False
+            with pytest.raises(BoxError, match="Syntax error"):
+                await connection.request(Row(RequestType.EXECUTE, body=pack({0x40: "SELECT 1"})))
+            node.space.is_temporary = True
+            with pytest.raises(BoxError, match=snapshot):
+                await connection.request(row(RequestType.REPLACE, tuple=[1]))
+            node.schema.users["guest"].credentials.universal = 0
+            for refused, text in (
+                (row(RequestType.SELECT, **SELECT_1), "Usage access to universe '' is denied for user 'guest'"),
+                (Row(RequestType.CALL, body=pack({0x22: "echo"})), "Execute access to function 'echo' is denied"),
+                (Row(RequestType.EVAL, body=pack({0x27: "return 1"})), "Execute access to universe '' is denied"),
+            ):
+                with pytest.raises(BoxError, match=text):
                     await connection.request(refused)
             await connection.request(Row(RequestType.PING))
             ballot = Ballot.decode((await connection.request(vote_row())).body)

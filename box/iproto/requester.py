@@ -1,0 +1,48 @@
+"""The source of requests, which gets the replies: a connection, or one of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from box.errors import BoxError
+    from box.index.long_read import LongRead
+    from box.session import Context, RequestContext, Session
+    from box.txn.pending import Outcome
+
+
+class Requester(Protocol):
+    """The needs of handlers that serve a connection and a stream alike. Each request gets one reply."""
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def ctx(self) -> Context:
+        """The context of requests that do not wait. That of a stream holds its transaction."""
+
+    @property
+    def keeps_transactions(self) -> bool:
+        """Whether a request may leave a transaction open for later ones."""
+
+    def request_context(self, sync: int) -> RequestContext:
+        """The context of a request that may wait."""
+
+    def reply(self, packet: bytes) -> None: ...
+
+    def reply_rows(self, sync: int, rows: Sequence[bytes]) -> None: ...
+
+    def reply_read(self, sync: int, read: LongRead) -> None: ...
+
+    def reply_array(self, sync: int, array: bytes) -> None: ...
+
+    def reply_error(self, sync: int, error: BoxError) -> None: ...
+
+    def finish_write(self, sync: int, outcome: Outcome) -> None: ...
+
+    def look_soon(self) -> None: ...
+
+    def call_waits(self) -> None: ...
+
+    def call_ended(self, size: int) -> None: ...

@@ -1,0 +1,135 @@
+"""Bodies of the requests that the 2.11 line has added: features, transactions, watchers.
+
+```
+ID               [0x54 version, 0x55 features, 0x5b authentication]    reply: all three
+BEGIN            [0x56 timeout, 0x59 isolation]                        COMMIT, ROLLBACK: no body
+WATCH, UNWATCH   0x57 key                                              no reply
+EVENT            0x57 key, [0x58 value]                                from the server, with the sync of WATCH
+```
+
+Source: the protocol's reference document; texts and their order as observed on a 2.11.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import msgpack
+
+from box.data.codec import pack, unpack
+from box.wire.body import invalid, is_array, is_map, is_str, is_uint, missing, walk
+from box.wire.constants import Key, RequestType
+from box.wire.features import FEATURES, PROTOCOL_VERSION
+from box.wire.row import encode_uint
+
+_DOUBLE: Final = 0xCB
+_AUTH_TYPE: Final = "chap-sha1"
+_FRAME = struct.Struct(">BI").pack
+
+
+@dataclass(slots=True)
+class BeginRequest:
+    """A BEGIN: `timeout` in seconds, None for the default of the instance; `isolation` is a level's number."""
+
+    timeout: float | None = None
+    isolation: int = 0
+
+
+def _fields(body: bytes, part: str) -> dict[int, bytes]:
+    """Return the raw values of a body by key.
+
+    Raises:
+        ClientError: INVALID_MSGPACK with the name of the part, the body is no map of unsigned keys.
+    """
+    if not is_map(body[0]):
+        raise invalid(part)
+    fields = dict(walk(body))
+    if any(type(key) is not int or key < 0 for key in fields):
+        raise invalid(part)
+    return fields
+
+
+def decode_begin(body: bytes) -> BeginRequest:
+    """Decode the body of a BEGIN, which may be missing.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`request body`).
+    """
+    request = BeginRequest()
+    if not body:
+        return request
+    fields = _fields(body, "request body")
+    if Key.TIMEOUT in fields:
+        raw = fields[Key.TIMEOUT]
+        if raw[0] != _DOUBLE:
+            raise invalid("request body")
+        request.timeout = unpack(raw) or None  # zero is the default
+    if Key.TXN_ISOLATION in fields:
+        raw = fields[Key.TXN_ISOLATION]
+        if not is_uint(raw[0]):
+            raise invalid("request body")
+        request.isolation = unpack(raw)
+    return request
+
+
+def check_id(body: bytes) -> None:
+    """Check the body of an ID request, of which the server uses nothing.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`request body`).
+    """
+    if not body:
+        raise invalid("request body")
+    fields = _fields(body, "request body")
+    checks = {Key.VERSION: is_uint, Key.FEATURES: is_array, Key.AUTH_TYPE: is_str}
+    for key, check in checks.items():
+        if key in fields and not check(fields[key][0]):
+            raise invalid("request body")
+    if Key.FEATURES in fields:
+        for feature in msgpack.unpackb(fields[Key.FEATURES], raw=True, strict_map_key=False):
+            if type(feature) is not int or feature < 0:
+                raise invalid("request body")
+
+
+def encode_id() -> bytes:
+    """Encode the body of an ID request or its reply."""
+    return pack(
+        {
+            int(Key.VERSION): PROTOCOL_VERSION,
+            int(Key.FEATURES): sorted(FEATURES.values()),
+            int(Key.AUTH_TYPE): _AUTH_TYPE,
+        }
+    )
+
+
+def decode_watch(body: bytes) -> bytes:
+    """Decode the body of a WATCH or UNWATCH. Returns the key, a string of any bytes.
+
+    Raises:
+        ClientError: INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD.
+    """
+    if not body:
+        raise invalid("missing request body")
+    fields = _fields(body, "packet body")
+    if Key.EVENT_KEY not in fields:
+        raise missing(Key.EVENT_KEY)
+    raw = fields[Key.EVENT_KEY]
+    if not is_str(raw[0]):
+        raise invalid()
+    key: bytes = msgpack.unpackb(raw, raw=True)
+    return key
+
+
+def encode_event(sync: int, key: bytes, value: bytes | None) -> bytes:
+    """Encode an EVENT packet; `value` is one encoded value, None for a key that has none."""
+    header = b"\x82\x00" + encode_uint(RequestType.EVENT) + b"\x01" + encode_uint(sync)
+    head = msgpack.Packer(use_bin_type=False).pack(key)
+    body: bytes
+    if value is None:
+        body = bytes((0x81, Key.EVENT_KEY)) + head
+    else:
+        body = bytes((0x82, Key.EVENT_KEY)) + head + bytes((Key.EVENT_DATA,)) + value
+    frame: bytes = _FRAME(0xCE, len(header) + len(body))
+    return frame + header + body

@@ -1,0 +1,12 @@
+"""The features of the binary protocol that a client can ask for, as the 2.11 line numbers and names them.
+
+Only those that are there are named: errors as values (2) are not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROTOCOL_VERSION: Final = 4
+FEATURES: Final[dict[str, int]] = {"streams": 0, "transactions": 1, "watchers": 3}
+"""Numbers by name."""

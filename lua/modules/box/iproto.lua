@@ -1,0 +1,22 @@
+-- box.iproto: what of the binary protocol is there, as 2.11 tells it.
+
+local finish = require('box.finish')
+local python = require('internal.python')
+
+local described = finish.value(python.iproto_features())
+
+local M = {protocol_version = described[1], protocol_features = {}, feature = {}}
+for name, number in pairs(described[2]) do
+    M.protocol_features[name], M.feature[name] = true, number
+end
+
+-- Numbers of keys and request types by name, made when they are asked for.
+local function load_constants(iproto, name)
+    if name == 'key' or name == 'type' then
+        local constants = finish.value(python.iproto_constants())
+        iproto.key, iproto.type = constants[1], constants[2]
+        return rawget(iproto, name)
+    end
+end
+
+return setmetatable(M, {__index = load_constants})
