@@ -230,7 +230,7 @@ class Requests:
         txns = self.embedding.core.txns
         before = txns.savepoint(ctx)
         try:
-            self._dml.store_all(ctx, self._space, kind, raws)
+            self._store_all(ctx, kind, raws)
         except BoxError:
             txns.rollback_to_savepoint(ctx, before)
             raise
@@ -240,11 +240,16 @@ class Requests:
         txns, ctx = self.embedding.core.txns, self._contexts.new()
         txns.begin(ctx)
         try:
-            self._dml.store_all(ctx, self._space, kind, raws)
+            self._store_all(ctx, kind, raws)
         except BaseException:
             txns.fiber_stopped(ctx)
             raise
         return txns.commit(ctx)
+
+    def _store_all(self, ctx: Context, kind: int, raws: list[bytes]) -> None:
+        store, space = self._dml.store, self._space
+        for raw in raws:
+            store(ctx, space, kind, raw)
 
     async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:
         txns, ctx, space = self.embedding.core.txns, self._contexts.current("insert_many()"), self._space

@@ -154,7 +154,7 @@ class _StagedSpace:
         for iid, index in space.indexes.items():
             assert isinstance(index, OrderedIndex)
             self.indexes[iid] = StagedIndex(index, memory)
-        self.plan = plan.on(list(self.indexes.values()), memory)
+        self.write_plan = plan.on(list(self.indexes.values()), memory)
         self._plan_of_space = plan
 
     def index(self, iid: int) -> StagedIndex:
@@ -192,8 +192,6 @@ class StagedTransaction:
         self._applied = 0
         self._is_usual = True
 
-    # -- what the short way asks of the schema and the planner
-
     def space(self, space_id: int) -> Any:
         """The space as it will be. NO_SUCH_SPACE."""
         staged = self._spaces.get(space_id)
@@ -209,11 +207,6 @@ class StagedTransaction:
             raise _NotUsual
         return _StagedSpace(space, plan, self._memory)
 
-    def plan(self, staged: Any) -> WritePlan:
-        """The plan of a staged space."""
-        plan: WritePlan = staged.plan
-        return plan
-
     # -- steps
 
     def go_on(self) -> bool:
@@ -222,7 +215,7 @@ class StagedTransaction:
         rows = self.rows[done : done + _SLICE_ROWS]
         self._memory.set_limit(self._schema.memory.available)  # others have made changes since
         try:
-            changes = change_rows(self, self, rows)
+            changes = change_rows(self, self._planner, [row.type for row in rows], [row.body for row in rows])
         except _NotUsual:
             self._is_usual = False
             return False

@@ -192,13 +192,13 @@ def test_temporary_local_and_blackhole_spaces() -> None:
         hole = world.space("b", space_id=514, engine="blackhole")
         world.replace(temporary, 1)
         assert world.journal.entries == []
-        world.is_read_only = True
+        world.dml.is_read_only = True
         world.replace(temporary, 2)
         world.replace(local, 1)
         with pytest.raises(BoxError) as failure:
             world.replace(hole, 1)
         assert code(failure.value) == "READONLY"
-        world.is_read_only = False
+        world.dml.is_read_only = False
         world.replace(hole, 1)
         with pytest.raises(BoxError, match=r"Blackhole does not support delete\(\)"):
             world.dml.write(world.ctx, hole, Request.delete([1]))
