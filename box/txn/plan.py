@@ -13,6 +13,8 @@ from box.errors import ErrorCode, client_error, out_of_memory
 from box.txn.storage import duplicate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from box.data.keydef import SortKey
     from box.index.memory import MemoryQuota
     from box.schema.space import Space
@@ -73,7 +75,7 @@ class WritePlan:
         self.secondary = [other for other in space.indexes.values() if other is not index]
         self.has_many_keys = any(other.has_many_keys for other in self.secondary)
         if index is None:
-            self.key_of = lambda fields: space.index(0).key_of(fields)  # NO_SUCH_INDEX_ID, once the tuple is checked
+            self.key_of: Callable[[list[Any]], SortKey] = lambda fields: space.index(0).key_of(fields)  # refuses
         else:
             self.find = index.find
             self.parse = index.key_def.parse
