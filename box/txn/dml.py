@@ -1,9 +1,16 @@
 """The one door for changes of data: consoles, clients, embedding programs, appliers and recovery come through it.
 
 ```
-Dml.write   the instance is writable, the request is counted
-   short    nothing but indexes, journal and limbo has a say: box.txn.short    ->  done, or a commit that is pending
-   general  triggers, sequences, DDL, versions: box.txn.general                ->  the same, or a trigger that waits
+Dml.store, Dml.write     by the space's plan:
+   general               triggers, sequences, DDL, versions: box.txn.general   ->  done, a commit that is pending, or a
+                                                                                   trigger that waits
+   short                 writable? allowed? then the indexes: box.txn.short
+      in a transaction   a statement more                                      ->  done
+      no log             counted                                               ->  done
+      held               the limbo has a say: HeldWrite                        ->  done, or a commit that is pending
+      else               ShortWrite                                            ->  the same
+Dml.write_run            the same for many of another instance, one entry of the journal: box.txn.short_run
+Dml.write_rows           the same for many in an open transaction
 ```
 
 Reads are in `box.txn.reads`.
