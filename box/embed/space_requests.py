@@ -227,10 +227,9 @@ class Requests:
         return self._commits.run(self._store_together, kind, raws)
 
     def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
-        store, space, ctx = self._dml.store, self._space, self._contexts.current("insert_many()")
+        ctx = self._contexts.current("insert_many()")
         with self._together(ctx) as inner:
-            for raw in raws:
-                store(inner, space, kind, raw)
+            self._dml.store_all(inner, self._space, kind, raws)
         return None if inner is ctx else self.embedding.core.txns.commit(inner)
 
     async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:

@@ -32,8 +32,8 @@ from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.plan import Planner, WritePlan
 from box.txn.reads import Reader
-from box.txn.short import CHANGES, HeldWrite, ShortWrite, pass_change
-from box.txn.short_run import RunWrite, change_rows
+from box.txn.short import CHANGES, HeldWrite, ShortWrite, undo
+from box.txn.short_run import RunWrite, add_statements, change_rows
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
@@ -167,7 +167,11 @@ class Dml:
         result = None if kind == UPSERT else old if new is None else new
         is_held = plan.is_sync or limbo.entries
         if txn is None and not is_held and self.txns.journal.is_void:
-            pass_change(self.txns.journal, space, old, new)
+            try:
+                self.txns.journal.pass_row()
+            except BoxError:
+                undo(space, old, new)
+                raise
             return result
         body = b""
         if row is not None:
@@ -185,6 +189,21 @@ class Dml:
             self._held = 0
             self.on_many_held()
         return outcome
+
+    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
+        """The same for many tuples of a space without triggers, in the open transaction."""
+        for raw in raws[:1]:
+            self.store(ctx, space, kind, raw)
+        plan, txn, prefix = self._planner.plan(space), ctx.txn, space.tuple_prefix
+        if not plan.is_usual or txn is None or txn.nesting or space.has_triggers:
+            for raw in raws[1:]:
+                self.store(ctx, space, kind, raw)
+            return
+        change, counters, record = CHANGES[kind], self.counters, self._record
+        for raw in raws[1:]:  # what was asked for the first holds for them
+            counters[kind] += 1
+            old, new = change(plan, space, raw)
+            record(txn, space, old, new, Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, prefix + raw))
 
     @property
     def refuses_writes(self) -> bool:
@@ -328,13 +347,13 @@ class Dml:
             changes = change_rows(self._schema, self._planner, kinds, bodies)
             if changes and txn.engine is None:
                 self.txns.use_engine(txn, changes[0][0])
-            for row, (space, old, new) in zip(part, changes, strict=False):
-                row.group_id = GROUP_DEFAULT
-                self.counters[row.type] += 1
-                self._record(txn, space, old, new, row)
+            txn.changes = add_statements(txn.statements, changes, part, txn.changes)
+            for kind in kinds[: len(changes)]:
+                self.counters[kind] += 1
             done += len(changes)
             if len(changes) < len(part):
                 break
+            self.on_busy()
         return done
 
     def stage(self, ctx: Context, rows: list[Row]) -> StagedTransaction | None:

@@ -153,7 +153,7 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
         self.row_lsn = 0
         self.error = None
         self.size = 0
-        self.on_complete = _ended
+        self.on_complete = _written
         self.done = False
         self.result = result
         self._callbacks = None
@@ -162,12 +162,8 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
         self.new = new
 
     def submit(self, journal: JournalSink) -> Outcome:
-        """Hand the change to the journal; its result, or itself while that is not known.
-
-        WAL_IO, and what `enter` raises.
-        """
+        """Hand the change to the journal; its result, or itself while that is not known. WAL_IO."""
         try:
-            self.enter()
             journal.submit(self)
         except BoxError:
             self.withdraw()
@@ -178,18 +174,9 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
             raise self.error
         return self.result
 
-    def enter(self) -> None:
-        """Take a place before the journal's queue."""
-
     def withdraw(self) -> None:
         """The journal has not taken it."""
         undo(self.space, self.old, self.new)
-
-    def end(self) -> None:
-        """The journal is done with it alone."""
-        if self.error is not None:
-            undo(self.space, self.old, self.new)
-        self.finish()
 
 
 class HeldChange(LimboEntry):
@@ -234,6 +221,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
         synchro: LimboDriver,
     ) -> None:
         ShortWrite.__init__(self, kind, body, row, space, old, new, result)
+        self.on_complete = _held_written
         self._synchro = synchro
         self.lsn = NO_LSN
         self.since = None
@@ -242,18 +230,23 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
         self.waits = True
         self.written = False
 
-    def enter(self) -> None:
-        """Take a place in the limbo. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS, READONLY."""
+    def submit(self, journal: JournalSink) -> Outcome:
+        """The same, by way of the limbo. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS and READONLY besides."""
         synchro, rows = self._synchro, self._rows
         origin_id = 0 if rows is None else rows[0].replica_id
         if not synchro.limbo.push(origin_id, self):
-            synchro.append(origin_id, self)
+            try:
+                synchro.append(origin_id, self)
+            except BoxError:
+                self.withdraw()
+                raise
         self.wait_sync = True
         flags = WAIT_SYNC_AND_ACK if self.wait_ack else WAIT_SYNC
         if rows is None:
             self.flags = flags
         else:
             rows[0].flags |= flags
+        return ShortWrite.submit(self, journal)
 
     def withdraw(self) -> None:
         """The limbo or the journal has not taken it."""
@@ -304,18 +297,16 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
             self.finish()
 
 
-def _ended(entry: JournalEntry) -> None:
+def _written(entry: JournalEntry) -> None:
     assert isinstance(entry, ShortWrite)
+    if entry.error is not None:
+        undo(entry.space, entry.old, entry.new)
+    entry.finish()
+
+
+def _held_written(entry: JournalEntry) -> None:
+    assert isinstance(entry, HeldWrite)
     entry.end()
-
-
-def pass_change(journal: JournalSink, space: Space, old: bytes | None, new: bytes | None) -> None:
-    """Count a change of which the journal keeps no row. WAL_IO."""
-    try:
-        journal.pass_row()
-    except BoxError:
-        undo(space, old, new)
-        raise
 
 
 def undo(space: Space, old: bytes | None, new: bytes | None) -> None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.errors import BoxError
 from box.txn.short import CHANGES, HeldChange, undo
+from box.txn.transaction import Statement
 from box.wire.change import REPLACE, Request, decode_change
+from box.wire.constants import GROUP_DEFAULT
 from box.wire.entry import JournalEntry, RunEntry
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from box.txn.plan import Planner
     from box.txn.synchro import LimboDriver
     from box.wire.change_run import ChangeRun
+    from box.wire.row import Row
 
 Change = tuple["Space", bytes | None, bytes | None]
 """The space of a change, and the tuples before and after it."""
@@ -169,6 +172,19 @@ def _change_rows(
             size = len(prefix)
         old, new = CHANGES[kind](changed_plan, changed, request.tuple if kind <= REPLACE else request)
         add((changed, old, new))
+
+
+def add_statements(statements: list[Statement], changes: list[Change], rows: list[Row], applied: int) -> int:
+    """Make statements of changes that rows of another instance have brought. `applied` is the number of the changes
+    before them, the result that with them."""
+    for row, (space, old, new) in zip(rows, changes, strict=False):
+        row.group_id = GROUP_DEFAULT
+        statement = Statement(space, row.type, old, new, row)
+        if old is not None or new is not None:
+            applied += 1
+            statement.applied = applied
+        statements.append(statement)
+    return applied
 
 
 def _prefix(body: bytes, request: Request) -> bytes:

@@ -21,10 +21,9 @@ from box.index.memory import MemoryQuota
 from box.index.ordered import OrderedIndex
 from box.index.untracked import untrack
 from box.txn.laying_over import lay_over
-from box.txn.short_run import change_rows
+from box.txn.short_run import add_statements, change_rows
 from box.txn.transaction import Statement
 from box.wire.change import UPSERT
-from box.wire.constants import GROUP_DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,18 +218,14 @@ class StagedTransaction:
         except _NotUsual:
             self._is_usual = False
             return False
-        for row, (staged, old, new) in zip(rows, changes, strict=False):
-            row.group_id = GROUP_DEFAULT
+        changes = [(staged.space, old, new) for staged, old, new in changes]  # type: ignore[attr-defined]
+        self._applied = add_statements(self.statements, changes, rows, self._applied)
+        for statement, row in zip(self.statements[done:], rows, strict=False):
             row.is_commit = False
             self._size += len(row.body)
             self._kinds[row.type] = self._kinds.get(row.type, 0) + 1
-            statement = Statement(staged.space, row.type, old, new, row)  # type: ignore[attr-defined]
-            if old is not None or new is not None:
-                self._applied += 1
-                statement.applied = self._applied
-            elif row.type == UPSERT:
+            if not statement.applied and row.type == UPSERT:
                 self._is_usual = False  # it depends on a tuple that nobody watches
-            self.statements.append(statement)
         untrack(self.statements[done:])
         if len(changes) < len(rows) or not self.is_valid:
             self._is_usual = False
