@@ -146,7 +146,7 @@ class Dml:
     def store(self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
         """The same by type and tuple, which is all of an INSERT or REPLACE of a user; any other has its `request`."""
         plan: WritePlan = space.write_plan or self._planner.plan(space)
-        txn, limbo = ctx.txn, self._limbo
+        txn, held = ctx.txn, self._limbo.entries
         if (
             not (plan.is_usual or (self.is_alone and self._is_quiet(plan, txn)))
             or space.on_replace
@@ -156,7 +156,7 @@ class Dml:
         ):
             return self._write_generally(ctx, space, Request(kind, raw) if request is None else request)
         row = None if request is None else request.row
-        if row is None and (self.is_read_only or (limbo.is_foreign and limbo.entries)):
+        if row is None and (self.is_read_only or (held and self._limbo.is_foreign)):
             raise client_error(ErrorCode.READONLY)
         self.counters[kind] += 1
         if ctx.credentials.universal & _WRITE != _WRITE:
@@ -165,10 +165,10 @@ class Dml:
             self.txns.use_engine(txn, space)
         old, new = CHANGES[kind](plan, space, raw if kind <= REPLACE else request)
         result = None if kind == UPSERT else old if new is None else new
-        is_held = plan.is_sync or limbo.entries
-        if txn is None and not is_held and self.txns.journal.is_void:
+        is_held, journal = plan.is_sync or held, self.txns.journal
+        if txn is None and not is_held and journal.is_void:
             try:
-                self.txns.journal.pass_row()
+                journal.pass_row()
             except BoxError:
                 undo(space, old, new)
                 raise
@@ -182,8 +182,8 @@ class Dml:
             self._record(txn, space, old, new, row or Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body))
             return result
         if not is_held:
-            return ShortWrite(kind, body, row, space, old, new, result).submit(self.txns.journal)
-        outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(self.txns.journal)
+            return ShortWrite(kind, body, row, space, old, new, result).submit(journal)
+        outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(journal)
         self._held += 1
         if self._held == _HELD_AT_ONCE:
             self._held = 0
