@@ -148,8 +148,8 @@ ELECTIONS: Final = (
     Mutation(
         "a vote of an earlier term",
         "box/replication/raft.py",
-        "if request.term < self.term:\n            return  # a row of the log",
-        "if False:\n            return  # a row of the log",
+        "if request.term < self.term:\n            return  # the row was written",
+        "if False:\n            return  # the row was written",
         "register",
         "rivals",
         elections="manual",

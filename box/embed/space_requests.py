@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -224,47 +224,41 @@ class Requests:
 
     def store_at_once(self, kind: int, raws: list[bytes]) -> Any:
         """Store packed tuples in a space without triggers. Returns the pending commit, if there is one to wait for."""
-        ctx = self._contexts.current("insert_many()")
-        if ctx.txn is None:
-            return self._commits.run(self._store_together, kind, raws)
-        txns = self.embedding.core.txns
-        before = txns.savepoint(ctx)
-        try:
-            self._dml.store_all(ctx, self._space, kind, raws)
-        except BoxError:
-            txns.rollback_to_savepoint(ctx, before)
-            raise
-        return None
+        return self._commits.run(self._store_together, kind, raws)
 
     def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
-        txns, ctx = self.embedding.core.txns, self._contexts.new()
-        txns.begin(ctx)
-        try:
-            self._dml.store_all(ctx, self._space, kind, raws)
-        except BaseException:
-            txns.fiber_stopped(ctx)
-            raise
-        return txns.commit(ctx)
+        ctx = self._contexts.current("insert_many()")
+        with self._together(ctx) as inner:
+            self._dml.store_all(inner, self._space, kind, raws)
+        return None if inner is ctx else self.embedding.core.txns.commit(inner)
 
     async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:
-        txns, ctx, space = self.embedding.core.txns, self._contexts.current("insert_many()"), self._space
-        is_own = ctx.txn is None
+        space, ctx = self._space, self._contexts.current("insert_many()")
+        with self._together(ctx) as inner:
+            for raw in raws:
+                outcome = self._dml.store(inner, space, kind, raw)
+                if isinstance(outcome, Pending):
+                    await self.ended(outcome)
+        return None if inner is ctx else self._commits.run(self.embedding.core.txns.commit, inner)
+
+    @contextmanager
+    def _together(self, ctx: Context) -> Iterator[Context]:
+        """Yield `ctx` if it has a transaction open, else a new context with one. An error takes back what is done in
+        the block.
+        """
+        txns, is_own = self.embedding.core.txns, ctx.txn is None
         if is_own:
             ctx = self._contexts.new()
             txns.begin(ctx)
         before = txns.savepoint(ctx)
         try:
-            for raw in raws:
-                outcome = self._dml.store(ctx, space, kind, raw)
-                if isinstance(outcome, Pending):
-                    await self.ended(outcome)
+            yield ctx
         except BaseException:
             if is_own:
                 txns.fiber_stopped(ctx)
             elif ctx.txn is not None:
                 txns.rollback_to_savepoint(ctx, before)
             raise
-        return self._commits.run(txns.commit, ctx) if is_own else None
 
     # -- the dictionary
 

@@ -19,8 +19,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
-from box.errors import ErrorCode, client_error
-
 
 class ReadOnlyReason(StrEnum):
     """A reason why an instance accepts no changes; the first member that applies is the one reported."""
@@ -81,11 +79,6 @@ class AccessMode:
         """Check `synchro` again: the limbo's owner or content, or the id of this instance, has changed."""
         self._limbo.refresh_mode()
         self._on_change()
-
-    def check_writable(self) -> None:
-        """Raise READONLY unless the instance accepts changes."""
-        if self.is_held or self._limbo.is_read_only:
-            raise client_error(ErrorCode.READONLY)
 
     def __repr__(self) -> str:
         return f"<mode {self.reason or 'writable'}>"

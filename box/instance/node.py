@@ -177,13 +177,7 @@ class Instance:
         self._opening = JournalOpening(resources, state, self.round, self._use_journal, self.panic)
         self.synchro = LimboDriver(self.limbo, self._opening.stand_in, self.loop)
         self.txns = TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
-        self.dml = Dml(
-            schema,
-            self.txns,
-            loop=self.loop,
-            check_writable=self.mode.check_writable,
-            counters=self.stats.box.totals,
-        )
+        self.dml = Dml(schema, self.txns, loop=self.loop, counters=self.stats.box.totals)
         self.dml.on_many_held = self.round.interrupt
         self.prepared = PreparedStatements()
         schema.sql.find = lambda: self.sql.for_dictionary

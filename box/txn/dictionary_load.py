@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from box.eager import run_through
-from box.txn.storage import Mode, exchange
+from box.txn.short import CHANGES
 from box.wire.change import INSERT
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from box.schema.access import Credentials
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.plan import Planner, WritePlan
+    from box.txn.plan import Planner
     from box.txn.storage import TupleStorage
     from box.wire.row import Row
 
@@ -78,12 +78,8 @@ class DictionaryLoad:
                 self._insert(credentials, space, raw)
 
     def _insert(self, credentials: Credentials, space: Space, raw: bytes) -> None:
-        plan = self._planner.plan(space)  # a row of `_index` may just have changed `_index` itself
-        fields = plan.validate(raw)
-        plan.check_size(raw)
-        if space.primary is None or not _put(plan, raw, fields):
-            _, keys = self._storage.check(None, space, raw, fields, Mode.INSERT)
-            exchange(space, None, raw, keys)
+        # A row of `_index` may just have changed `_index` itself.
+        CHANGES[INSERT](self._planner.plan(space), space, raw)
         trigger = space.system_trigger
         if trigger is None:
             return
@@ -93,21 +89,3 @@ class DictionaryLoad:
             run_through(work)()
         for hook in statement.on_commit:
             hook()
-
-
-def _put(plan: WritePlan, raw: bytes, fields: list[Any]) -> bool:
-    """Put a tuple into all indexes; False, and nothing is done, if a unique one has an entry of its key already, or
-    tuples have any number of keys in one."""
-    key = plan.key_of(fields)
-    if plan.find(key) is not None or plan.has_many_keys:
-        return False
-    keys = []
-    for index in plan.secondary:
-        other = index.key_of(fields)
-        if index.is_unique and index.find(other) is not None:
-            return False
-        keys.append(other)
-    plan.put(key, raw)
-    for index, other in zip(plan.secondary, keys, strict=True):
-        index.put(other, raw)
-    return True

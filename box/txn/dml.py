@@ -1,9 +1,16 @@
 """The one door for changes of data: consoles, clients, embedding programs, appliers and recovery come through it.
 
 ```
-Dml.write   the instance is writable, the request is counted
-   short    nothing but indexes, journal and limbo has a say: box.txn.short    ->  done, or a commit that is pending
-   general  triggers, sequences, DDL, versions: box.txn.general                ->  the same, or a trigger that waits
+Dml.store, Dml.write     by the space's plan:
+   general               triggers, sequences, DDL, versions: box.txn.general   ->  done, a commit that is pending, or a
+                                                                                   trigger that waits
+   short                 writable? allowed? then the indexes: box.txn.short
+      in a transaction   a statement more                                      ->  done
+      no log             counted                                               ->  done
+      held               the limbo has a say: HeldWrite                        ->  done, or a commit that is pending
+      else               ShortWrite                                            ->  the same
+Dml.write_run            the same for many of another instance, one entry of the journal: box.txn.short_run
+Dml.write_rows           the same for many in an open transaction
 ```
 
 Reads are in `box.txn.reads`.
@@ -12,7 +19,7 @@ Reads are in `box.txn.reads`.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from box.eager import Suspended, run_through
@@ -22,12 +29,11 @@ from box.schema.access import Privilege
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.gathered import gather
 from box.txn.general import GeneralWrite
-from box.txn.lifecycle import WAIT_SYNC, WAIT_SYNC_AND_ACK
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.plan import Planner, WritePlan
 from box.txn.reads import Reader
-from box.txn.short import SHORT_CHANGES, SHORT_STORES, HeldWrite, ShortWrite, undo
-from box.txn.short_run import HeldRun, RunWrite, change_all, change_rows
+from box.txn.short import CHANGES, HeldWrite, ShortWrite, undo
+from box.txn.short_run import RunWrite, add_statements, change_rows
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
@@ -53,8 +59,7 @@ MAX_TUPLE_SIZE: Final = 1048576
 
 
 class Dml:
-    """All changes of one node, and its `reads`. `check_writable` raises READONLY while replicated spaces must not
-    change; `counters` are of requests by their type, for `box.stat()`."""
+    """All changes of one node, and its `reads`. `counters` are of requests by their type, for `box.stat()`."""
 
     def __init__(
         self,
@@ -62,7 +67,6 @@ class Dml:
         txns: TransactionManager,
         *,
         loop: AbstractEventLoop,
-        check_writable: Callable[[], None],
         counters: list[int] | None = None,
     ) -> None:
         self.txns = txns
@@ -79,7 +83,6 @@ class Dml:
         self._held = 0
         self._schema = schema
         self._loop = loop
-        self._check_writable = check_writable
         self._limbo = txns.synchro.limbo
         self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, short_allowed=not txns.storage.allows_yield)
         self._general = GeneralWrite(txns, self._planner)
@@ -138,219 +141,91 @@ class Dml:
         CANT_UPDATE_PRIMARY_KEY, MORE_THAN_ONE_TUPLE, EXACT_MATCH, KEY_PART_TYPE, MEMTX_MAX_TUPLE_SIZE, WAL_IO, what
         the operations raise, and what triggers raise.
         """
-        plan = space.write_plan
-        if plan is None:
-            plan = self._planner.plan(space)
-        txn = ctx.txn
-        is_short = plan.is_short or (self.is_alone and txn is None and self._is_quiet(plan))
+        return self.store(ctx, space, request.type, request.tuple, request)
+
+    def store(self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
+        """The same by type and tuple, which is all of an INSERT or REPLACE of a user; any other has its `request`."""
+        plan: WritePlan = space.write_plan or self._planner.plan(space)
+        txn, held = ctx.txn, self._limbo.entries
         if (
-            not (plan.is_usual or is_short)
+            not (plan.is_usual or (self.is_alone and self._is_quiet(plan, txn)))
             or space.on_replace
             or space.before_replace
-            or request.index_id
             or (txn is not None and txn.nesting)
+            or (request is not None and request.index_id)
         ):
-            return self._write_generally(ctx, space, request)
-        if not is_short or (txn is None and self._limbo.entries):
-            return self._write_held(ctx, space, plan, request)
-
-        kind = request.type
-        if (self.is_read_only or (txn is not None and self._limbo.is_read_only)) and request.row is None:
-            raise client_error(ErrorCode.READONLY)
-        self.counters[kind] += 1
-        if txn is not None:
-            return self._change(ctx, txn, space, plan, request)
-        if ctx.credentials.universal & _WRITE != _WRITE:
-            space.check_access(ctx.credentials, Privilege.W)
-        old, new = SHORT_CHANGES[kind](plan, space, request)
-        result = None if kind == UPSERT else old if new is None else new
-        if self.txns.journal.is_void:
-            return self._commit_void(space, old, new, result)
-        row = request.row
-        if row is None:
-            body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
-        else:
-            body, row.group_id = None, GROUP_DEFAULT
-        return self._commit_short(kind, body, row, space, old, new, result)
-
-    @property
-    def refuses_writes(self) -> bool:
-        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
-        return self.is_read_only or (self._limbo.is_foreign and bool(self._limbo.entries))
-
-    def store(self, ctx: Context, space: Space, kind: int, raw: bytes) -> Outcome:
-        """`write` of an INSERT or REPLACE, as `kind` tells, of a user: the usual one needs no request."""
-        plan, limbo, txn = space.write_plan, self._limbo, ctx.txn
-        if plan is None or space.on_replace or space.before_replace or (txn is not None and txn.nesting):
-            return self.write(ctx, space, Request(kind, raw))
-        is_short = plan.is_short
-        if not plan.is_usual:
-            is_short = self.is_alone and txn is None and not limbo.entries and self._is_quiet(plan)
-            if not is_short:
-                return self._write_generally(ctx, space, Request(kind, raw))
-        if txn is not None:
-            self._store_in(ctx, txn, space, plan, kind, (raw,))
-            return raw
-        if self.is_read_only or (limbo.is_foreign and limbo.entries):
+            return self._write_generally(ctx, space, Request(kind, raw) if request is None else request)
+        row = None if request is None else request.row
+        if row is None and (self.is_read_only or (held and self._limbo.is_foreign)):
             raise client_error(ErrorCode.READONLY)
         self.counters[kind] += 1
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
-        old, new = SHORT_STORES[kind](plan, space, raw)
-        if not is_short or limbo.entries:
-            return self._commit_held(kind, space.tuple_prefix + raw, None, space, old, new, raw)
-        if self.txns.journal.is_void:
-            return self._commit_void(space, old, new, raw)
-        return self._commit_short(kind, space.tuple_prefix + raw, None, space, old, new, raw)
-
-    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
-        """INSERT or REPLACE many tuples of a space without triggers in the open transaction. Errors as `write`."""
-        plan, txn = space.write_plan or self._planner.plan(space), ctx.txn
-        if plan.is_usual and txn is not None and not (txn.nesting or space.on_replace or space.before_replace):
-            self._store_in(ctx, txn, space, plan, kind, raws)
-            return
-        for raw in raws:
-            outcome = self.store(ctx, space, kind, raw)
-            assert not isinstance(outcome, WaitingWrite)
-
-    def _store_in(
-        self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, kind: int, raws: Sequence[bytes]
-    ) -> None:
-        """INSERT or REPLACE tuples by the short way in the open transaction."""
-        if self.is_read_only or self._limbo.is_read_only:
-            raise client_error(ErrorCode.READONLY)
-        if ctx.credentials.universal & _WRITE != _WRITE:
-            space.check_access(ctx.credentials, Privilege.W)
-        if txn.engine != space.engine:
+        if txn is not None and txn.engine != space.engine:
             self.txns.use_engine(txn, space)
-        change, prefix, add = SHORT_STORES[kind], space.tuple_prefix, self._add_statement
-        for raw in raws:
-            self.counters[kind] += 1
-            old, new = change(plan, space, raw)
-            add(txn, space, kind, old, new, Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, prefix + raw))
-
-    def _commit_void(self, space: Space, old: bytes | None, new: bytes | None, result: bytes | None) -> bytes | None:
-        """Count one change, made by the short way, of which no row is made. WAL_IO."""
-        try:
-            self.txns.journal.pass_row()
-        except BoxError:
-            undo(space, old, new)
-            raise
-        return result
-
-    def _commit_short(
-        self,
-        kind: int,
-        body: bytes | None,
-        row: Row | None,
-        space: Space,
-        old: bytes | None,
-        new: bytes | None,
-        result: bytes | None,
-    ) -> Outcome:
-        """Write one change, made by the short way: a `body`, or a `row` that comes from elsewhere. WAL_IO."""
-        try:
-            write = ShortWrite(kind, body, row, space, old, new, result)
-            self.txns.journal.submit(write)
-        except BoxError:
-            undo(space, old, new)
-            raise
-        if not write.done:
-            return write
-        if write.error is not None:
-            raise write.error
-        return result
-
-    def _write_held(self, ctx: Context, space: Space, plan: WritePlan, request: Request) -> Outcome:
-        """Execute a request by the short way where the limbo has a say in the commit."""
-        kind, row, limbo = request.type, request.row, self._limbo
-        if row is None and (self.is_read_only or (limbo.is_foreign and limbo.entries)):
-            raise client_error(ErrorCode.READONLY)
-        self.counters[kind] += 1
-        txn = ctx.txn
-        if txn is not None:
-            return self._change(ctx, txn, space, plan, request)
-        if ctx.credentials.universal & _WRITE != _WRITE:
-            space.check_access(ctx.credentials, Privilege.W)
-        if row is None:
-            body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
-        else:
-            body, row.group_id = None, GROUP_DEFAULT
-        old, new = SHORT_CHANGES[kind](plan, space, request)
+        old, new = CHANGES[kind](plan, space, raw if kind <= REPLACE else request)
         result = None if kind == UPSERT else old if new is None else new
-        return self._commit_held(kind, body, row, space, old, new, result)
-
-    def _commit_held(
-        self,
-        kind: int,
-        body: bytes | None,
-        row: Row | None,
-        space: Space,
-        old: bytes | None,
-        new: bytes | None,
-        result: bytes | None,
-    ) -> Outcome:
-        """The same where the limbo has a say. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS, WAL_IO."""
-        txns = self.txns
-        synchro, origin_id = txns.synchro, 0 if row is None else row.replica_id
-        write = HeldWrite(kind, body, row, space, old, new, result, synchro)
-        try:
-            if not self._limbo.push(origin_id, write):
-                synchro.append(origin_id, write)
-            write.wait_sync = True
-            flags = WAIT_SYNC_AND_ACK if write.wait_ack else WAIT_SYNC
-            if row is None:
-                write.flags = flags
-            else:
-                row.flags |= flags
-            txns.journal.submit(write)
-        except BoxError:
-            if write.wait_sync:
-                synchro.abort(write)
-            undo(space, old, new)
-            raise
+        is_held, journal = plan.is_sync or held, self.txns.journal
+        if txn is None and not is_held and journal.is_void:
+            try:
+                journal.pass_row()
+            except BoxError:
+                undo(space, old, new)
+                raise
+            return result
+        body = b""
+        if row is not None:
+            row.group_id = GROUP_DEFAULT
+        else:
+            body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
+        if txn is not None:
+            self._record(txn, space, old, new, row or Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body))
+            return result
+        if not is_held:
+            return ShortWrite(kind, body, row, space, old, new, result).submit(journal)
+        outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(journal)
         self._held += 1
         if self._held == _HELD_AT_ONCE:
             self._held = 0
             self.on_many_held()
-        if not write.done:
-            return write
-        if write.error is not None:
-            raise write.error
-        return result
+        return outcome
 
-    def _change(self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, request: Request) -> bytes | None:
-        if ctx.credentials.universal & _WRITE != _WRITE:
-            space.check_access(ctx.credentials, Privilege.W)
-        if txn.engine != space.engine:
-            self.txns.use_engine(txn, space)
-        kind = request.type
-        old, new = SHORT_CHANGES[kind](plan, space, request)
-        row = request.row
-        if row is None:
-            body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
-            row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
-        else:
-            row.group_id = GROUP_DEFAULT
-        self._add_statement(txn, space, kind, old, new, row)
-        return None if kind == UPSERT else old if new is None else new
+    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
+        """The same for many tuples of a space without triggers, in the open transaction."""
+        for raw in raws[:1]:
+            self.store(ctx, space, kind, raw)
+        plan, txn, prefix = self._planner.plan(space), ctx.txn, space.tuple_prefix
+        if not plan.is_usual or txn is None or txn.nesting or space.has_triggers:
+            for raw in raws[1:]:
+                self.store(ctx, space, kind, raw)
+            return
+        change, counters, record = CHANGES[kind], self.counters, self._record
+        for raw in raws[1:]:  # what was asked for the first holds for them
+            counters[kind] += 1
+            old, new = change(plan, space, raw)
+            record(txn, space, old, new, Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, prefix + raw))
 
-    def _add_statement(
-        self, txn: Transaction, space: Space, kind: int, old: bytes | None, new: bytes | None, row: Row
-    ) -> None:
-        """Record a change that was made by the short way in an open transaction."""
-        statement = Statement(space, kind, old, new, row)
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
+        return self.is_read_only or self._limbo.is_read_only
+
+    def _is_quiet(self, plan: WritePlan, txn: Transaction | None) -> bool:
+        """Whether tuples may have versions and none has: nobody has an open transaction that would be concerned by a
+        change, and nobody can open one before the change is complete."""
+        if txn is not None or not plan.is_usual_alone or self._limbo.entries:
+            return False
+        return not self.txns.storage.has_versions and self.txns.journal.completes_at_once
+
+    def _record(self, txn: Transaction, space: Space, old: bytes | None, new: bytes | None, row: Row) -> None:
+        """Add a change that was made by the short way to an open transaction."""
+        statement = Statement(space, row.type, old, new, row)
         if old is not None or new is not None:
             txn.changes = statement.applied = txn.changes + 1
         statements = txn.statements
         statements.append(statement)
         if not len(statements) % _STATEMENTS_A_SIGN:
             self._grows(txn)
-
-    def _is_quiet(self, plan: WritePlan) -> bool:
-        """Whether tuples may have versions and none has: nobody has an open transaction that would be concerned by a
-        change, and nobody can open one before the change is complete."""
-        return plan.is_short_alone and not self.txns.storage.has_versions and self.txns.journal.completes_at_once
 
     def _grows(self, txn: Transaction) -> None:
         """A transaction without an open statement has become large, or larger."""
@@ -372,33 +247,30 @@ class Dml:
         Gives the number of the first that was not executed. `on_end` is told when the others are in the journal, or
         have failed. WAL_IO if the journal takes nothing; then nothing was changed.
         """
-        journal, limbo = self.txns.journal, self._limbo
+        journal, limbo, is_sync = self.txns.journal, self._limbo, bool(run.flags)
         if ctx.txn is not None or not journal.takes_runs or ctx.credentials.universal & _WRITE != _WRITE:
             return start
-        if limbo.entries if not run.flags else not limbo.takes(run.replica_id):
+        if limbo.entries if not is_sync else not limbo.takes(run.replica_id):
             return start
-        changes = change_all(self._schema, self._planner, run, start, stop)
+        kinds = [head[2] for head in run.heads[start:stop]]
+        changes = change_rows(self._schema, self._planner, kinds, run.bodies[start:stop], is_sync)
         if not changes:
             return start
         stop = start + len(changes)
-        part = run.part(start, stop)
-        if run.flags:
-            write: RunWrite = HeldRun(part, changes, on_end, self.txns.synchro)
-        else:
-            write = RunWrite(part, changes, on_end)
+        write = RunWrite(run.part(start, stop), changes, on_end, self.txns.synchro)
         try:
             journal.submit(write)
         except BoxError as error:
-            self.counters[write.run.heads[0][2]] += 1  # the others are as if never asked for
+            self.counters[kinds[0]] += 1  # the others are as if never asked for
             write.take_back(error)
             raise
-        for head in write.run.heads:
-            self.counters[head[2]] += 1
+        for kind in kinds[: len(changes)]:
+            self.counters[kind] += 1
         return stop
 
     def _write_generally(self, ctx: Context, space: Space, request: Request) -> Outcome:
-        if request.row is None and not (space.is_temporary or space.is_local):
-            self._check_writable()
+        if request.row is None and self.refuses_writes and not (space.is_temporary or space.is_local):
+            raise client_error(ErrorCode.READONLY)
         self.counters[request.type] += 1
         work = self._general.run(ctx, space, request)
         try:
@@ -471,16 +343,13 @@ class Dml:
         done = 0
         while done < len(rows):
             part = rows[done : done + _STATEMENTS_A_SIGN]
-            changes = change_rows(self._schema, self._planner, part)
+            kinds, bodies = [row.type for row in part], [row.body for row in part]
+            changes = change_rows(self._schema, self._planner, kinds, bodies)
             if changes and txn.engine is None:
                 self.txns.use_engine(txn, changes[0][0])
-            for row, (space, old, new) in zip(part, changes, strict=False):
-                row.group_id = GROUP_DEFAULT
-                self.counters[row.type] += 1
-                statement = Statement(space, row.type, old, new, row)
-                if old is not None or new is not None:
-                    txn.changes = statement.applied = txn.changes + 1
-                txn.statements.append(statement)
+            txn.changes = add_statements(txn.statements, changes, part, txn.changes)
+            for kind in kinds[: len(changes)]:
+                self.counters[kind] += 1
             done += len(changes)
             if len(changes) < len(part):
                 break

@@ -26,6 +26,8 @@ from box.txn.staged_undo import UNDONE_STATEMENTS
 from box.txn.transaction import (
     NO_LSN,
     SUB_STMT_MAX,
+    WAIT_SYNC,
+    WAIT_SYNC_AND_ACK,
     LimboEntry,
     OpenStatement,
     Savepoint,
@@ -35,7 +37,7 @@ from box.txn.transaction import (
     TxnState,
     applied_as,
 )
-from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
+from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, RequestType
 from box.wire.row import Row
 
 if TYPE_CHECKING:
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
     from box.wire.entry import JournalEntry, JournalSink
 
-WAIT_SYNC: Final = int(Flag.WAIT_SYNC)
-WAIT_SYNC_AND_ACK: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
 _MANY_STATEMENTS: Final = 4096
 """From so many on those of a transaction that has ended are let go in slices."""
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})

@@ -13,6 +13,8 @@ from box.errors import ErrorCode, client_error, out_of_memory
 from box.txn.storage import duplicate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from box.data.keydef import SortKey
     from box.index.memory import MemoryQuota
     from box.schema.space import Space
@@ -25,9 +27,9 @@ _OFFSET_SIZE: Final = 4
 
 
 class WritePlan:
-    """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`. `is_usual`: the
-    limbo may have one too, when the transaction is committed. `is_short_alone`: as `is_short`, also where tuples may
-    have versions, while none has one.
+    """`is_usual`: nothing but the indexes has a say in a change, and the journal or the limbo in its commit, see
+    `box.txn.short`. `is_usual_alone`: so it is for a change by itself of an asynchronous space, while no tuple has
+    versions. `is_sync`: the limbo has a say in each commit.
 
     `max_tuple_size` counts Tarantool's overhead; `max_size` is what is left for the MessagePack.
     """
@@ -37,9 +39,9 @@ class WritePlan:
         "format",
         "has_many_keys",
         "has_one_index",
-        "is_short",
-        "is_short_alone",
+        "is_sync",
         "is_usual",
+        "is_usual_alone",
         "key_of",
         "max_size",
         "memory",
@@ -67,12 +69,14 @@ class WritePlan:
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
         self.is_usual = short_allowed and is_usual
-        self.is_short = self.is_usual and not space.is_sync
-        self.is_short_alone = is_usual and not space.is_sync
+        self.is_usual_alone = is_usual and not space.is_sync
+        self.is_sync = space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
         self.has_many_keys = any(other.has_many_keys for other in self.secondary)
-        if index is not None:
+        if index is None:
+            self.key_of: Callable[[list[Any]], SortKey] = lambda fields: space.index(0).key_of(fields)  # refuses
+        else:
             self.find = index.find
             self.parse = index.key_def.parse
             self.key_of = index.key_of

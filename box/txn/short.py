@@ -2,8 +2,8 @@
 
 It serves memtx spaces that are replicated, without triggers, sequence or versions of tuples: nothing but the indexes
 has a say in a statement. A change by itself needs no transaction then; where the limbo has a say it waits there itself.
-Effects, errors and their order are those of the general way (`box.txn.general`). `Dml.write` decides, and records what
-was changed.
+Effects, errors and their order are those of the general way (`box.txn.general`). `Dml.store` decides, and records what
+was changed in an open transaction.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.update import apply_update, apply_upsert, check_operations
+from box.errors import BoxError
 from box.txn.storage import changed_key, check_old, duplicate, exchange, keys_of
-from box.txn.transaction import NO_LSN, Commit, LimboEntry, TxnState
+from box.txn.transaction import NO_LSN, WAIT_SYNC, WAIT_SYNC_AND_ACK, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.entry import OwnRow
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
-    from box.errors import BoxError
     from box.schema.space import Space
+    from box.txn.pending import Outcome
     from box.txn.plan import WritePlan
     from box.txn.synchro import LimboDriver
-    from box.wire.entry import JournalEntry
+    from box.wire.entry import JournalEntry, JournalSink
     from box.wire.row import Row
 
 Changed = tuple[bytes | None, bytes | None]
 """The tuples before and after a change; None: there was or is none."""
 
 
-def _insert_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
+def _insert(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
     if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
@@ -38,11 +39,14 @@ def _insert_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     old = plan.find(key)
     if old is not None:
         raise duplicate(space.index(0), space, old, raw)
-    plan.exchange_all(space, None, key, raw, fields)
+    if plan.has_one_index:
+        plan.put(key, raw)
+    else:
+        plan.exchange_all(space, None, key, raw, fields)
     return None, raw
 
 
-def _replace_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
+def _replace(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
     if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
@@ -52,14 +56,6 @@ def _replace_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     old = plan.find(key)
     plan.exchange_all(space, old, key, raw, fields)
     return old, raw
-
-
-def _insert(plan: WritePlan, space: Space, request: Request) -> Changed:
-    return _insert_tuple(plan, space, request.tuple)
-
-
-def _replace(plan: WritePlan, space: Space, request: Request) -> Changed:
-    return _replace_tuple(plan, space, request.tuple)
 
 
 def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
@@ -121,26 +117,21 @@ def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: Sor
         plan.exchange_all(space, old, key, new, fields)
 
 
-SHORT_STORES: Final[dict[int, Callable[[WritePlan, Space, bytes], Changed]]] = {
-    INSERT: _insert_tuple,
-    REPLACE: _replace_tuple,
-}
-"""The same for those that need no more than a tuple."""
-
-SHORT_CHANGES: Final[dict[int, Callable[[WritePlan, Space, Request], Changed]]] = {
+CHANGES: Final[dict[int, Callable[[WritePlan, Space, Any], Changed]]] = {
     INSERT: _insert,
     REPLACE: _replace,
     UPDATE: _update,
     UPSERT: _upsert,
     DELETE: _delete,
 }
-"""By request type. By the primary key; errors as the general way, which then has changed nothing either."""
+"""By request type: of a tuple those of INSERT and REPLACE, of a `Request` the others. By the primary key; errors as the
+general way, which then has changed nothing either."""
 
 
 class ShortWrite(OwnRow, Commit):  # type: ignore[override]
     """An autocommitted change that took the short way: its transaction, its only statement and its row in one.
 
-    `body` is the row's; None where there is a `row`, which comes from elsewhere.
+    `body` is the row's; it does not count where there is a `row`, which comes from elsewhere.
     """
 
     __slots__ = ("_rows", "body", "flags", "kind", "new", "old", "row_lsn", "space")
@@ -148,7 +139,7 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
     def __init__(
         self,
         kind: int,
-        body: bytes | None,
+        body: bytes,
         row: Row | None,
         space: Space,
         old: bytes | None,
@@ -157,7 +148,7 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
     ) -> None:
         self._rows = None if row is None else [row]
         self.kind = kind
-        self.body: bytes | None = body  # type: ignore[misc]
+        self.body: bytes | None = body if row is None else None  # type: ignore[misc]
         self.flags = 0
         self.row_lsn = 0
         self.error = None
@@ -169,6 +160,23 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
         self.space = space
         self.old = old
         self.new = new
+
+    def submit(self, journal: JournalSink) -> Outcome:
+        """Hand the change to the journal; its result, or itself while that is not known. WAL_IO."""
+        try:
+            journal.submit(self)
+        except BoxError:
+            self.withdraw()
+            raise
+        if not self.done:
+            return self
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def withdraw(self) -> None:
+        """The journal has not taken it."""
+        undo(self.space, self.old, self.new)
 
 
 class HeldChange(LimboEntry):
@@ -204,7 +212,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
     def __init__(
         self,
         kind: int,
-        body: bytes | None,
+        body: bytes,
         row: Row | None,
         space: Space,
         old: bytes | None,
@@ -212,28 +220,39 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
         result: bytes | None,
         synchro: LimboDriver,
     ) -> None:
-        # All attributes here: a call for half of them is a tenth of what this costs.
-        self._rows = None if row is None else [row]
-        self.kind = kind
-        self.body: bytes | None = body  # type: ignore[misc]
-        self.flags = 0
-        self.row_lsn = 0
-        self.error = None
-        self.size = 0
+        ShortWrite.__init__(self, kind, body, row, space, old, new, result)
         self.on_complete = _held_written
         self._synchro = synchro
-        self.done = False
-        self.result = result
-        self._callbacks = None
-        self.space = space
-        self.old = old
-        self.new = new
         self.lsn = NO_LSN
         self.since = None
         self.wait_ack = space.is_sync
         self.wait_sync = False
         self.waits = True
         self.written = False
+
+    def submit(self, journal: JournalSink) -> Outcome:
+        """The same, by way of the limbo. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS and READONLY besides."""
+        synchro, rows = self._synchro, self._rows
+        origin_id = 0 if rows is None else rows[0].replica_id
+        if not synchro.limbo.push(origin_id, self):
+            try:
+                synchro.append(origin_id, self)
+            except BoxError:
+                self.withdraw()
+                raise
+        self.wait_sync = True
+        flags = WAIT_SYNC_AND_ACK if self.wait_ack else WAIT_SYNC
+        if rows is None:
+            self.flags = flags
+        else:
+            rows[0].flags |= flags
+        return ShortWrite.submit(self, journal)
+
+    def withdraw(self) -> None:
+        """The limbo or the journal has not taken it."""
+        if self.wait_sync:
+            self._synchro.abort(self)
+        undo(self.space, self.old, self.new)
 
     @property
     def origin_id(self) -> int:

@@ -9,17 +9,18 @@ place in the limbo each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.errors import BoxError
-from box.txn.short import SHORT_CHANGES, HeldChange, undo
-from box.wire.change import INSERT, REPLACE, Request, decode_change
+from box.txn.short import CHANGES, HeldChange, undo
+from box.txn.transaction import Statement
+from box.wire.change import REPLACE, Request, decode_change
+from box.wire.constants import GROUP_DEFAULT
 from box.wire.entry import JournalEntry, RunEntry
 
 if TYPE_CHECKING:
-    from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.plan import Planner, WritePlan
+    from box.txn.plan import Planner
     from box.txn.synchro import LimboDriver
     from box.wire.change_run import ChangeRun
     from box.wire.row import Row
@@ -29,28 +30,6 @@ Change = tuple["Space", bytes | None, bytes | None]
 
 _NO_PREFIX: Final = b"\xc1"
 """No body begins with this."""
-
-
-class RunWrite(RunEntry):
-    """Changes on their way to the journal. `on_end` is told of the outcome: None, or the error after everything was
-    taken back."""
-
-    __slots__ = ("_changes", "_on_end")
-
-    def __init__(self, run: ChangeRun, changes: list[Change], on_end: Callable[[BoxError | None], None]) -> None:
-        super().__init__(run, _written)
-        self._changes = changes
-        self._on_end = on_end
-
-    def take_back(self, error: BoxError) -> None:
-        """The newest change first."""
-        take_back(self._changes)
-
-    def end(self) -> None:
-        """The journal is done."""
-        if self.error is not None:
-            self.take_back(self.error)
-        self._on_end(self.error)
 
 
 class RunChange(HeldChange):
@@ -82,40 +61,49 @@ class RunChange(HeldChange):
         return self.lsn, self.lsn
 
 
-class HeldRun(RunWrite):
-    """Changes of synchronous transactions, which enter the limbo; it must take them (`Limbo.takes`)."""
+class RunWrite(RunEntry):
+    """Changes on their way to the journal. Those of synchronous transactions enter the limbo, which must take them
+    (`Limbo.takes`). `on_end` is told of the outcome: None, or the error after everything was taken back."""
 
-    __slots__ = ("_held", "_synchro")
+    __slots__ = ("_changes", "_held", "_on_end", "_synchro")
 
     def __init__(
         self, run: ChangeRun, changes: list[Change], on_end: Callable[[BoxError | None], None], synchro: LimboDriver
     ) -> None:
-        super().__init__(run, changes, on_end)
+        super().__init__(run, _ended)
+        self._changes = changes
+        self._on_end = on_end
         self._synchro = synchro
-        self._held = [RunChange(run, lsn, change) for lsn, change in zip(run.lsns, changes, strict=True)]
-        synchro.append(run.replica_id, *self._held)
+        self._held: list[RunChange] = []
+        if run.flags:
+            self._held += [RunChange(run, lsn, change) for lsn, change in zip(run.lsns, changes, strict=True)]
+            synchro.append(run.replica_id, *self._held)
 
     def take_back(self, error: BoxError) -> None:
         """The newest change first."""
+        if not self._held:
+            take_back(self._changes)
+            return
         newest_first = self._held[::-1]
         self._synchro.abort(*[change for change in newest_first if change.wait_sync])
         for change in newest_first:
             change.take_back(error)
 
     def end(self) -> None:
-        """The journal is done; the limbo decides."""
+        """The journal is done; the limbo decides what is held."""
         if self.error is not None:
-            super().end()
-            return
-        for change in self._held:
-            change.written = True
-            if not (change.wait_sync or change.done):
-                change.finish()
-        self._on_end(None)
-        self._synchro.go_on()
+            self.take_back(self.error)
+        else:
+            for change in self._held:
+                change.written = True
+                if not (change.wait_sync or change.done):
+                    change.finish()
+        self._on_end(self.error)
+        if self._held and self.error is None:
+            self._synchro.go_on()
 
 
-def _written(entry: JournalEntry) -> None:
+def _ended(entry: JournalEntry) -> None:
     assert isinstance(entry, RunWrite)
     entry.end()
 
@@ -133,34 +121,17 @@ class SpaceSource(Protocol):
         """NO_SUCH_SPACE."""
 
 
-class PlanSource(Protocol):
-    """The planner, as far as it is asked."""
-
-    def plan(self, space: Space) -> WritePlan:
-        """The plan of the space's present layout."""
-
-
-def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, stop: int) -> list[Change]:
-    """Execute changes of a run from number `start` on; those that are done. The others are as if never asked for.
-
-    Those of a synchronous run are of synchronous spaces, others are not.
-    """
-    kinds = [head[2] for head in run.heads[start:stop]]
-    return _change_all_or_none(schema, planner, kinds, run.bodies[start:stop], bool(run.flags))
-
-
-def change_rows(schema: SpaceSource, planner: PlanSource, rows: list[Row]) -> list[Change]:
-    """The same for rows of one transaction, whose spaces may be synchronous or not."""
-    return _change_all_or_none(schema, planner, [row.type for row in rows], [row.body for row in rows], None)
-
-
-def _change_all_or_none(
-    schema: SpaceSource, planner: PlanSource, kinds: list[int], bodies: list[bytes], is_sync: bool | None
+def change_rows(
+    schema: SpaceSource, planner: Planner, kinds: list[int], bodies: list[bytes], is_sync: bool | None = None
 ) -> list[Change]:
-    """Nothing is changed if this fails in a way that the general way does not know."""
+    """Execute changes in their order; those that are done. The others are as if never asked for.
+
+    `is_sync`: what their spaces have to be; None: either. Nothing is changed if this fails in a way that the general
+    way does not know.
+    """
     changes: list[Change] = []
     try:
-        _change_all(schema, planner, kinds, bodies, is_sync, changes)
+        _change_rows(schema, planner, kinds, bodies, is_sync, changes)
     except BoxError:
         pass  # the general way finds out what it is
     except BaseException:
@@ -169,57 +140,51 @@ def _change_all_or_none(
     return changes
 
 
-def _change_all(
+def _change_rows(
     schema: SpaceSource,
-    planner: PlanSource,
+    planner: Planner,
     kinds: list[int],
     bodies: list[bytes],
     is_sync: bool | None,
     changes: list[Change],
 ) -> None:
-    """`is_sync`: what the spaces have to be; None: either."""
     add = changes.append
+    space: Any = None
+    plan: Any = None
     prefix, size = _NO_PREFIX, 0
     for kind, body in zip(kinds, bodies, strict=True):
-        if kind > REPLACE or not body.startswith(prefix):
-            if kind not in SHORT_CHANGES:
-                return
-            space_id, request = decode_change(kind, body)
-            changed = schema.space(space_id)
-            plan = planner.plan(changed)
-            if not plan.is_usual or changed.has_triggers or request.index_id:
-                return
-            if is_sync is not None and changed.is_sync is not is_sync:
-                return
-            if kind > REPLACE:
-                old, new = SHORT_CHANGES[kind](plan, changed, request)
-                add((changed, old, new))
-                continue
-            # What follows of the same space is found by its first bytes.
-            space = changed
-            prefix = _prefix(body, request)
-            size = len(prefix)
-            validate, key_of, find, replace, put = plan.validate, plan.key_of, plan.find, plan.replace, plan.put
-            max_size, memory = plan.max_size, plan.memory
-            has_one_index, exchange_all = plan.has_one_index, plan.exchange_all
-            raw = request.tuple
-        else:
-            raw = body[size:]
-        fields = validate(raw)
-        if len(raw) > max_size or (len(raw) > memory.room and not memory.extend(len(raw))):
-            return
-        key = key_of(fields)
-        if has_one_index and kind == REPLACE:
-            add((space, replace(key, raw), raw))
+        if kind <= REPLACE and body.startswith(prefix):
+            old, new = CHANGES[kind](plan, space, body[size:])  # of the same space as the one before
+            add((space, old, new))
             continue
-        old = find(key)
-        if old is not None and kind == INSERT:
+        if kind not in CHANGES:
             return
-        if has_one_index:
-            put(key, raw)
-        else:
-            exchange_all(space, old, key, raw, fields)
-        add((space, old, raw))
+        space_id, request = decode_change(kind, body)
+        changed = schema.space(space_id)
+        changed_plan = changed.write_plan or planner.plan(changed)
+        if not changed_plan.is_usual or changed.has_triggers or request.index_id:
+            return
+        if is_sync is not None and changed_plan.is_sync is not is_sync:
+            return
+        if kind <= REPLACE:
+            # What follows of the same space is found by its first bytes.
+            space, plan, prefix = changed, changed_plan, _prefix(body, request)
+            size = len(prefix)
+        old, new = CHANGES[kind](changed_plan, changed, request.tuple if kind <= REPLACE else request)
+        add((changed, old, new))
+
+
+def add_statements(statements: list[Statement], changes: list[Change], rows: list[Row], applied: int) -> int:
+    """Make statements of changes that rows of another instance have brought. `applied` is the number of the changes
+    before them, the result that with them."""
+    for row, (space, old, new) in zip(rows, changes, strict=False):
+        row.group_id = GROUP_DEFAULT
+        statement = Statement(space, row.type, old, new, row)
+        if old is not None or new is not None:
+            applied += 1
+            statement.applied = applied
+        statements.append(statement)
+    return applied
 
 
 def _prefix(body: bytes, request: Request) -> bytes:

@@ -21,10 +21,9 @@ from box.index.memory import MemoryQuota
 from box.index.ordered import OrderedIndex
 from box.index.untracked import untrack
 from box.txn.laying_over import lay_over
-from box.txn.short_run import change_rows
+from box.txn.short_run import add_statements, change_rows
 from box.txn.transaction import Statement
 from box.wire.change import UPSERT
-from box.wire.constants import GROUP_DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +153,7 @@ class _StagedSpace:
         for iid, index in space.indexes.items():
             assert isinstance(index, OrderedIndex)
             self.indexes[iid] = StagedIndex(index, memory)
-        self.plan = plan.on(list(self.indexes.values()), memory)
+        self.write_plan = plan.on(list(self.indexes.values()), memory)
         self._plan_of_space = plan
 
     def index(self, iid: int) -> StagedIndex:
@@ -192,8 +191,6 @@ class StagedTransaction:
         self._applied = 0
         self._is_usual = True
 
-    # -- what the short way asks of the schema and the planner
-
     def space(self, space_id: int) -> Any:
         """The space as it will be. NO_SUCH_SPACE."""
         staged = self._spaces.get(space_id)
@@ -209,11 +206,6 @@ class StagedTransaction:
             raise _NotUsual
         return _StagedSpace(space, plan, self._memory)
 
-    def plan(self, staged: Any) -> WritePlan:
-        """The plan of a staged space."""
-        plan: WritePlan = staged.plan
-        return plan
-
     # -- steps
 
     def go_on(self) -> bool:
@@ -222,22 +214,18 @@ class StagedTransaction:
         rows = self.rows[done : done + _SLICE_ROWS]
         self._memory.set_limit(self._schema.memory.available)  # others have made changes since
         try:
-            changes = change_rows(self, self, rows)
+            changes = change_rows(self, self._planner, [row.type for row in rows], [row.body for row in rows])
         except _NotUsual:
             self._is_usual = False
             return False
-        for row, (staged, old, new) in zip(rows, changes, strict=False):
-            row.group_id = GROUP_DEFAULT
+        changes = [(staged.space, old, new) for staged, old, new in changes]  # type: ignore[attr-defined]
+        self._applied = add_statements(self.statements, changes, rows, self._applied)
+        for statement, row in zip(self.statements[done:], rows, strict=False):
             row.is_commit = False
             self._size += len(row.body)
             self._kinds[row.type] = self._kinds.get(row.type, 0) + 1
-            statement = Statement(staged.space, row.type, old, new, row)  # type: ignore[attr-defined]
-            if old is not None or new is not None:
-                self._applied += 1
-                statement.applied = self._applied
-            elif row.type == UPSERT:
+            if not statement.applied and row.type == UPSERT:
                 self._is_usual = False  # it depends on a tuple that nobody watches
-            self.statements.append(statement)
         untrack(self.statements[done:])
         if len(changes) < len(rows) or not self.is_valid:
             self._is_usual = False

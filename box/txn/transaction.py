@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from box.errors import BoxError, ErrorCode, client_error
 from box.txn.isolation import Isolation
 from box.txn.pending import Pending
-from box.wire.constants import GROUP_LOCAL
+from box.wire.constants import GROUP_LOCAL, Flag
 from box.wire.entry import JournalEntry
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ SUB_STMT_MAX: Final = 3
 
 NO_LSN: Final = -1
 """The lsn of an entry whose WAL write is in progress, and of one that is not synchronous."""
+
+WAIT_SYNC: Final = int(Flag.WAIT_SYNC)
+WAIT_SYNC_AND_ACK: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
+"""Flags of the last row of a transaction that the limbo has a say in."""
 
 StatementHook = Callable[[], None]
 """Undo or finish of a DDL statement. Must not fail."""

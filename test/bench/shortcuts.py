@@ -43,7 +43,7 @@ def _without_short_writes() -> None:
 
     def general(self: Planner, space: Any) -> Any:
         made = plan(self, space)
-        made.is_short = made.is_usual = False
+        made.is_usual = False
         return made
 
     Planner.plan = general  # type: ignore[method-assign]

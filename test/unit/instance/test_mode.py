@@ -6,7 +6,6 @@ from itertools import combinations
 
 import pytest
 
-from box.errors import BoxError, ErrorCode
 from box.instance.mode import AccessMode, ReadOnlyReason
 
 SETTABLE = [reason for reason in ReadOnlyReason if reason is not ReadOnlyReason.SYNCHRO]
@@ -55,19 +54,17 @@ def test_the_first_reason_of_the_table_is_told(count: int) -> None:
         assert [reason for reason in ReadOnlyReason if mode.holds(reason)] == list(held)
 
 
-def test_a_write_is_refused_for_any_reason() -> None:
-    """READONLY, whatever the reason."""
+def test_any_reason_makes_read_only() -> None:
+    """Whatever the reason."""
     mode, limbo, _ = make()
     for reason in ReadOnlyReason:
         for other in SETTABLE:
             mode.set(other, other is reason)
         limbo.is_foreign = reason is ReadOnlyReason.SYNCHRO
         mode.look_again()
-        with pytest.raises(BoxError) as caught:
-            mode.check_writable()
-        assert caught.value.code == ErrorCode.READONLY
+        assert mode.is_read_only
     mode.set(reason, False)
-    mode.check_writable()
+    assert not mode.is_read_only
 
 
 def test_the_limbo_counts_once_it_is_looked_at() -> None:

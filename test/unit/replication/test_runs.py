@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from box.errors import BoxError, ErrorCode
 from box.replication import row_executor, row_sink
-from box.txn.short_run import change_all
+from box.txn.short_run import change_rows
 from box.wire.change_run import SYNCHRONOUS as SYNCHRONOUS_FLAGS
 from box.wire.change_run import ChangeRun
 from box.wire.constants import RequestType
@@ -139,7 +139,7 @@ def test_usual_changes_take_the_short_way(flags: int) -> None:
         assert [error and error.code for error in outcomes] == [ErrorCode.WAL_IO]
         assert world.all(world.schema.space(PLAIN)) == []
         assert world.limbo.is_empty
-        assert len(change_all(world.schema, world.dml._planner, run, 0, 5)) == 5
+        assert len(change_rows(world.schema, world.dml._planner, [3] * 5, run.bodies[:5])) == 5
 
     asyncio.run(body())
 

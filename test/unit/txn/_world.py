@@ -103,14 +103,9 @@ class World:
         self.storage: TupleStorage = MvccStorage() if mvcc else TupleStorage()
         self.txns = TransactionManager(self.journal, self.storage, self.synchro, self.loop)
         self.schema = Schema()
-        self.is_read_only = False
-        self.dml = Dml(self.schema, self.txns, loop=self.loop, check_writable=self._check_writable)
+        self.dml = Dml(self.schema, self.txns, loop=self.loop)
         self.pending: Pending | None = None
         self.ctx = self.context()
-
-    def _check_writable(self) -> None:
-        if self.is_read_only or self.limbo.is_read_only:
-            raise client_error(ErrorCode.READONLY)
 
     def context(self) -> Context:
         return Context(Session(1, "background", self.schema.admin))

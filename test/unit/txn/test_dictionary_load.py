@@ -77,7 +77,7 @@ class Loaded:
         journal.is_quick = True
         storage = MvccStorage() if has_mvcc else TupleStorage()
         self.txns = txns = TransactionManager(journal, storage, LimboDriver(Limbo(1, 5.0), journal, loop), loop)
-        self.dml = Dml(schema, txns, loop=loop, check_writable=lambda: None)
+        self.dml = Dml(schema, txns, loop=loop)
         if not is_short:
             self.dml._dictionary.takes = lambda space: False  # type: ignore[method-assign]
         self.heard: list[Space] = []

@@ -10,7 +10,7 @@ import pytest
 from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.schema.space import NOTHING
-from box.wire.change import Request
+from box.wire.change import REPLACE, Request
 from box.wire.constants import RequestType
 from box.wire.row import Row
 
@@ -192,13 +192,13 @@ def test_temporary_local_and_blackhole_spaces() -> None:
         hole = world.space("b", space_id=514, engine="blackhole")
         world.replace(temporary, 1)
         assert world.journal.entries == []
-        world.is_read_only = True
+        world.dml.is_read_only = True
         world.replace(temporary, 2)
         world.replace(local, 1)
         with pytest.raises(BoxError) as failure:
             world.replace(hole, 1)
         assert code(failure.value) == "READONLY"
-        world.is_read_only = False
+        world.dml.is_read_only = False
         world.replace(hole, 1)
         with pytest.raises(BoxError, match=r"Blackhole does not support delete\(\)"):
             world.dml.write(world.ctx, hole, Request.delete([1]))
@@ -432,5 +432,24 @@ def test_access() -> None:
                 call()
             assert code(failure.value) == "ACCESS_DENIED"
         assert guest.txn is None
+
+    asyncio.run(body())
+
+
+def test_a_refused_store_counts_in_a_transaction_as_outside() -> None:
+    """A request is counted before the user's rights are looked at, whatever its entrance."""
+
+    async def body() -> None:
+        world = World()
+        space = world.space("s")
+        guest = world.context()
+        guest.credentials = world.schema.guest
+        for number in (1, 2):
+            with pytest.raises(BoxError) as failure:
+                world.dml.store(guest, space, REPLACE, pack([1]))
+            assert code(failure.value) == "ACCESS_DENIED"
+            assert world.dml.counters[REPLACE] == number
+            if guest.txn is None:
+                world.txns.begin(guest)
 
     asyncio.run(body())

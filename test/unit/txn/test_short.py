@@ -95,7 +95,7 @@ class Way:
         elif step == "refuse":
             world.journal.refuses = not world.journal.refuses
         elif step == "read_only":
-            world.is_read_only = world.dml.is_read_only = not world.is_read_only
+            world.dml.is_read_only = not world.dml.is_read_only
         elif step == "begin":
             world.txns.begin(ctx)
         elif step == "savepoint":
@@ -129,7 +129,7 @@ def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
         for step in program:
             assert short.do(step) == general.do(step)
             assert short.state() == general.state()
-        plans = [way.world.dml._planner.plan(way.space).is_short for way in (short, general)]
+        plans = [way.world.dml._planner.plan(way.space).is_usual for way in (short, general)]
         assert plans == [True, False]
 
     asyncio.run(body())
