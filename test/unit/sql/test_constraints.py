@@ -125,7 +125,6 @@ def test_a_parent_with_children_stays(db: Session) -> None:
         ("b int references nosuch", "NO_SUCH_SPACE", "Space 'NOSUCH' does not exist"),
         ("b int references p (x)", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': foreign key refers to nonexistent field X"),
         ("foreign key (x) references p", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': unknown column X in foreign key definition"),
-        ("foreign key (id) references p deferrable initially deferred", "UNSUPPORTED", "Lunabox does not support deferred foreign keys"),
     ],
 )  # fmt: skip
 def test_a_wrong_foreign_key_is_refused(db: Session, clause: str, code: str, message: str) -> None:
