@@ -22,7 +22,7 @@ from box.sql.deep import run_flat
 from box.sql.definer import Definer
 from box.sql.explain import explain, explain_fields
 from box.sql.foreign_keys import ForeignKeys
-from box.sql.hooks import set_hooks
+from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
 from box.sql.pragmas import PragmaRunner, pragma_columns
@@ -54,6 +54,7 @@ class Sql:
         dml: Dml,
         txns: TransactionManager,
         *,
+        prepared: PreparedStatements,
         version: str,
         random_bytes: Callable[[int], bytes],
     ) -> None:
@@ -66,8 +67,9 @@ class Sql:
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
         self._pragmas = PragmaRunner(schema, dml.reads)
-        self.prepared = PreparedStatements()
-        set_hooks(schema, self._queries)
+        self.prepared = prepared
+        self.for_dictionary = DictionaryFunctions(schema, self._queries)
+        """What the dictionary asks of SQL."""
 
     # --- execution ---
 
