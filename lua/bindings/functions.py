@@ -114,7 +114,7 @@ class FunctionBinding(Binding):
         Raises the errors of the function.
         """
         given = [value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in args]
-        entry = self.runtime.handle_of("box.run_call")
+        entry = self.runtime.handle_of("box.run_in_sql")
         (packed,) = self.runtime.invoke_now(entry, _body_handle(function), _raw(function.name), pack(given), ctx=ctx)
         return cast("list[Any]", unpack(cast(bytes, packed)))
 
