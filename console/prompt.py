@@ -92,6 +92,7 @@ class PromptTerminal(SessionTerminal):
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
         """Read one statement; None after Ctrl-D and without a terminal."""
         self._delimiter, self._language = delimiter, language
+        self._completer.language = language
         await self._progress.stop()
         if self._interrupts is not None:
             self._interrupts.release()
@@ -152,8 +153,11 @@ class PromptTerminal(SessionTerminal):
             session.color_depth = None
 
     def _lexer(self) -> Lexer | None:
-        """Return the lexer of Lua from the first character on; the prompt does not wait for its import."""
-        return _lua_lexer() if self._session.default_buffer.text else None
+        """Return the lexer of the language from the first character on; the prompt does not wait for its import."""
+        text = self._session.default_buffer.text
+        if not text:
+            return None
+        return _sql_lexer() if self._language == "sql" and not text.startswith("\\") else _lua_lexer()
 
     def _fit_menu(self) -> None:
         """Limit the menu to the lines that a low terminal has beside the statement and the bar."""
@@ -162,7 +166,7 @@ class PromptTerminal(SessionTerminal):
     def _on_change(self, buffer: Buffer) -> None:
         if not buffer.text:
             self._pasted.forget_note()
-        if self.settings.help and self._session.app.is_running:
+        if self.settings.help and self._language == "lua" and self._session.app.is_running:
             self._bar.update(buffer.document.text_before_cursor)
 
     def _redraw(self) -> None:
@@ -225,6 +229,14 @@ def _lua_lexer() -> Lexer:
     from pygments.lexers.scripting import LuaLexer
 
     return PygmentsLexer(LuaLexer)
+
+
+@cache
+def _sql_lexer() -> Lexer:
+    from prompt_toolkit.lexers import PygmentsLexer
+    from pygments.lexers.sql import SqlLexer
+
+    return PygmentsLexer(SqlLexer)
 
 
 def _own_terminal() -> Input | None:

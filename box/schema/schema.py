@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from box.data import codec
@@ -26,6 +26,9 @@ from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
 from box.schema.sql_hooks import SqlHooks
 from box.schema.sql_objects import ForeignKeyDef, TriggerDef
+
+if TYPE_CHECKING:
+    from box.session import Context
 
 
 class Grant(NamedTuple):
@@ -120,6 +123,8 @@ class Schema:
         """Releases the `handle` of a function that is gone for good."""
         self.call_function: Callable[[Function, bytes, int], list[Any] | BoxError] | None = None
         """Calls a persistent function with a tuple of the space with this id: see `box.index.functional`."""
+        self.run_function: Callable[[Context, Function, list[Any]], list[Any]] | None = None
+        """Calls a Lua function with values of SQL; its results."""
         self.release: Callable[[Index], None] = _clear
         """Takes an index that nobody uses any more; set by the node, which frees it little by little."""
         self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier
 from box.schema.ids import NAME_MAX, SHOWN_NAME_MAX
@@ -92,8 +92,6 @@ def decode_foreign_key(raw: bytes, error_code: int) -> ForeignKeyDef:
     fields = Fields(raw)
     name = fields.string(0)
     _check_length(name, error_code, "constraint name is too long")
-    if fields.boolean(3):
-        raise unsupported("Lunabox", "deferred foreign keys")
     children, parents = fields.array(7), fields.array(8)
 
     def wrong(text: str) -> BoxError:

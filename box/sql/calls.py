@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from box.errors import ErrorCode, client_error, illegal_params, unsupported
+from box.errors import ErrorCode, client_error, illegal_params
 from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES
 from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
-from box.sql.kinds import as_kind, boxed, joined
+from box.sql.kinds import as_kind, boxed, joined, kind_of
 from box.sql.parse.token_reader import generic
 from box.sql.scope import Typed
 
@@ -56,7 +56,7 @@ class CallCompiler:
             raise not_available(name)
         if name in SCALARS:
             return self._builtin(expr, scope)
-        return self._user(expr)
+        return self._user(expr, scope)
 
     # --- aggregates ---
 
@@ -184,7 +184,16 @@ class CallCompiler:
 
     # --- functions of the user ---
 
-    def _user(self, expr: sql_nodes.FunctionCall) -> Typed:
-        """NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, UNSUPPORTED."""
-        self._queries.catalogue.function(expr.name)
-        raise unsupported("Lunabox", "calls of Lua functions in SQL")
+    def _user(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        """NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, FUNC_WRONG_ARG_COUNT."""
+        function, count = self._queries.catalogue.function(expr.name), len(expr.args)
+        wanted = len(function.param_list)
+        if count != wanted:
+            raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, function.name, str(wanted), count)
+        args = [scope.compile(arg) for arg in expr.args]
+        name = f"x'02{function.name.encode().hex()}'"
+        sql = f"lb_call({', '.join((name, *map(boxed, args)))})"
+        kind = kind_of(function.returns)
+        if kind == "bool":
+            sql = f"lb_truth({sql})"
+        return Typed(sql, function.returns, kind, has_aggregate=any(arg.has_aggregate for arg in args))

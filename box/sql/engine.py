@@ -12,20 +12,23 @@ where it began.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from box.errors import BoxError, unsupported
+from box.errors import BoxError
 from box.sql import sql_nodes
+from box.sql.deep import run_flat
 from box.sql.definer import Definer
+from box.sql.explain import explain, explain_fields
 from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
+from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
-from box.sql.result import Changed, Result
+from box.sql.result import Changed, Result, Rows
 from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
@@ -34,6 +37,7 @@ from box.sql.transactions import TransactionRunner
 if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.session import Context
+    from box.sql.reading import Compiled
     from box.txn.dml import Dml
     from box.txn.lifecycle import TransactionManager
 
@@ -62,6 +66,7 @@ class Sql:
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
+        self._pragmas = PragmaRunner(schema, dml.reads)
         self.prepared = prepared
         self.for_dictionary = DictionaryFunctions(schema, self._queries)
         """What the dictionary asks of SQL."""
@@ -105,15 +110,30 @@ class Sql:
             self._schema.session_settings.set(ctx.session, statement.name, statement.value)
             return Changed(1)
         if isinstance(statement, sql_nodes.Pragma):
-            raise unsupported("Lunabox", "PRAGMA")
+            return self._pragmas.run(statement, is_full=self._queries.has_full_metadata(ctx))
         if isinstance(statement, sql_nodes.Explain):
-            raise unsupported("Lunabox", "EXPLAIN")
+            return self._explain(ctx, parsed.text, statement, values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update):
             return await self._atomic(ctx, statement.action, lambda: self._change(ctx, parsed, values))
         if isinstance(statement, sql_nodes.Delete | sql_nodes.Truncate):
             return await self._atomic(ctx, "ABORT", lambda: self._change(ctx, parsed, values))
         definition = statement
         return await self._atomic(ctx, "ABORT", lambda: self._definer.run(ctx, definition))
+
+    def _explain(self, ctx: Context, text: str, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
+        compiled = self._query_of(ctx, text, explained.statement, values)
+        rows = explain(self._queries, ctx, compiled, values, is_plan=explained.is_plan)
+        return Rows(explain_fields(explained.is_plan), rows, self._queries.has_full_metadata(ctx))
+
+    def _query_of(
+        self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
+    ) -> Compiled | None:
+        """The query behind a statement, None if it has none. Raises what is wrong with it."""
+        if isinstance(statement, sql_nodes.Select):
+            return self._queries.compiled(ctx, text, lambda compiler: compiler.compile(statement), values)
+        if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
+            return self._changes.check(ctx, text, statement, values)
+        return None
 
     async def _change(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Changed:
         statement, changes = parsed.statement, self._changes
@@ -128,7 +148,7 @@ class Sql:
 
     # --- all or nothing ---
 
-    async def _atomic(self, ctx: Context, action: str, work: Callable[[], Awaitable[Changed]]) -> Changed:
+    async def _atomic(self, ctx: Context, action: str, work: Callable[[], Coroutine[Any, Any, Changed]]) -> Changed:
         """Run a change; an error undoes it as its OR clause tells: ABORT the statement, FAIL only the row at which
         it failed, ROLLBACK the whole transaction."""
         txns = self._txns
@@ -136,8 +156,9 @@ class Sql:
         if is_alone:
             txns.begin(ctx)
         savepoint = txns.savepoint(ctx)
+        self._foreign_keys.begin_statement(ctx, is_alone=is_alone)
         try:
-            result = await work()
+            result = await run_flat(work())
             self._foreign_keys.end_statement(ctx)
         except BaseException as error:
             self._foreign_keys.forget_statement(ctx)
@@ -166,10 +187,14 @@ class Sql:
         statement = parsed.statement
         fields = None
         values: list[Value] = [None] * len(parsed.parameters)
-        if isinstance(statement, sql_nodes.Select):
-            fields = self._queries.analyse(ctx, text, statement, values)
-        elif isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
-            self._changes.check(ctx, text, statement, values)
+        compiled = self._query_of(ctx, text, statement, values)
+        if isinstance(statement, sql_nodes.Select) and compiled is not None:
+            fields = compiled.fields
+        elif isinstance(statement, sql_nodes.Pragma):
+            fields = pragma_columns(statement)
+        elif isinstance(statement, sql_nodes.Explain):
+            self._query_of(ctx, text, statement.statement, values)
+            fields = explain_fields(statement.is_plan)
         if parsed.trailing is not None:
             raise parsed.trailing
         is_full = self._queries.has_full_metadata(ctx)

@@ -1,7 +1,7 @@
 """Foreign keys: the effect of a changed row on its parents and children.
 
 Tarantool holds them for changes by SQL only. A check that fails is looked at again when the statement ends, since
-later rows of the statement may mend it.
+later rows of the statement may mend it; that of a deferred key in an open transaction when the transaction commits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
-from box.errors import BoxError, unsupported
+from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.sql import sql_nodes
 from box.sql.parse import parse_expression
@@ -31,6 +31,20 @@ class _Doubt:
 
     definition: ForeignKeyDef
     values: tuple[Any, ...]
+
+
+class _Deferred:
+    """The doubts of a transaction: its last check before the commit."""
+
+    def __init__(self, keys: ForeignKeys, ctx: Context) -> None:
+        self._keys = keys
+        self._ctx = ctx
+        self.doubts: dict[_Doubt, None] = {}
+
+    def __call__(self) -> None:
+        """FOREIGN_KEY_CONSTRAINT."""
+        if any(self._keys.is_broken(self._ctx, doubt) for doubt in self.doubts):
+            raise client_error(ErrorCode.FOREIGN_KEY_CONSTRAINT)
 
 
 class PendingActions:
@@ -63,6 +77,8 @@ class ForeignKeys:
         self._changes = changes
         self._doubts: dict[Context, dict[_Doubt, None]] = {}
         """Of the statements that run."""
+        self._alone: set[Context] = set()
+        """Contexts whose statement is the whole transaction, where nothing can be deferred."""
 
     def has_any(self, space: Space) -> bool:
         """Whether changes of a space concern foreign keys."""
@@ -94,9 +110,19 @@ class ForeignKeys:
         return bool(self._rows(ctx, parent, [place for _, place in key.links], values, 1))
 
     def _doubt(self, ctx: Context, doubt: _Doubt) -> None:
-        if doubt.definition.is_deferred or self._schema.session_settings.value(ctx.session, "sql_defer_foreign_keys"):
-            raise unsupported("Lunabox", "deferred foreign keys")
-        self._doubts.setdefault(ctx, {})[doubt] = None
+        if not self._is_deferred(ctx, doubt.definition):
+            self._doubts.setdefault(ctx, {})[doubt] = None
+            return
+        assert ctx.txn is not None
+        deferred = ctx.txn.before_commit
+        if not isinstance(deferred, _Deferred):
+            deferred = ctx.txn.before_commit = _Deferred(self, ctx)
+        deferred.doubts[doubt] = None
+
+    def _is_deferred(self, ctx: Context, key: ForeignKeyDef) -> bool:
+        if ctx in self._alone:
+            return False
+        return key.is_deferred or bool(self._schema.session_settings.value(ctx.session, "sql_defer_foreign_keys"))
 
     # --- the parent's side ---
 
@@ -125,7 +151,7 @@ class ForeignKeys:
         self, ctx: Context, child: Space, key: ForeignKeyDef, action: str, row: list[Value], new: list[Value] | None
     ) -> None:
         if action == "cascade" and new is None:
-            await self._changes.change_child(ctx, child, row, None)
+            await self._change_child(ctx, child, row, None)
             return
         changed = list(row)
         for own, place in key.links:
@@ -134,7 +160,11 @@ class ForeignKeys:
                 changed[own] = new[place]
             else:
                 changed[own] = self._default(child, own) if action == "set_default" else None
-        await self._changes.change_child(ctx, child, row, changed)
+        await self._change_child(ctx, child, row, changed)
+
+    async def _change_child(self, ctx: Context, child: Space, row: list[Value], changed: list[Value] | None) -> None:
+        work = self._changes.change_child(ctx, child, row, changed)
+        await self._changes.triggers.run_inside(ctx, None, work)
 
     @staticmethod
     def _default(space: Space, place: int) -> Value:
@@ -149,17 +179,25 @@ class ForeignKeys:
 
     # --- the ends ---
 
+    def begin_statement(self, ctx: Context, *, is_alone: bool) -> None:
+        """A statement begins; `is_alone` tells that it is a transaction by itself."""
+        if is_alone:
+            self._alone.add(ctx)
+
     def end_statement(self, ctx: Context) -> None:
         """The statement is complete: what is still in doubt is an error. SQL_EXECUTE."""
         for doubt in self._doubts.pop(ctx, {}):
-            if self._is_broken(ctx, doubt):
+            if self.is_broken(ctx, doubt):
                 raise execute_error("FOREIGN KEY constraint failed")
+        self._alone.discard(ctx)
 
     def forget_statement(self, ctx: Context) -> None:
         """The statement has failed."""
         self._doubts.pop(ctx, None)
+        self._alone.discard(ctx)
 
-    def _is_broken(self, ctx: Context, doubt: _Doubt) -> bool:
+    def is_broken(self, ctx: Context, doubt: _Doubt) -> bool:
+        """Whether there are children in doubt and still no parent."""
         key = doubt.definition
         if self._schema.foreign_keys.get((key.name, key.child_id)) is None:
             return False

@@ -18,6 +18,7 @@ from box.sql.result import ResultField, Rows, field_of
 from box.sql.scope import QueryScope
 from box.sql.sqlite_connection import Connection, Environment, translated
 from box.sql.stored_values import Stored, Value, load, load_boolean, store
+from box.sql.user_functions import UserFunctions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,7 @@ class QueryRunner:
         self._dml = dml
         self._version = version
         self._random_bytes = random_bytes
+        self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
         self._compiled: dict[Any, Compiled] = {}
 
@@ -110,6 +112,7 @@ class QueryRunner:
             row_count=ctx.session.storage.get(ROW_COUNT, 0),
             version=self._version,
             random_bytes=self._random_bytes,
+            call=self._functions.call,
         )
 
     @contextmanager
@@ -139,6 +142,12 @@ class QueryRunner:
             except apsw.Error as error:
                 raise translated(error) from None
             return found
+
+    def plain_rows(self, ctx: Context, compiled: Compiled, sql: str, params: Sequence[Value]) -> list[list[Any]]:
+        """The rows that SQLite itself gives for a statement over the tables of a query."""
+        with self.connection() as connection:
+            connection.declare([space for space in compiled.used if not space.definition.opts.view])
+            return [list(row) for row in connection.rows(self.environment(ctx), sql, stored_params(params))]
 
     def has_full_metadata(self, ctx: Context) -> bool:
         """Whether the session asks for all of the metadata."""

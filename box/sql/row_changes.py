@@ -465,21 +465,20 @@ class ChangeRunner:
 
     # --- for prepared statements ---
 
-    def check(self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value]) -> None:
-        """Raise what is wrong with a change before it runs."""
+    def check(self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value]) -> Compiled | None:
+        """Raise what is wrong with a change before it runs. Gives the query that finds its rows, if it has one."""
         space = self._space(ctx, change.table)
         is_view = space.definition.opts.view
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         if isinstance(change, sql_nodes.Insert):
-            self._analyse_rows(ctx, key, change, self._places(space, change), space, params, None)
-        elif isinstance(change, sql_nodes.Update):
+            return self._analyse_rows(ctx, key, change, self._places(space, change), space, params, None)
+        if isinstance(change, sql_nodes.Update):
             for name in self._updated(space, change):
                 self._place(space, name)
             make = self._update_query(space, change, places, None)
-            self._queries.compiled(ctx, ((key, "update"), None), make, params)
-        else:
-            make = self._delete_query(space, change, places, None)
-            self._queries.compiled(ctx, ((key, "delete"), None), make, params)
+            return self._queries.compiled(ctx, ((key, "update"), None), make, params)
+        make = self._delete_query(space, change, places, None)
+        return self._queries.compiled(ctx, ((key, "delete"), None), make, params)
 
     # --- for foreign keys ---
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
+from box.sql.deep import deeper
 from box.sql.row_changes import Special
 from box.sql.scope import KnownColumn, QueryScope
 from box.sql.stored_values import Value, execute_error
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from box.sql.row_changes import ChangeRunner
 
 _DEPTH_MAX: Final = 1000
-"""Tarantool's limit of triggers inside triggers; Python's own stack ends it earlier, with the same error."""
+"""Tarantool's limit of triggers, and actions of foreign keys, inside triggers."""
 
 
 class RowTriggers:
@@ -29,8 +31,8 @@ class RowTriggers:
         self._schema = schema
         self._queries = queries
         self._changes = changes
-        self._running: dict[Context, list[str]] = {}
-        """The names of the triggers that a fiber is in."""
+        self._running: dict[Context, list[str | None]] = {}
+        """The names of the triggers that a fiber is in; None is the action of a foreign key."""
 
     def of(self, space: Space, event: str, columns: list[str] | None) -> list[tuple[Space, sql_nodes.CreateTrigger]]:
         """The triggers of a table for an event; an update names the columns that it sets. The newest comes first."""
@@ -68,16 +70,19 @@ class RowTriggers:
         new: list[Value] | None,
     ) -> None:
         is_recursive = self._schema.session_settings.value(ctx.session, "sql_recursive_triggers")
-        running = self._running.setdefault(ctx, [])
-        if trigger.name in running and not is_recursive:
+        if not is_recursive and trigger.name in self._running.get(ctx, ()):
             return
+        await self.run_inside(ctx, trigger.name, self._steps(ctx, space, trigger, old, new))
+
+    async def run_inside(self, ctx: Context, name: str | None, work: Coroutine[Any, Any, None]) -> None:
+        """Run a trigger, or the action of a foreign key (`name` is None), one level deeper. SQL_EXECUTE: too deep."""
+        running = self._running.setdefault(ctx, [])
         if len(running) >= _DEPTH_MAX:
+            work.close()
             raise execute_error("too many levels of trigger recursion")
-        running.append(trigger.name)
+        running.append(name)
         try:
-            await self._steps(ctx, space, trigger, old, new)
-        except RecursionError:
-            raise execute_error("too many levels of trigger recursion") from None
+            await deeper(work)
         finally:
             running.pop()
             if not running:

@@ -34,12 +34,14 @@ class Environment:
         row_count: int = 0,
         version: str = "",
         random_bytes: Callable[[int], bytes] | None = None,
+        call: Callable[[Context, str, list[Value]], Value] | None = None,
     ) -> None:
         self.ctx = ctx
         self.reads = reads
         self.row_count = row_count
         self.version = version
         self.random_bytes = random_bytes
+        self.call = call
 
 
 class Connection:
@@ -118,9 +120,16 @@ class Connection:
         add("lb_row_count", lambda: self.env.row_count)
         add("lb_version", lambda: self.env.version)
         add("lb_raise", raise_error)
+        add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
             self._db.create_aggregate_function(name, factory, count)
+
+    def _call(self, name: Stored, *args: Any) -> Stored:
+        """A function of a user."""
+        env = self.env
+        assert env.call is not None
+        return store(env.call(env.ctx, load(name).decode(), [load(arg) for arg in args]))
 
     def _randomblob(self, count: Any) -> Stored:
         size = builtins.as_integer(load(count))

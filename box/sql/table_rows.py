@@ -185,8 +185,6 @@ class TableBuilder:
         return found
 
     def _add_foreign_key(self, key: sql_nodes.ForeignKey) -> None:
-        if key.is_deferred:
-            raise unsupported("Lunabox", "deferred foreign keys")
         name = key.name or self._new_name("fk")
         numbers = {item["name"]: number for number, item in enumerate(self.rows.fields)}
         for column in key.columns:

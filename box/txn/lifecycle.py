@@ -110,14 +110,17 @@ class TransactionManager:
         """Commit the open transaction, if there is one.
 
         Returns at once: the transaction if its outcome is still to come, None if it is complete. Raises
-        COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, TRANSACTION_CONFLICT,
-        TRANSACTION_YIELD, TRANSACTION_TIMEOUT, WAL_IO, SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS.
+        COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, what `before_commit` raises,
+        TRANSACTION_CONFLICT, TRANSACTION_YIELD, TRANSACTION_TIMEOUT, WAL_IO, SYNC_ROLLBACK,
+        UNCOMMITTED_FOREIGN_SYNC_TXNS.
         """
         txn = ctx.txn
         if txn is None:
             return None
         if txn.nesting:
             raise client_error(ErrorCode.COMMIT_IN_SUB_STMT)
+        if txn.before_commit is not None:
+            self._check_before_commit(ctx, txn, txn.before_commit)
         steps = self.storage.make_ready(txn)
         if steps is not None:
             _leave(ctx, txn)
@@ -125,6 +128,13 @@ class TransactionManager:
             return txn
         self.commit_open(ctx, txn)
         return None if txn.done else txn
+
+    def _check_before_commit(self, ctx: Context, txn: Transaction, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except BoxError:
+            self.rollback_open(ctx, txn)
+            raise
 
     def _commit_ready(self, txn: Transaction, steps: Iterator[None]) -> bool:
         """Make ready for a commit, and commit in the turn of the last step: nobody comes in between."""

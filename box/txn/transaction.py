@@ -215,6 +215,7 @@ class Transaction(Commit, LimboEntry):
 
     __slots__ = (
         "aborted_by_yield",
+        "before_commit",
         "changes",
         "ctx",
         "engine",
@@ -290,6 +291,8 @@ class Transaction(Commit, LimboEntry):
         self.lsn = NO_LSN
         self.since = None
         self.written = False
+        self.before_commit: Callable[[], None] | None = None
+        """A last check of the open transaction; its error rolls back."""
         self.on_commit: list[TransactionHook] = []
         self.on_rollback: list[TransactionHook] = []
         self.on_wal_write: list[Callable[[Transaction], None]] = []

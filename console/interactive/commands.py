@@ -151,8 +151,8 @@ class TerminalCommands:
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
-    def after(self, answer: str, seconds: float | None, is_error: bool) -> None:
-        """Print what belongs below an answer: help, the stack of an error, the time."""
+    def after(self, answer: str, seconds: float | None, is_error: bool, *, language: str = "lua") -> None:
+        """Print what belongs below an answer: help, the stack of an error, a hint for statements of Lua, the time."""
         if self.shows_help:
             self.shows_help = False
             self._printer.show(_HELP, is_prose=True)
@@ -161,7 +161,7 @@ class TerminalCommands:
                 self._show_stack()
             elif self.failure.position:
                 self._printer.note(f"at {self.failure.position}; \\stack shows the stack")
-        advice = hint(self.statement, answer, is_error=is_error)
+        advice = hint(self.statement, answer, is_error=is_error) if language == "lua" else None
         if advice is not None:
             self._printer.note(advice)
         if self._settings.timing and seconds is not None:

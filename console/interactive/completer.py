@@ -16,6 +16,7 @@ from prompt_toolkit.document import Document
 from console.interactive import settings
 from console.interactive.cursor import KEYWORDS, Call, Place, look
 from console.interactive.signatures import known, methods_of
+from console.interactive.sql_completion import sql_completions
 from lua.text_console.languages import LANGUAGES
 
 LIMIT: Final = 100
@@ -79,6 +80,7 @@ class StatementCompleter(Completer):
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
+        self.language = "lua"
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return nothing, because nodes can only be asked asynchronously."""
@@ -95,6 +97,10 @@ class StatementCompleter(Completer):
         if text.startswith("\\"):
             for command in _commands(text):
                 yield command
+            return
+        if self.language == "sql":
+            async for name in sql_completions(self._ask, text, document.text_after_cursor, complete_event):
+                yield name
             return
         place = look(text)
         found = self._in_string(place) if place.text is not None else self._members(place, complete_event)

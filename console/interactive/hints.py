@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from lua.text_console.languages import LANGUAGES
-
 LEAVE: Final = frozenset({"quit", "exit", "quit()", "exit()"})
 """Statements that end the session."""
 
@@ -46,8 +44,7 @@ def _hint_for_sql(statement: str) -> str:
         return "statements are Lua here; \\dt lists the spaces, \\d NAME describes one"
     found = _TABLE.search(statement)
     name = found[1] if found else "NAME"
-    sql = "; \\set language sql is for SQL" if "sql" in LANGUAGES else ""
-    return f"statements are Lua here, such as box.space.{name}:select(); \\dt lists the spaces{sql}"
+    return f"statements are Lua here, such as box.space.{name}:select(); \\set language sql is for SQL"
 
 
 def _is_nothing(answer: str) -> bool:

@@ -71,7 +71,7 @@ class SessionTerminal:
         self._erase()
         self.printer.show(text, is_prose=self.commands.shows_help)
         seconds = self._interrupts.seconds if self._interrupts is not None else None
-        self.commands.after(text, seconds, is_error(text))
+        self.commands.after(text, seconds, is_error(text), language=self._language)
 
     def is_quick(self, text: str) -> bool:
         """Return whether `answer` will probably not wait."""

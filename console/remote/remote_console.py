@@ -161,12 +161,14 @@ class RemoteConsole:
         return await self._execute(statement)
 
     async def _execute(self, statement: str) -> str:
-        if self._settings.output != "table" or statement.startswith("\\") or self._language != "lua":
+        if self._settings.output != "table" or statement.startswith("\\"):
             return await self._node.execute(statement, self.terminal.write)
-        if _ASKS_FOR_TEXT.match(statement):
+        is_sql = self._language == "sql"
+        if not is_sql and _ASKS_FOR_TEXT.match(statement):
             return _plain(await self._node.execute(statement, self.terminal.write))
         try:
-            result = await self._node.call("console_rows", "run", self.terminal.table_rows, statement)
+            function = "run_sql" if is_sql else "run"
+            result = await self._node.call("console_rows", function, self.terminal.table_rows, statement)
         except BoxError as error:
             return f"error: {error.message}\n"
         if not isinstance(result, (list, tuple)):

@@ -11,9 +11,10 @@ from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
 from console.suite.warm import WarmStarter
 
 SUFFIX = ".test.lua"
+SQL_SUFFIX = ".test.sql"
 PYTHON_SUFFIX = ".test.py"
 LUATEST_SUFFIX = "_test.lua"
-SUFFIXES = (SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
+SUFFIXES = (SUFFIX, SQL_SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class TestCase:
         return self.path.name.endswith(PYTHON_SUFFIX)
 
     @property
+    def language(self) -> str:
+        """The language in which a script's connections begin."""
+        return "sql" if self.path.name.endswith(SQL_SUFFIX) else "lua"
+
+    @property
     def reject(self) -> Path:
         return self.result.with_suffix(".reject")
 
@@ -99,7 +105,7 @@ def _suite_directory(script: Path) -> Path:
 def _scripts(suite: Suite) -> list[Path]:
     if suite.core == "luatest":
         return [*suite.path.rglob(f"*{LUATEST_SUFFIX}")]
-    return [*suite.path.glob(f"*{SUFFIX}"), *suite.path.glob(f"*{PYTHON_SUFFIX}")]
+    return [path for suffix in (SUFFIX, SQL_SUFFIX, PYTHON_SUFFIX) for path in suite.path.glob(f"*{suffix}")]
 
 
 def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:

@@ -1,4 +1,4 @@
-"""pytest plugin that collects `.test.lua`, `.test.py` and luatest's `_test.lua` files of suite directories.
+"""pytest plugin that collects `.test.lua`, `.test.sql`, `.test.py` and luatest `_test.lua` files of suites.
 
 Enable it with `-p console.suite.plugin`, with `pytest_plugins` in the top conftest.py, or for one directory by
 importing `pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`, `--update-results`,

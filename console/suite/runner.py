@@ -177,7 +177,7 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
     await inspector.start()
     start_timeout = min(START_TIMEOUT, settings.timeout)
     around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout, settings.warm)
-    session = TestSession(around, case.params, reader)
+    session = TestSession(around, case.params, reader, case.language)
     inspector.session = session
     output: list[str] = [reader.header()]
     problem: str | None = None

@@ -23,7 +23,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lunabox-test",
-        description="Run suites of .test.lua and .test.py scripts, and of luatest's _test.lua files.",
+        description="Run suites of .test.lua, .test.sql and .test.py scripts, and of luatest's _test.lua files.",
     )
     add = parser.add_argument
     add("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")

@@ -33,16 +33,20 @@ class RawReply(str):
 
 
 class TestSession:
-    """Servers by name, connections by name, and the current connections of the script."""
+    """Servers by name, connections by name, and the current connections of the script.
+
+    The script's connections begin with `language`.
+    """
 
     __test__ = False
 
-    def __init__(self, around: Surroundings, params: Params, reader: ScriptReader) -> None:
+    def __init__(self, around: Surroundings, params: Params, reader: ScriptReader, language: str = "lua") -> None:
         self.servers: dict[str, InstanceProcess] = {}
         self.filters = Filters()
         self._around = around
         self._params = params
         self._reader = reader
+        self._language = language
         self._connections: dict[str, ConsoleClient] = {}
         self._server_of: dict[str, str] = {}
         self._current: tuple[str, ...] = (DEFAULT,)
@@ -115,7 +119,9 @@ class TestSession:
     # -- connections -----------------------------------------------------------------------------
 
     async def _connect(self, name: str, server: InstanceProcess) -> None:
-        self._connections[name] = await server.reach()
+        self._connections[name] = connection = await server.reach()
+        if self._language != "lua":
+            await connection.execute(f"\\set language {self._language}")
         self._server_of[name] = server.name
 
     async def _execute_on(self, name: str, command: str) -> str:

@@ -16,7 +16,6 @@ from box.net import uri as uris
 from box.session import Context, Session
 from lua.bindings.binding import Binding, Outcome, exported, waiting
 from lua.text_console.console_connection import GREETING, ConsoleConnection, DialedConnection
-from lua.text_console.languages import LANGUAGES
 from lua.text_console.server import ConsoleServer, ListenError
 
 if TYPE_CHECKING:
@@ -59,11 +58,6 @@ class ConsoleBinding(Binding):
         for connection in list(self._connections.values()):
             connection.abort()
         self._connections.clear()
-
-    @exported("console_has_sql")
-    def has_sql(self) -> bool:
-        """Return whether statements may be SQL."""
-        return "sql" in LANGUAGES
 
     # -- servers
 

@@ -18,8 +18,6 @@ local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_ni
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
-local HAS_SQL = python.console_has_sql()
-
 -- Loaded by the first who needs it: a script without a terminal does not.
 local function console_terminal()
     return require('internal.console_terminal')
@@ -228,8 +226,6 @@ function parameters.language(value)
         return {language = settings.language}
     elseif value ~= 'lua' and value ~= 'sql' then
         error(('Invalid language "%s", supported languages: lua and sql.'):format(value), 0)
-    elseif value == 'sql' and not HAS_SQL then
-        error('Lunabox does not support SQL', 0)
     end
     settings.language = value
     return true
@@ -293,6 +289,17 @@ end
 
 -- ---- evaluation -----------------------------------------------------------------------------
 
+-- As in the peer, an error of SQL is the second value behind nil; a table has no place for it.
+local function eval_sql(line)
+    local ok, result, problem = pcall(box.execute, line)
+    if current_settings().fmt == 'table' and ok and problem ~= nil then
+        return format_output(false, problem)
+    elseif ok and problem == nil then
+        return format_output(true, result)
+    end
+    return format_output(ok, result, problem)
+end
+
 -- A line is an expression if it compiles behind `return `, else a statement; the chunk's name is
 -- the source itself. The answer is text; none (nil) ends the session.
 local function eval(line)
@@ -301,7 +308,7 @@ local function eval(line)
     elseif line:sub(1, 1) == '\\' then
         return run_command(line:sub(2))
     elseif current_settings().language == 'sql' then
-        return format_output(pcall(box.execute, line))
+        return eval_sql(line)
     end
     local chunk, reason = loadstring('return ' .. line)
     if not chunk then

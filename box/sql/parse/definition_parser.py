@@ -102,12 +102,12 @@ class DefinitionParser(ChangeParser):
         elif self.take("NULL"):
             self._nullable(column, "none" if not self.at("ON") else self._on_conflict())
         elif self.at("NOT") and self.peek() == "DEFERRABLE":
-            self._deferrable()
+            self._defer_last()
         elif self.take("NOT"):
             self.expect("NULL")
             self._nullable(column, self._on_conflict())
         elif self.at("DEFERRABLE"):
-            self._deferrable()
+            self._defer_last()
         elif self.take("COLLATE"):
             column.collation = self._plain_name()
         elif self.at("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES"):
@@ -222,8 +222,17 @@ class DefinitionParser(ChangeParser):
             found.is_deferred = self._deferrable()
         return found
 
+    _last_foreign_key: sql_nodes.ForeignKey | None = None
+
+    def _defer_last(self) -> None:
+        """DEFERRABLE among the constraints of a column: of the table's last foreign key, if it has one."""
+        is_deferred = self._deferrable()
+        if self._last_foreign_key is not None:
+            self._last_foreign_key.is_deferred = is_deferred
+
     def _references(self, name: str | None, columns: list[str]) -> sql_nodes.ForeignKey:
         found = sql_nodes.ForeignKey(name, columns, self.name(), self.names_in_brackets())
+        self._last_foreign_key = found
         if self.take("MATCH"):
             if not self.at("SIMPLE", "PARTIAL", "FULL"):
                 self.fail()

@@ -68,6 +68,21 @@ local function run_call(handle, name, packed)
     return encode_args(call_stored(handle, name, decode_args(packed)))
 end
 
+local function without_null(...)
+    local values, count = {...}, select('#', ...)
+    for i = 1, count do
+        if values[i] == nil then
+            values[i] = nil
+        end
+    end
+    return unpack(values, 1, count)
+end
+
+-- From Python: a function in a statement of SQL, where nil is no cdata.
+local function run_in_sql(handle, name, packed)
+    return encode_args(call_stored(handle, name, without_null(decode_args(packed))))
+end
+
 -- Errors that name the place of a caller name none when the expression has left its frame to a function: as in the
 -- peer, no Lua function stands behind it.
 local function run_eval(expression, packed)
@@ -87,6 +102,7 @@ end
 
 python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.run_call', registry.ref(run_call))
+python.entry('box.run_in_sql', registry.ref(run_in_sql))
 python.entry('box.run_eval', registry.ref(run_eval))
 -- From Python: a request of a stream that has a transaction open, which learns of every switch to another fiber.
 local function in_transaction(run)

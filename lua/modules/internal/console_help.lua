@@ -1,5 +1,4 @@
 -- `help` and `tutorial` of a console: texts for a person, which a table and the terminal show as they are.
-local python = require('internal.python')
 
 local HELP = [[
 To get help, see the Tarantool manual at https://tarantool.io/en/doc/
@@ -7,7 +6,7 @@ To start the interactive tutorial, type 'tutorial()' here.
 
 Available backslash commands:
 
-  \set language <language>   -- set language (]] .. (python.console_has_sql() and 'lua or sql' or 'lua') .. [[)
+  \set language <language>   -- set language (lua or sql)
   \set output <format>       -- set output format (lua[,line|block] or yaml)
   \set delimiter <delimiter> -- set expression delimiter
   \help                      -- show this screen

@@ -5,6 +5,8 @@
 --
 --   members(path, is_method, partial, limit) -> {class, total, {{name, kind}, ...}}
 --   names(what, partial, limit, path)        -> {what, total, {{name, what}, ...}}
+--   sql_names(partial, tables, limit)        -> {'', total, {{name, kind}, ...}}: the tables, and the columns of the
+--                                               tables that `tables` names; letters match whatever their case
 --   signature(path)                          -> {full name, parameters | nil, comment | nil, place | nil}
 --   spaces(limit)                            -> {total, {{name, id, engine, tuples, indexes}, ...}}: the user's spaces
 --   space(name)                              -> {name, id, engine, tuples, {note, ...}, {{field, type, note}, ...},
@@ -265,6 +267,28 @@ function M.names(what, partial, limit, path)
         end
     end
     return chosen.result(what)
+end
+
+function M.sql_names(partial, tables, limit)
+    local wanted, upper = {}, partial:upper()
+    for _, name in ipairs(tables) do
+        wanted[name] = true
+    end
+    local chosen = selection(partial:sub(1, 1) == '_' and '_' or '', limit)
+    local function add(name, kind)
+        if type(name) == 'string' and name:sub(1, #partial):upper() == upper then
+            chosen.add(name, kind)
+        end
+    end
+    for id, space in next, rawget(_G, 'box') and type(box.cfg) == 'table' and box.space or {} do
+        if type(id) == 'number' then
+            add(space.name, 'table')
+            for _, description in ipairs(wanted[space.name] and space:format() or {}) do
+                add(description.name or description[1], 'column')
+            end
+        end
+    end
+    return chosen.result('')
 end
 
 -- ---- signatures -----------------------------------------------------------------------------------------------

@@ -267,6 +267,27 @@ local function add_list(groups, list, source, state)
     groups[#groups + 1] = group
 end
 
+-- What box.execute returns for a query.
+local function is_query_result(value)
+    return type(rawget(value, 'metadata')) == 'table' and type(rawget(value, 'rows')) == 'table'
+end
+
+local function add_query_result(groups, result, state)
+    local columns = {}
+    for i, column in ipairs(result.metadata) do
+        columns[i] = column.name
+    end
+    local group = new_group(columns)
+    for i, row in ipairs(result.rows) do
+        if state.limit ~= 0 and i > state.limit then
+            break
+        end
+        add_row(group, is_tuple(row) and row:totable() or row, #columns)
+    end
+    group.total = #result.rows
+    groups[#groups + 1] = group
+end
+
 local function add(groups, value, source, state)
     value = not is_tuple(value) and shown(value) or value
     if is_tuple(value) then
@@ -275,6 +296,8 @@ local function add(groups, value, source, state)
         local group = group_for(groups, 'value', {'value'})
         add_row(group, {value}, 1)
         group.total = group.total + 1
+    elseif is_query_result(value) then
+        add_query_result(groups, value, state)
     elseif is_list(value) then
         add_list(groups, value, source, state)
     elseif next(value) == nil then
@@ -330,6 +353,15 @@ function M.run(limit, source)
         return {false, problem}
     end
     return finish(pcall(chunk))
+end
+
+-- The same for a statement of SQL.
+function M.run_sql(limit, source)
+    local ok, result, problem = pcall(box.execute, source)
+    if not ok or problem ~= nil then
+        return {false, tostring(ok and problem or result)}
+    end
+    return {true, M.describe(limit, source, result)}
 end
 
 return M

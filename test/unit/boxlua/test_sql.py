@@ -138,3 +138,78 @@ def test_net_box_runs_sql(run: Run) -> None:
         await box("c:close()")
 
     run(body)
+
+
+def _function(name: str, body: str, options: str = "") -> str:
+    return f"box.schema.func.create('{name}', {{body = [[{body}]], exports = {{'LUA', 'SQL'}}{options}}})"
+
+
+def test_functions_of_lua_in_statements(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.execute('create table t (id int primary key, a text)')")
+        await box(
+            _function("PLUS", "function(a, b) return a + b end", ", param_list = {'any', 'any'}, returns = 'number'")
+        )
+        await box(_function("KIND", "function(a) return type(a) end", ", param_list = {'any'}, returns = 'string'"))
+        await box(_function("ISONE", "function(a) return a == 1 end", ", param_list = {'any'}, returns = 'boolean'"))
+        await box(_function("HOW_MANY", "function() return box.space.T:count() end", ", returns = 'integer'"))
+        await box("box.execute([[insert into t values (1, 'x'), (2, null)]])")
+        rows = "return box.execute([[select plus(id, 0.5), kind(a) from t where isone(id) or plus(id, 1) = 3]]).rows"
+        assert await box(rows) == [[1.5, "string"], [2.5, "nil"]]
+        assert await box("return box.execute('select how_many(), isone(2)').rows") == [[2, False]]
+        assert await box("return box.execute('select plus(1, 2)').metadata[1].type") == "number"
+        assert await box("return box.execute([[select kind(true), kind(x'00'), kind(1)]]).rows[1]") == [
+            "boolean",
+            "string",
+            "number",
+        ]
+        await box("box.execute('insert into t values (plus(5, 6), null)')")
+        assert await box("return box.space.T:get(11)") == [11, None]
+
+    run(body)
+
+
+def test_what_a_function_may_not_return(run: Run) -> None:
+    async def body(box: Box) -> None:
+        one = ", param_list = {'any'}, returns = '%s'"
+        await box(_function("WORDS", "function(a) return a end", one % "string"))
+        await box(_function("WHOLE", "function(a) return a end", one % "integer"))
+        await box(_function("LISTS", "function(a) return {a} end", one % "any"))
+        await box(_function("TWO", "function(a) return a, a end", one % "any"))
+        await box(_function("NONE", "function(a) end", one % "any"))
+        await box(_function("FAILS", "function(a) error('no') end", one % "any"))
+        await box(_function("WAITS", "function(a) require('fiber').sleep(0) end", one % "any"))
+        await box("box.schema.func.create('LUA_ONLY', {body = 'function(a) end', param_list = {'any'}})")
+        text = "local _, e = box.execute(...) return tostring(e)"
+        for call, message in (
+            ("words(1)", "Function 'WORDS' returned value of invalid type: expected string got unsigned"),
+            ("whole(-1.5)", "Function 'WHOLE' returned value of invalid type: expected integer got double"),
+            ("lists(1)", "Failed to execute SQL statement: Unsupported type passed from Lua"),
+            ("two(1)", "SQL expects exactly one argument returned from Lua, got 2"),
+            ("none(1)", "SQL expects exactly one argument returned from Lua, got 0"),
+            ("lua_only(1)", "function LUA_ONLY() is not available in SQL"),
+            ("words(1, 2)", "Wrong number of arguments is passed to WORDS(): expected 1, got 2"),
+            ("waits(1)", "a function that must not wait has waited"),
+        ):
+            assert await box(text, f"select {call}") == message
+        assert (await box(text, "select fails(1)")).endswith(": no")
+        assert await box("return box.execute('select words(null), whole(5)').rows") == [[None, 5]]
+
+    run(body)
+
+
+def test_a_function_runs_with_the_rights_that_it_has(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(_function("WHO", "function() return box.session.effective_user() end", ", returns = 'string'"))
+        await box(
+            _function(
+                "OWNER", "function() return box.session.effective_user() end", ", returns = 'string', setuid = true"
+            )
+        )
+        await box("box.schema.user.create('u') box.schema.user.grant('u', 'execute', 'function', 'OWNER')")
+        run_as = "local r, e = box.session.su('u', box.execute, ...) return r and r.rows[1][1] or tostring(e)"
+        assert await box(run_as, "select owner()") == "admin"
+        refused = "Execute access to function 'WHO' is denied for user 'u'"
+        assert await box(run_as, "select who()") == refused
+
+    run(body)

@@ -163,11 +163,37 @@ def test_completion(converse: Converse) -> None:
     assert reply.endswith("- null\n...\n")
 
 
-def test_sql_is_refused_at_once(converse: Converse) -> None:
-    """The language stays Lua, in every spelling of the command."""
-    refused = "---\n- error: Lunabox does not support SQL\n...\n"
-    replies = converse(["\\set language sql", "\\s l sql", "\\set language", "1 + 1"])
-    assert replies == [refused, refused, "---\n- language: lua\n...\n", "---\n- 2\n...\n"]
+def test_a_session_speaks_sql(converse: Converse) -> None:
+    """Each line is a statement until the language is Lua again; an error is the value behind nil."""
+    replies = converse(
+        [
+            "box.cfg{log_level = 1}",
+            "\\set language sql",
+            "\\set language",
+            "select 1 as a, 'x' as b",
+            "select nosuch",
+            "\\set output table",
+            "select 1 as a, 'x' as b",
+            "select nosuch",
+            "\\set output yaml",
+            "\\s l lua",
+            "1 + 1",
+            "\\set language c",
+        ]
+    )
+    assert replies[1:] == [
+        "---\n- true\n...\n",
+        "---\n- language: sql\n...\n",
+        "---\n- metadata:\n  - name: A\n    type: integer\n  - name: B\n    type: string\n  rows:\n  - [1, 'x']\n...\n",
+        "---\n- null\n- Can\u2019t resolve field 'NOSUCH'\n...\n",
+        "value\n─────\ntrue\n1 row\n\n...\n",
+        "A │ B\n──┼──\n1 │ x\n1 row\n\n...\n",
+        "error: Can\u2019t resolve field 'NOSUCH'\n\n...\n",
+        "---\n- true\n...\n",
+        "---\n- true\n...\n",
+        "---\n- 2\n...\n",
+        "---\n- error: 'Invalid language \"c\", supported languages: lua and sql.'\n...\n",
+    ]
 
 
 def test_tutorial_is_walked_through(converse: Converse) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from box.data.codec import pack
+from box.errors import BoxError
 from box.wire.change import Request
 
 from .conftest import Session, Start
@@ -125,12 +126,83 @@ def test_a_parent_with_children_stays(db: Session) -> None:
         ("b int references nosuch", "NO_SUCH_SPACE", "Space 'NOSUCH' does not exist"),
         ("b int references p (x)", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': foreign key refers to nonexistent field X"),
         ("foreign key (x) references p", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': unknown column X in foreign key definition"),
-        ("foreign key (id) references p deferrable initially deferred", "UNSUPPORTED", "Lunabox does not support deferred foreign keys"),
     ],
 )  # fmt: skip
 def test_a_wrong_foreign_key_is_refused(db: Session, clause: str, code: str, message: str) -> None:
     db.sql("create table p (id int primary key)")
     assert db.error(f"create table c (id int primary key, {clause})") == (code, message)
+
+
+DEFERRED = (
+    "FOREIGN_KEY_CONSTRAINT",
+    "Can not commit transaction: deferred foreign keys violations are not resolved",
+)
+
+
+@pytest.fixture
+def deferred(db: Session) -> Session:
+    db.sql("create table p (id int primary key)")
+    db.sql("create table c (id int primary key, p int references p deferrable initially deferred)")
+    return db
+
+
+def test_a_deferred_foreign_key_holds_at_the_commit(deferred: Session) -> None:
+    """Within a transaction a parent may come after its child, or go before it."""
+    deferred.sql("start transaction")
+    deferred.sql("insert into c values (1, 1)")
+    deferred.sql("insert into p values (1)")
+    deferred.sql("commit")
+    deferred.sql("start transaction")
+    deferred.sql("delete from p")
+    deferred.sql("delete from c")
+    deferred.sql("commit")
+    assert deferred.sql("select * from c") == []
+
+
+def test_a_broken_deferred_foreign_key_rolls_back(deferred: Session) -> None:
+    deferred.sql("start transaction")
+    deferred.sql("insert into c values (1, 1)")
+    assert deferred.error("commit") == DEFERRED
+    assert deferred.sql("select * from c") == []
+    assert deferred.error("commit")[1].endswith("cannot commit - no transaction is active")
+    deferred.node.txns.begin(deferred.ctx)
+    deferred.sql("insert into c values (1, 1)")
+    with pytest.raises(BoxError, match="deferred foreign keys"):
+        deferred.node.txns.commit(deferred.ctx)
+
+
+def test_a_savepoint_mends_a_deferred_foreign_key(deferred: Session) -> None:
+    deferred.sql("start transaction")
+    deferred.sql("savepoint s")
+    deferred.sql("insert into c values (1, 1)")
+    deferred.sql("rollback to s")
+    deferred.sql("commit")
+
+
+def test_a_statement_alone_defers_nothing(deferred: Session) -> None:
+    assert deferred.error("insert into c values (1, 1)") == FAILED
+
+
+def test_a_session_defers_all_foreign_keys(family: Session) -> None:
+    family.sql('set session "sql_defer_foreign_keys" = true')
+    family.sql("start transaction")
+    family.sql("insert into c values (1, 5, null)")
+    family.sql("insert into p values (5, 50)")
+    family.sql("commit")
+    family.sql("start transaction")
+    family.sql("insert into c values (2, 6, null)")
+    assert family.error("commit") == DEFERRED
+
+
+def test_a_deferred_foreign_key_is_one_after_a_start(start: Start, tmp_path: Path) -> None:
+    db = start(tmp_path)
+    db.sql("create table p (id int primary key)")
+    db.sql("create table c (id int primary key, p int, foreign key (p) references p deferrable initially deferred)")
+    db.wait(db.node.close())
+    db = start(tmp_path)
+    db.sql("start transaction")
+    db.sql("insert into c values (1, 1)")
+    assert db.error("commit") == DEFERRED
 
 
 def test_constraints_survive_log_and_snapshot(start: Start, tmp_path: Path) -> None:

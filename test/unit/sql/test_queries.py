@@ -83,8 +83,8 @@ def test_types_are_those_of_the_analysis(filled: Session) -> None:
         ("select (1, 2) = 1", "SQL_COLUMN_COUNT", "Unequal number of entries in row expression: left side has 2, but right side - 1"),
         ("select id from t limit -1", "SQL_EXECUTE", "Failed to execute SQL statement: Only positive integers are allowed in the LIMIT clause"),
         ("select id from t indexed by nosuch", "NO_SUCH_INDEX_NAME", "No index 'NOSUCH' is defined in space 'T'"),
-        ("explain select 1", "UNSUPPORTED", "Lunabox does not support EXPLAIN"),
-        ("pragma table_info(t)", "UNSUPPORTED", "Lunabox does not support PRAGMA"),
+        ("explain select nosuch from t", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'NOSUCH'"),
+        ("pragma nosuch(t)", "SQL_NO_SUCH_PRAGMA", "Pragma 'NOSUCH' does not exist"),
     ],
 )  # fmt: skip
 def test_a_wrong_query_says_what_is_wrong(filled: Session, text: str, code: str, message: str) -> None:

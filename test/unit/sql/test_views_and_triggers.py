@@ -117,3 +117,33 @@ def test_a_trigger_follows_its_table(filled: Session) -> None:
 )  # fmt: skip
 def test_a_wrong_trigger_is_refused(filled: Session, text: str, code: str, message: str) -> None:
     assert filled.error(text) == (code, message)
+
+
+def test_triggers_may_be_a_thousand_deep(filled: Session) -> None:
+    filled.sql("create table d (id int primary key)")
+    filled.sql(
+        "create trigger n after insert on d for each row when new.id < 1000"
+        " begin insert into d values (new.id + 1); end"
+    )
+    filled.sql("insert into d values (1)")
+    assert filled.value("select count(*) from d") == 1000
+    filled.sql("delete from d")
+    assert filled.error("insert into d values (-1)") == (
+        "SQL_EXECUTE",
+        "Failed to execute SQL statement: too many levels of trigger recursion",
+    )
+    assert filled.value("select count(*) from d") == 0
+
+
+def test_actions_of_foreign_keys_count_as_triggers(filled: Session) -> None:
+    filled.sql("create table f (id int primary key, up int references f on delete cascade)")
+    filled.sql("insert into f values (0, null)")
+    numbers = (
+        "with n as (select 1 as n union all select n + 1 from n where n < {}) insert into f select n, n - 1 from n"
+    )
+    filled.sql(numbers.format(900))
+    assert filled.sql("delete from f where id = 0") == 1
+    assert filled.value("select count(*) from f") == 0
+    filled.sql("insert into f values (0, null)")
+    filled.sql(numbers.format(1002))
+    assert filled.error("delete from f where id = 0")[1].endswith("too many levels of trigger recursion")

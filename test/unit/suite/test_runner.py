@@ -410,3 +410,28 @@ def test_switch_to_itself(tmp_path: Path) -> None:
     path = make_suite(tmp_path, NEW + "test_run:cmd('switch default')\ntest_run ~= nil\n")
     run(path)
     assert _replies(path)[-2:] == [["true"], ["true"]]
+
+
+def test_script_of_sql(tmp_path: Path) -> None:
+    """Its connections begin with SQL, and may change to Lua and back; a new connection begins anew."""
+    script = (
+        "CREATE TABLE t (a INT PRIMARY KEY);\n"
+        "\\set language lua\n"
+        f"{NEW}"
+        "box.space.T.name\n"
+        "test_run:cmd('restart server default')\n"
+        "\\set language sql\n"
+        "SELECT 1;\n"
+    )
+    path = make_suite(tmp_path, "")
+    (path / "t.test.lua").unlink()
+    (path / "t.test.sql").write_text(script)
+    (case,) = discover(path)
+    assert case.name == "s/t.test.sql"
+    assert run(path).outcome is RunOutcome.NEW
+    result = (path / "t.result").read_text()
+    assert "CREATE TABLE t (a INT PRIMARY KEY);\n | ---\n | - row_count: 1\n | ...\n" in result
+    assert "box.space.T.name\n | ---\n | - T\n | ...\n" in result
+    assert result.endswith(
+        " | ---\n | - metadata:\n |   - name: COLUMN_1\n |     type: integer\n |   rows:\n |   - [1]\n | ...\n"
+    )

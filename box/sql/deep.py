@@ -1,0 +1,64 @@
+"""Coroutines that call each other a thousand levels deep: triggers that fire triggers.
+
+Each `await` of a coroutine takes a frame of Python's stack, and of the machine's. `run_flat` keeps a list of coroutines
+instead: a level that is entered by `await deeper(coroutine)` stands on no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator
+from types import coroutine
+from typing import Any, TypeVar, cast
+
+_T = TypeVar("_T")
+
+
+class _Deeper:
+    """The wish for a level of its own."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self.work = work
+
+
+@coroutine
+def deeper(work: Coroutine[Any, Any, _T]) -> Generator[_Deeper, _T, _T]:
+    """Run a coroutine on a level of its own; only inside `run_flat`."""
+    return (yield _Deeper(work))
+
+
+@coroutine
+def run_flat(work: Coroutine[Any, Any, _T]) -> Generator[Any, Any, _T]:
+    """Run a coroutine that may await `deeper`. What the levels wait for reaches the loop as from any coroutine."""
+    levels: list[Coroutine[Any, Any, Any]] = [work]
+    value: Any = None
+    error: BaseException | None = None
+    wanted: Any
+    try:
+        while levels:
+            level = levels[-1]
+            try:
+                wanted = level.send(value) if error is None else level.throw(error)
+            except StopIteration as end:
+                del levels[-1]
+                value, error = end.value, None
+                continue
+            except BaseException as raised:
+                del levels[-1]
+                value, error = None, raised
+                continue
+            value = error = None
+            if isinstance(wanted, _Deeper):
+                levels.append(wanted.work)  # it begins when it is sent None
+                continue
+            try:
+                value = yield wanted
+            except BaseException as raised:
+                error = raised
+    finally:
+        while levels:
+            levels.pop().close()
+    if error is not None:
+        raise error
+    return cast(_T, value)
