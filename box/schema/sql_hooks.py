@@ -29,8 +29,8 @@ class SqlHooks:
     """The functions of SQL that the dictionary calls."""
 
     compile_check: Callable[[SpaceDef, str, str], RowCheck] = field(default=_refuse_check)
-    """(space, name of the constraint, code): raises CREATE_CK_CONSTRAINT."""
+    """`compile_check(space, name, code)` compiles a check constraint. Raises CREATE_CK_CONSTRAINT."""
     tables_of_view: Callable[[str], list[str]] = field(default=_nothing_read)
-    """The names of the tables that a view's query reads. SQL_EXECUTE."""
+    """`tables_of_view(query)` returns the names of the tables that the query of a view reads. Raises SQL_EXECUTE."""
     check_trigger: Callable[[str, str, SpaceDef], None] = lambda text, name, space: None
-    """(text, name in the tuple, its space): raises what is wrong with it."""
+    """`check_trigger(text, name, space)` raises an error if the trigger's text does not fit its name and space."""
