@@ -71,7 +71,7 @@ class Schema:
         self.views: dict[int, list[int]] = {}
         """The ids of the spaces that a view reads, by the id of the view."""
         self.sql = SqlHooks()
-        """The parts of SQL that definitions need: compilers of checks, views and triggers. The node sets them."""
+        """The way to the functions of SQL that check definitions. The node sets `find` in it."""
         self.index_functions: dict[tuple[int, int], int] = {}
         """All rows of `_func_index`: the function's id by the ids of space and index."""
         self.truncated: set[int] = set()

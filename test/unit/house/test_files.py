@@ -7,7 +7,7 @@ from pathlib import Path
 from test.unit.house.source import PACKAGES, ROOT
 
 MOST_LINES = 600
-"""The greatest number of lines of a file; a longer module has to be split."""
+"""A module that grows past it is two modules."""
 
 
 def test_no_file_is_longer_than_a_reader_can_take_in() -> None:
