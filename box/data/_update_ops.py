@@ -26,7 +26,7 @@ _INT32_MAX: Final = 2**31 - 1
 _FLOAT32_MAX: Final = 3.4028234663852886e38
 _ARGUMENTS: Final = {"=": 3, "!": 3, "+": 3, "-": 3, "&": 3, "|": 3, "^": 3, "#": 3, ":": 5}
 
-# 38 digits, the least exponent -38; values that round away to nothing become zero without an error.
+# 38 digits and a least exponent of -38, as Tarantool has them; what rounds to nothing becomes zero without an error.
 _DECIMAL_CONTEXT: Final = Context(
     prec=MAX_DECIMAL_DIGITS, rounding=ROUND_HALF_UP, Emax=MAX_DECIMAL_DIGITS - 1, Emin=-1, traps=[Overflow]
 )
@@ -161,7 +161,7 @@ class Operation:
     def _to_decimal(self, value: Any) -> Decimal:
         if not isinstance(value, float):
             return Decimal(value)
-        # 15 digits are those of a double that mean something.
+        # Tarantool converts a double to a decimal with its 15 reliable digits.
         number = Decimal(f"{value:.15g}")
         if not number.is_finite() or number.adjusted() >= MAX_DECIMAL_DIGITS:
             raise self.argument_error("a number convertible to decimal")
@@ -205,7 +205,7 @@ class Operation:
             if type(value) is not int or value < 0:
                 raise self.argument_error("a positive integer")
             if self.opcode == "#":
-                # Tarantool counts fields in 32 bits.
+                # Tarantool keeps the count in 32 bits, so that higher bits of it are lost.
                 value &= 0xFFFFFFFF
                 if value == 0:
                     raise self.error("cannot delete 0 fields")

@@ -262,7 +262,7 @@ def _changed(node: Node, operation: Operation, form: TupleFormat) -> Done:
 
 def _is_double(operation: Operation, form: TupleFormat) -> bool:
     if not operation.steps:
-        return False  # a top-level field gets its type when the tuple is stored and its number is final
+        return False  # the number of a top-level field is final only when the tuple is stored: `store_as` decides
     return form.field_type((operation.fieldno, *operation.steps)) is FieldType.DOUBLE
 
 

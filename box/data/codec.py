@@ -36,12 +36,13 @@ UUID_EXT: Final = 2
 MAX_DECIMAL_DIGITS: Final = 38
 
 _TOO_DEEP: Final = "recursion limit exceeded"
-"""The beginning of the C extension's text when it refuses a value that is nested deeper than it goes."""
+"""The beginning of the C extension's message about a value with too many levels."""
 _ARRAY32: Final = struct.Struct(">BI").pack
 _MARK_VALUE: Final = 0xF1E2_D3C4_B5A6_9781
-"""No other encoding gives it: it is too large for a signed integer, and odd as no float of its size is."""
+"""The value of the mark between values. Nothing else decodes to it: signed integers are smaller, and a double of that
+size is even."""
 _MARK: Final = struct.pack(">BQ", 0xCF, _MARK_VALUE)
-"""No two of them overlap, because its first byte comes once."""
+"""The bytes of the mark. Two marks cannot overlap, because the first byte does not occur again in them."""
 _INVALID = (ValueError, IndexError, struct.error, RecursionError)
 
 
@@ -51,7 +52,7 @@ class Ext(ExtType):  # type: ignore[misc]  # msgpack has no types
     __slots__ = ()
 
     def __new__(cls, code: int, data: bytes) -> Ext:
-        # ExtType refuses negative codes, which are legal on the wire.
+        # ExtType refuses negative type codes, which are legal in MessagePack.
         return tuple.__new__(cls, (code, data))
 
 
@@ -64,7 +65,7 @@ class FrozenMap(dict[Any, Any]):
         return hash(frozenset(self.items()))
 
 
-# Without a `default` hook no Python code runs inside pack(), so one packer serves all threads under the GIL.
+# One packer serves all threads: without a `default` hook, pack() runs no Python code and so keeps the GIL.
 _pack: Callable[[Any], bytes] = Packer(autoreset=True).pack
 
 
@@ -100,7 +101,7 @@ def _pack_deep(value: Any) -> bytes:
     parts: list[bytes] = []
     levels: list[Iterator[Any]] = [iter((value,))]
     is_open: dict[int, None] = {}
-    """The containers whose elements are being packed, by identity, from the outermost to the innermost."""
+    """The ids of the containers whose elements are being packed, from the outermost to the innermost."""
     while levels:
         for item in levels[-1]:
             if isinstance(item, list | tuple) and not isinstance(item, ExtType):
@@ -172,7 +173,7 @@ def decode_decimal(data: bytes) -> Decimal:
     if type(scale) is not int or not digits.isdecimal() or sign not in set("abcdef"):
         raise ValueError("malformed decimal")
     digits = digits.lstrip("0") or "0"
-    # A scale of 2^31 would be a number of two gigabytes when it is shown.
+    # A scale of 2^31 would make a text of two gigabytes when the number is shown.
     if abs(scale) > MAX_DECIMAL_DIGITS or len(digits) > MAX_DECIMAL_DIGITS:
         raise ValueError("decimal out of range")
     return Decimal((int(sign in "bd"), tuple(map(int, digits)), -scale))
@@ -309,7 +310,7 @@ def split_array(raw: bytes, pos: int = 0) -> list[bytes]:
 
 def _decode(raw: bytes, pos: int) -> tuple[Any, int]:
     """Decode the value at `pos`, which the C decoder refused. Returns it with the offset after it."""
-    frames: list[tuple[str, int, list[Any]]] = []  # containers that are open: kind, how many values, those so far
+    frames: list[tuple[str, int, list[Any]]] = []  # open containers: kind, number of values, values so far
     while True:
         kind, count, start = read_container(raw, pos)
         value: Any

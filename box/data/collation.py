@@ -58,7 +58,7 @@ _ICU_LOCALES: Final = {
     "zh__stroke": "zh_u_co_stroke",
     "zh__zhuyin": "zh_u_co_zhuyin",
 }
-"""Locales that differ from the name."""
+"""The ICU locales of the collations whose names do not tell them."""
 
 
 def _table() -> Iterator[Collation]:
@@ -73,7 +73,7 @@ def _table() -> Iterator[Collation]:
 
 
 COLLATIONS: Final = tuple(_table())
-"""All built-in collations; the id is the position."""
+"""All built-in collations; the position of each is its id."""
 
 _BY_NAME: Final = {collation.name: collation for collation in COLLATIONS}
 
@@ -122,7 +122,7 @@ def sort_key_function(collation_id: int | None) -> Callable[[str], bytes]:
 # --- without ICU: base letters, then accents, then case ---
 
 _CLASSES: Final = {"C": 1, "Z": 2, "P": 3, "S": 4, "N": 6, "L": 7, "M": 8}
-"""Order of general categories at the primary level; currency signs (Sc) are 5."""
+"""The order of Unicode's general categories at the primary level; currency signs (Sc) are 5."""
 
 
 def _primary_weight(char: str) -> bytes:

@@ -15,23 +15,24 @@ from box.errors import unsupported
 __all__ = ["MAX_NESTING", "DeepUnpacker", "StackError", "skip_one"]
 
 MAX_NESTING = 5100
-"""Arrays and maps inside each other, the tuple itself among them. Tarantool is known to take 5,000."""
+"""The greatest number of arrays and maps inside each other, the tuple itself included. Tarantool is known to accept
+5,000."""
 _MAX_AROUND = 8
-"""Further ones around a tuple, or around a field of one: a row's body, a list of operations, an answer. Whoever gets
-over such bytes must not refuse a tuple in them that was taken as one."""
+"""Further levels around a tuple or one of its fields: a row's body, a list of operations, a reply. They are allowed
+because code that skips such bytes must not refuse a tuple that was accepted alone."""
 
-# Layout of one value: first byte -> (fixed size | length field | count field).
+# The layout of a value follows from its first byte. Here are first bytes of a fixed size: byte -> whole size.
 FIXED_SIZES = dict.fromkeys([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3], 1)
 FIXED_SIZES |= {0xA0 + length: 1 + length for length in range(32)}
 FIXED_SIZES |= {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
 FIXED_SIZES |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
 FIXED = [FIXED_SIZES.get(byte, 0) for byte in range(256)]
 
-# Strings, binaries and extensions: width of the length, bytes besides the header and the payload.
+# Strings, binaries and extensions: first byte -> (width of the length, bytes between the length and the payload).
 SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
 
-# Containers: width of the count, values an element.
+# Containers: first byte -> (width of the count, values per element: 1 in an array, 2 in a map).
 COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
@@ -75,7 +76,7 @@ def end_of(raw: bytes, pos: int) -> int:
 
     Raises ValueError or IndexError for missing bytes, and the error of `too_deep`.
     """
-    open_counts: list[int] = []  # values that are still to come, of each container that is open
+    open_counts: list[int] = []  # for each open container, how many of its values are still to come
     while True:
         kind, count, start = read_container(raw, pos)
         if kind and count:

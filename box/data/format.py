@@ -24,7 +24,8 @@ from box.data.types import TYPE_SETS, FieldType, check_expression, checker, comp
 from box.errors import ErrorCode, client_error
 
 _LARGE: Final = 4096
-"""Bytes of a tuple: to take one apart field by field costs as much as some kilobytes decoded at once."""
+"""The size in bytes from which tuples are decoded field by field; that costs as much as decoding some kilobytes at
+once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class _FieldTree:
             self._check_value(node, element, missing)
             if not missing:
                 continue
-            if element is None:  # Tarantool dereferences a null pointer
+            if element is None:  # Tarantool dereferences a null pointer here; the error is our own
                 raise client_error(ErrorCode.FIELD_TYPE, self._node_text(node), node.type, type_name_of(element))
             raise client_error(ErrorCode.FIELD_MISSING, self._node_text(self._first(missing)))
 
@@ -230,7 +231,7 @@ class TupleFormat:
         tree = self._tree = _FieldTree(self.fields, key_defs, exact_field_count)
         self.index_field_count = tree.index_field_count
         self.double_fields = frozenset(n for n, node in enumerate(tree.nodes) if node.type is FieldType.DOUBLE)
-        """Numbers of the top-level fields of type double."""
+        """The numbers of the top-level fields of type double."""
 
     @cached_property
     def validate(self) -> Callable[[bytes], list[Any]]:
@@ -327,7 +328,8 @@ def validate(raw):
         "check": tree.check,
     }
     exec(compiled_source(source), names)
-    compiled: Callable[[bytes], list[Any]] = names.pop("validate")  # which keeps the names: not each other
+    # Taken out, because the function keeps `names` alive: no reference cycle.
+    compiled: Callable[[bytes], list[Any]] = names.pop("validate")
     return compiled
 
 

@@ -34,10 +34,10 @@ from box.data.types import TYPE_SETS, FieldType, check_expression, checker, comp
 from box.errors import ErrorCode, client_error
 
 SortKey = Any
-"""A comparable, hashable value (see the module's table)."""
+"""A comparable, hashable value; the table at the top of the module says which."""
 
 NIL_PART: Final = (False,)
-"""The key of a nil in a nullable part."""
+"""The sort key of nil in a nullable part."""
 
 
 class _Lowest:
@@ -282,7 +282,7 @@ class KeyDef:
         self.extract_values = general.extract_values
         self.parse_parts = general.parse_parts
 
-    # Compiled when they are first asked for: many definitions are only compared, or make a format.
+    # Compiled at the first access, because many definitions are only compared or used to make a format.
 
     @cached_property
     def extract(self) -> Callable[[list[Any]], SortKey]:
@@ -349,7 +349,8 @@ def extract(f):
         return slow(f)
 """
     exec(compiled_source(source), names)
-    compiled: Callable[[list[Any]], SortKey] = names.pop("extract")  # which keeps the names: not each other
+    # Taken out, because the function keeps `names` alive: no reference cycle.
+    compiled: Callable[[list[Any]], SortKey] = names.pop("extract")
     return compiled
 
 

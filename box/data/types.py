@@ -74,7 +74,7 @@ _NUMBERS: Final = frozenset({int, float, Decimal})
 _SCALARS: Final = frozenset({int, float, Decimal, str, bytes, bool})
 
 TYPE_SETS: Final = {"NUMBERS": _NUMBERS, "SCALARS": _SCALARS, "Decimal": Decimal, "UUID": UUID}
-"""Names that the expressions of `check_expression` refer to."""
+"""The names that the expressions of `check_expression` use."""
 
 _EXPRESSIONS: Final = {
     FieldType.UNSIGNED: "type({0}) is int and {0} >= 0",

@@ -77,7 +77,8 @@ _MODULES = {
     "SpaceHandle": "handles",
     "TransactionBlock": "transaction_block",
 }
-"""Loaded when they are asked for: the command needs an instance without the interface for programs."""
+"""The module of each name that is imported only when a program asks for it, because the command does not need the
+interface for programs."""
 
 
 def __getattr__(name: str) -> Any:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     Row = Sequence[Any] | Mapping[str, Any] | DataclassInstance
 else:
     Row = Any
-"""A tuple as it is given: a sequence, a dict by the names of the space's format, or a dataclass."""
+"""A tuple as a program passes it: a sequence, a dict by the field names of the space, or a dataclass."""
 Operations = Sequence[Sequence[Any]] | Mapping[str, Any] | Mapping[int, Any]
-"""Changes of a tuple: a list of operations, or a dict of assignments, `{"price": 3}`."""
+"""Changes of a tuple: a list of operations, or a dict of assignments such as `{"price": 3}`."""
 IteratorName = Literal[
     "EQ", "REQ", "ALL", "LT", "LE", "GE", "GT", "BITS_ALL_SET", "BITS_ANY_SET", "BITS_ALL_NOT_SET", "OVERLAPS",
     "NEIGHBOR", "eq", "req", "all", "lt", "le", "ge", "gt", "bits_all_set", "bits_any_set", "bits_all_not_set",
     "overlaps", "neighbor",
 ]  # fmt: skip
-"""Iterators by name, in either case. EQ, REQ, ALL, LT, LE, GE and GT go through a TREE."""
+"""The names of iterators, in upper or lower case. TREE indexes take EQ, REQ, ALL, LT, LE, GE and GT."""
 
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1

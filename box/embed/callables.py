@@ -55,7 +55,7 @@ _DEFINE = b"""
 """
 
 PythonFunction = Callable[..., Any]
-"""A function or a coroutine function."""
+"""A function or a coroutine function of the program."""
 
 
 class SessionInfo(NamedTuple):
@@ -201,7 +201,7 @@ def session_hook(embedding: Embedding, function: PythonFunction) -> Any:
 
     async def hook(ctx: Context) -> None:
         if not embedding.is_running:
-            # A node that stops closes its own sessions last; nobody is left to be told.
+            # A stopping node closes its own sessions last, when nobody is left to be told.
             return
         session = ctx.session
         info = SessionInfo(session.id, session.type, session.user, session.peer)

@@ -119,7 +119,7 @@ class ChangeStream(Generic[R]):
         self._position = dict(core.state.vclock if start is None else start)
         self._history: _History | None = None
         self._from_log: set[tuple[int | None, int | None]] = set()
-        """Places of changes that the log has given and the queue may have, too."""
+        """The places of the changes that the log has already delivered and that may be in the queue as well."""
         for watched in (space, self._truncations):
             watched.on_replace.append(self)
         for txn in core.tuples.open_transactions:
@@ -257,7 +257,7 @@ class _History:
         self._before = self._core.state.vclock.copy()
         self.has_ended = False
         self.places: set[tuple[int | None, int | None]] = set()
-        """Of changes that the stream's queue may have as well."""
+        """The places of the delivered changes that may be in the stream's queue as well."""
         self._task = self._core.loop.create_task(self._run(), name="changes")
         embedding.keep(self._task)
 

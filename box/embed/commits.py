@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AT_ONCE: Final = 32
-"""Changes without a turn of the loop: a third of a millisecond, or somewhat more on a slow disk."""
+"""The number of changes that are written at once before the loop gets a turn: a third of a millisecond, more on a slow
+disk."""
 
 
 class Commits:

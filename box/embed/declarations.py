@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from box.embed.lua_instance import LuaInstance
 
 SHUTDOWN_SECONDS = 3.0
-"""The time that the on_shutdown triggers may take together, as in Tarantool."""
+"""The time that all on_shutdown triggers together may take, in seconds, as in Tarantool."""
 
 
 class NodeTrigger:

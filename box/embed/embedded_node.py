@@ -96,7 +96,7 @@ class Node:
         self.space = Spaces(embedding)
         """The spaces by name: `node.space["goods"]` or `node.space.goods`."""
         self.schema = SchemaRequests(embedding)
-        """Makes and lists spaces, sequences, users, roles, grants and functions."""
+        """Creates and lists spaces, sequences, users, roles, grants and functions."""
 
     def __repr__(self) -> str:
         where = "in memory" if self._directory is None else repr(os.fspath(self._directory))

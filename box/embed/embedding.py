@@ -60,9 +60,9 @@ class Embedding:
         self._codecs: dict[tuple[Space, Any], RowCodec] = {}
         self._was_started = False
         self.epoch: object = object()
-        """Another object whenever the dictionary has changed, or the node has started or stopped."""
+        """An object that is replaced whenever the dictionary changes and when the node starts or stops."""
         self.watchers: dict[Watcher, None] = {}
-        """Streams of changes that are open."""
+        """The open streams of changes, in the order of their opening."""
         self._background: set[asyncio.Future[Any]] = set()
 
     # -- life

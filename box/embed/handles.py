@@ -514,7 +514,7 @@ class Spaces(Mapping[str, SpaceHandle]):
         return SpaceHandle(self._embedding, name, self._contexts)
 
     def __getattr__(self, name: str) -> SpaceHandle:
-        # Names with two underscores are Python's: copies, pickles and consoles look for them.
+        # Names that begin with two underscores belong to Python: copies, pickles and consoles look for them.
         if not name.startswith("__") and "_embedding" in self.__dict__ and name in self:
             return self[name]
         raise AttributeError(client_error(ErrorCode.NO_SUCH_SPACE, name).message, name=name, obj=self)

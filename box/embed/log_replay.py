@@ -40,19 +40,19 @@ if TYPE_CHECKING:
     from box.txn.transaction import Statement
 
 RawChange = tuple[bytes | None, bytes | None, int | None, int | None]
-"""The tuples before and after a change, its lsn and its replica id."""
+"""The tuple before and after a change, and the lsn and the replica id of its row."""
 
 _BATCH: Final = 256
-"""Changes that the thread hands over at once."""
+"""The number of changes that the thread hands over at once."""
 _BATCHES_AHEAD: Final = 4
-"""Batches that it may be ahead of the reader."""
+"""The number of batches by which the thread may be ahead of the reader."""
 _SYNCHRONOUS: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
 
 
 async def settled(core: Instance) -> VClock:
     """Wait until everything done so far is decided and in the log. Returns the vclock reached."""
     while True:
-        with suppress(BoxError):  # what is rolled back is decided, too
+        with suppress(BoxError):  # an error means that changes were rolled back, which is a decision, too
             if core.journal is not None:
                 await core.journal.sync()
             break

@@ -46,7 +46,7 @@ class NamedRow(tuple[Any, ...]):
     _fields: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:
-        # Rows of a space are of a class of its own, which type checkers do not see.
+        # The rows of each space have a class of their own, which type checkers cannot see.
         def __getattr__(self, name: str) -> Any: ...
 
     def _asdict(self) -> dict[str, Any]:

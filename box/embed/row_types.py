@@ -39,7 +39,7 @@ _TYPES: Final[dict[Any, str]] = {
     tuple: "array",
     dict: "map",
 }
-"""Types of the format by those of annotations. A float may be given as an int, as Python has it: hence `number`."""
+"""The field type for each type of an annotation. It is `number` for a float, because Python accepts an int there."""
 
 
 def field_names(kind: type) -> tuple[str, ...]:

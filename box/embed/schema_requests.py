@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 Format = Sequence[str | Sequence[Any] | Mapping[str, Any]]
-"""Fields of a space: `("name", "string")`, `"name"` for a field of any type, or `{"name": ..., "type": ...,
-"is_nullable": ..., "collation": ...}`."""
+"""The fields of a space, each as `("name", "string")`, as `"name"` for a field of any type, or as `{"name": ...,
+"type": ..., "is_nullable": ..., "collation": ...}`."""
 
 _LIST_FUNCTIONS = """
     local found = {}

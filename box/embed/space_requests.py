@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from box.session import Context
 
 CHUNK: Final = 256
-"""Tuples that are read and decoded between two turns of others: one or two milliseconds for wide rows."""
+"""The number of tuples that are read and decoded in one turn: one or two milliseconds for wide rows."""
 _NOTHING: Final[list[Any]] = []
 _USUAL_INTEGERS: Final = 1 << 63
-"""Integers below it have a MessagePack form: nothing is to be checked."""
+"""Integers from 0 up to this one always have a MessagePack form, so that they need no check."""
 _SEVERAL: Final = "insert_many() and replace_many() take several rows at once"
 
 
@@ -151,7 +151,7 @@ class Requests:
     def upsert(self, row: Any, operations: Operations) -> Outcome:
         """Insert a row, or update the tuple with its primary key."""
         ops = operation_list(operations)
-        encode_values(ops)  # an operation that fails is skipped silently
+        encode_values(ops)  # checked here, because an upsert skips an operation that fails without an error
         self.space  # noqa: B018 - binds the codec
         return self._change(Request.upsert(self._encode(row), ops), ops)
 

@@ -51,9 +51,9 @@ class TaskTransaction:
         self.task = task
         self.watch: asyncio.Handle | None = None
         self.error: BoxError | None = None
-        """The reason of an end that was not its task's doing."""
+        """The reason if something other than the task has ended the transaction."""
         self.interruption: str | None = None
-        """The place of the await that has undone it, for a person."""
+        """The place of the `await` that has aborted the transaction, as text for a person."""
 
     @property
     def is_open(self) -> bool:
@@ -74,7 +74,7 @@ class TaskContexts:
         self._idle = Context(self._session)
         self.commits = Commits(node, _ready_of(self._loop))
         self.is_forked = False
-        """This is a child of the process that has started the node."""
+        """True in a child process of the one that has started the node."""
         forks.own(self)
 
     def leave_to_parent(self) -> None:

@@ -77,7 +77,7 @@ class TransactionBlock:
         self._embedding = embedding
         self._opened: TaskTransaction | None = None
         self.space = Spaces(embedding, _OwnContexts(self))
-        """As `node.space`, for the task of the transaction only."""
+        """The spaces by name, like `node.space`, but only for the task of the transaction."""
 
     @property
     def is_open(self) -> bool:

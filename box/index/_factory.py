@@ -37,7 +37,7 @@ def create_index(
     if kind == "RTREE":
         raise unsupported("This node", f"{kind} indexes")
     if kind == "BITSET":
-        # What such an index needs is imported by whoever has one.
+        # Imported here, so that only a node with such an index loads what it needs.
         from box.index.bitset import BitsetIndex
 
         return BitsetIndex(definition, primary, space_name=space_name, engine=engine)

@@ -20,7 +20,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index.memory import TUPLE_COST, MemoryQuota, place_cost
 
 Entry = Any
-"""`bytes`, or a version chain of `box.txn.versions`; opaque here."""
+"""`bytes`, or a version chain of `box.txn.versions`; indexes do not look into it."""
 
 
 class IteratorType(IntEnum):
@@ -79,13 +79,14 @@ class Index(ABC):
     """The common base of indexes: definition, keys, error texts, scans by cursors."""
 
     MAX_CHUNK = 1024
+    """The greatest number of entries that a scan fetches at once."""
     has_many_keys: ClassVar[bool] = False
-    """A tuple may have no key, or several: ask `keys_of`, as `key_of` has no answer."""
+    """True if a tuple may have no key or several keys, so that `keys_of` has to be called instead of `key_of`."""
 
     find: Callable[[SortKey], Entry | None]
-    """The entry of a full key, or None. The bound method of the container itself."""
+    """Returns the entry of a full key, or None. It is the bound method of the tree or hash itself, for speed."""
     key_of: Callable[[list[Any]], SortKey]
-    """The full, unique key of a decoded tuple in this index."""
+    """Returns the full, unique key of a decoded tuple in this index."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -97,13 +98,14 @@ class Index(ABC):
         self.primary = primary
         self.version = 0
         self.place_cost = place_cost(definition.parts, is_unique=definition.unique)
-        """Bytes of memory of one entry, without the tuple."""
+        """The estimated memory of one entry without its tuple, in bytes."""
         self.memory: MemoryQuota | None = None
-        """Of a primary index: where it takes room for its tuples, and for their places in the other indexes."""
+        """In a primary index: the quota that is charged for its tuples and for their entries in all indexes of the
+        space."""
         self.tuple_bytes = 0
-        """With a `memory`: the MessagePack of all tuples."""
+        """In an index with a `memory`: the size of all tuples as MessagePack, in bytes."""
         self.weight = 0
-        """With a `memory`: bytes of a tuple besides its MessagePack; see `weigh`."""
+        """In an index with a `memory`: the bytes charged for a tuple in addition to its MessagePack; see `weigh`."""
 
     def __repr__(self) -> str:
         return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', {len(self)} entries>"

@@ -27,8 +27,9 @@ from box.index.placed import PlacedIndex, Search
 
 _NUMBER_BITS: Final = 64
 _BYTES_AN_ENTRY: Final = 24
-"""Bytes that the numbers of a tuple take in Tarantool: two tables, one of them a hash."""
+"""The memory that Tarantool needs to number a tuple, in bytes: an entry in a table and one in a hash."""
 _BITS_OF_BYTE: Final = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
+"""For each byte, the numbers of the bits that are set in it."""
 
 
 class BitsetIndex(PlacedIndex):

@@ -22,12 +22,12 @@ from box.index.sorted_build import SortedBuild
 from box.index.untracked import untracked_list
 
 SLICE: Final = 1024
-"""Entries that are handled in one turn: one or two milliseconds."""
+"""The number of entries that are handled in one turn, which takes one or two milliseconds."""
 _SAMPLES: Final = 4
-"""Keys of the sample for each bucket: then few buckets are more than twice as large as they should be."""
+"""Sampled keys per bucket. With four, few buckets become more than twice as large as intended."""
 _MOST_BUCKETS: Final = 4096
 _PLACED_SLICE: Final = 128
-"""Entries of a bitset or an R-tree that are put in one turn: one or two milliseconds."""
+"""The number of entries that are put into a bitset or an R-tree in one turn, which takes one or two milliseconds."""
 
 
 class Keyed:

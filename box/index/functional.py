@@ -70,7 +70,8 @@ class FunctionalTreeIndex(TreeIndex):
         return found
 
     def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
-        return KeyDef(own.parts + primary.parts)  # own parts are of the result, none stands for one of the tuple
+        # No part is left out as a duplicate: own parts refer to the function's result, primary parts to the tuple.
+        return KeyDef(own.parts + primary.parts)
 
     def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
         if self._excluded and has_nil(fields, self._excluded):
@@ -88,7 +89,7 @@ class FunctionalTreeIndex(TreeIndex):
         try:
             return self.keys_of(raw, fields)
         except BoxError:
-            return ()  # the function is not deterministic after all
+            return ()  # the function accepted this tuple before and fails now, so that it is not deterministic
 
     def _evaluate(self, raw: bytes) -> list[Any]:
         """Return the function's values, which are to be keys.

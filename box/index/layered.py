@@ -17,7 +17,7 @@ from typing import Any, Final
 from box.data.keydef import SortKey
 
 GONE: Final = object()
-"""In the place of an entry: the key has none any more."""
+"""Stands for an entry in the upper layer whose key was removed."""
 
 
 class LayeredTree:

@@ -21,13 +21,16 @@ from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
 from box.index.view import IndexView, TupleView
 
 LONG: Final = 65536
-"""Tuples that are found in some milliseconds: fewer are read at once."""
+"""Selects of more tuples than this are split into turns; fewer are found within some milliseconds."""
 _SLICE: Final = 16384
+"""The number of tuples that are read in one turn."""
 _VIEW_SLICE: Final = 4096
-"""Tuples of a slice: below a millisecond."""
+"""The number of tuples that are read from a view in one turn, in less than a millisecond."""
 LONG_FILTERED: Final = 1024
+"""Filtered selects of more tuples than this are split into turns."""
 _FILTERED_SLICE: Final = 128
-"""The same where each tuple costs some microseconds, as somebody decides whether the reader may see it."""
+"""The number of tuples that are filtered in one turn; deciding whether the reader may see one takes some
+microseconds."""
 
 
 class LongRead:
@@ -55,7 +58,7 @@ class LongRead:
         self._at = offset
         self._left = limit
         self._skipped = 0
-        """Tuples that a view has to leave out first."""
+        """The number of tuples that are still to be skipped in the view, because of the offset."""
         self._view = view
         self._visible = visible
         self._walk: Iterator[Entry] = iter(())
@@ -77,7 +80,7 @@ class LongRead:
             keys = self._tree.keys(low, high, low_excluded, high_excluded)
             try:
                 self._cursor.resume((keys[self._at - 1], high, True, high_excluded))
-            except IndexError:  # there are no more
+            except IndexError:  # the index has no more tuples
                 self._left = 0
         self._view = IndexView(self._index, (), self._cursor)
         listeners[-1](key, old, new)
@@ -99,7 +102,7 @@ class LongRead:
             skipped = min(self._skipped, len(found))
             self._skipped -= skipped
             del found[:skipped]
-        del found[self._left :]  # a view may give more than it is asked for
+        del found[self._left :]  # a view may return more than was asked for
         rows += found
         self._at += len(found)
         self._left -= len(found)

@@ -21,18 +21,23 @@ if TYPE_CHECKING:
     from box.data.keydef import PartDef
 
 TUPLE_COST: Final = 41
-"""Bytes of a tuple besides its MessagePack: the header of `bytes` (33), and half of the allocator's step of 16."""
+"""The memory of a tuple besides its MessagePack, in bytes: the header of a `bytes` object (33) and half of the
+allocator's step of 16."""
 _PLACE_COST: Final = 32
-"""Bytes of a place in a tree: two words in nodes that are half to three quarters full, and the nodes above."""
+"""The memory of a place in a tree, in bytes: two words in nodes that are half to three quarters full, and the inner
+nodes."""
 _NUMBER_COST: Final = 32
+"""The memory of a key that is a number, in bytes."""
 _TEXT_COST: Final = 64
-"""Bytes of a key object: an integer, or text and bytes of a usual length."""
+"""The memory of a key that is text or binary of a usual length, in bytes."""
 _TUPLE_KEY_COST: Final = 64
-"""Bytes of the tuple around the parts of a key, without the parts."""
+"""The memory of the tuple object of a key with several parts, without the parts, in bytes."""
 _STEP: Final = 1 << 20
-"""Bytes of room after which the process is asked again: that takes some microseconds."""
+"""How much memory may be taken, in bytes, before the size of the process is read again, which takes some
+microseconds."""
 _SPARE: Final = 16 << 20
-"""Bytes that tuples and indexes leave to everything else, so that requests are answered when there is no room."""
+"""The memory that tuples and indexes leave free, in bytes, so that requests can be answered when the quota is used
+up."""
 _NUMBERS: Final = frozenset({FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER, FieldType.DOUBLE})
 
 
@@ -98,9 +103,9 @@ def place_cost(parts: tuple[PartDef, ...], *, is_unique: bool) -> int:
     first = parts[0]
     if is_unique and len(parts) == 1:
         if first.type is FieldType.UNSIGNED and not first.is_nullable:
-            return _PLACE_COST  # the tree holds the number itself
+            return _PLACE_COST  # the tree stores the number itself
         return _PLACE_COST + (_NUMBER_COST if first.type in _NUMBERS else _TEXT_COST)
     if not is_unique:
-        return _PLACE_COST + _TEXT_COST  # the parts, with those of the primary key, packed into one object
+        return _PLACE_COST + _TEXT_COST  # the parts and those of the primary key are packed into one object
     keys = sum(_NUMBER_COST if part.type in _NUMBERS else _TEXT_COST for part in parts)
     return _PLACE_COST + _TUPLE_KEY_COST + keys

@@ -38,15 +38,17 @@ from box.index.memory import MemoryQuota
 from box.index.own_trees import LEAVES, ObjectTree
 
 Bounds = tuple[Any, Any, bool, bool]
-"""(least, greatest, least excluded, greatest excluded); None is no bound."""
+"""(lower bound, upper bound, lower excluded, upper excluded); None means that there is no bound."""
 EVERYTHING: Final[Bounds] = (None, None, False, False)
 
 Listener = Callable[[SortKey, Entry | None, Entry | None], None]
-"""`listener(key, old, new)`: the entry of a key is about to change; None: there is none. Must not fail."""
+"""`listener(key, old, new)` is called before the entry of a key changes; None stands for no entry. It must not fail."""
 Follower = Callable[[Iterator[tuple[Entry | None, Entry | None]]], None]
-"""`follower(changes)`: tuples before and after, one after another, which may be taken later. Must not fail."""
+"""`follower(changes)` gets pairs of the tuples before and after each change; it may consume them later. It must not
+fail."""
 
 _ALL: Final = 1 << 62
+"""More entries than any index has."""
 
 
 class OrderedIndex(Index):
@@ -62,15 +64,16 @@ class OrderedIndex(Index):
 
     def _use_tree(self, tree: Any) -> None:
         self._base: Any = tree
-        """The container, without what lies over it."""
+        """The tree below, without changes that are not merged into it yet."""
         self._size = len(tree)
         self.insert: Callable[[SortKey, Entry], int] = tree.insert
-        """Add an entry while nobody else uses the index; 0: its key has one. Then call `end_load`."""
+        """Adds an entry while nothing else uses the index. Returns 0 if the key has an entry. Call `end_load` at the
+        end."""
         self._read_from(tree)
 
     def _read_from(self, tree: Any) -> None:
         self._tree: Any = tree
-        """The container, or a `LayeredTree`: as readers see it."""
+        """The tree that readers see: the base, or a `LayeredTree` over it."""
         self.find = tree.get
 
     @property
@@ -317,7 +320,7 @@ class ForwardCursor(Cursor):
         """Fetch like a cursor that `reads_base`, but much faster, because it makes no keys except the last one."""
         base = self._index._base
         entries = list(islice(base.values(*self.bounds), limit))
-        if entries:  # a key by its place would cost as much as the index is long
+        if entries:  # fetching `keys()[n]` would take time in proportion to the length of the index
             self._move(next(islice(base.keys(*self.bounds), len(entries) - 1, None)))
         return entries
 

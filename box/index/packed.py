@@ -51,7 +51,7 @@ def after_all(prefix: bytes) -> Any:
 
 def packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
     """Return the function from the decoded fields of a tuple to its packed key."""
-    # Numbers that follow each other, and the ends of texts before them, are one call.
+    # Consecutive numbers, and the end mark of a text before them, are packed with one call of `struct`.
     names: dict[str, Any] = {"NUL": _NUL, "ESCAPED": _ESCAPED, "pack_parts": pack_parts, "extract": definition.extract}
     terms: list[str] = []
     numbers: list[str] = []
@@ -85,5 +85,6 @@ def pack(f):
         return pack_parts(extract(f))
 """
     exec(compiled_source(source), names)
-    compiled: Callable[[list[Any]], bytes] = names.pop("pack")  # which keeps the names: not each other
+    # Taken out, because the function keeps `names` alive: no reference cycle.
+    compiled: Callable[[list[Any]], bytes] = names.pop("pack")
     return compiled

@@ -30,7 +30,7 @@ from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
 
 SLICE: Final = 512
-"""Tuples that are taken at once: some tenths of a millisecond."""
+"""The number of tuples that are taken at once, within some tenths of a millisecond."""
 
 
 class Search(Protocol):
@@ -199,9 +199,9 @@ class PlacedCursor(Cursor):
         self._version = index.version
         self._at = self._start = 0
         self._last = -1
-        """The last number that was taken before `_start`."""
+        """The number of the last tuple that earlier chunks returned, or -1."""
         self._places: list[tuple[int, int]] = []
-        """Of the last chunk: the place in the search behind each entry, and its number."""
+        """For each entry of the last chunk: the position in the search after it, and the number of its tuple."""
 
     def fetch(self, limit: int) -> list[Entry]:
         if self._places:

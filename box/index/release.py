@@ -15,11 +15,11 @@ from box.index.base import Index
 from box.index.ordered import OrderedIndex, children
 
 LEAVES_A_TURN: Final = 32
-"""Leaves of a tree that are emptied in one turn: one or two thousand entries, a few tenths of a millisecond."""
+"""The number of leaves that are emptied in one turn: one or two thousand entries, a few tenths of a millisecond."""
 
 
 _PAUSE: Final = 0.01
-"""Seconds between two looks at views that are waited for."""
+"""The pause between two checks whether views have been closed, in seconds."""
 
 
 class Releaser:
@@ -58,7 +58,7 @@ class Releaser:
                 leaf.clear()
             left -= 1
         if self._leaves is not None or self._waiting:
-            # With nothing but views that are waited for there is no hurry.
+            # There is no hurry if everything left waits for views.
             self._turn = self._loop.call_later(0 if left == 0 else _PAUSE, self._go_on)
 
     def _next_tree(self) -> Iterator[Any] | None:

@@ -26,7 +26,7 @@ from box.index.untracked import untrack_one, untracked_list
 
 _LEAVES: Final[dict[type, Any]] = {ObjectTree: ObjectLeaf, NumberTree: NumberLeaf}
 _FULL: Final = 0.8
-"""The part of a node that is used: the next insertions find room."""
+"""The share of a node that is filled, so that later insertions find room."""
 
 
 class SortedBuild:
@@ -44,9 +44,10 @@ class SortedBuild:
         self._width = 2 * int(tree.max_leaf_size * _FULL)
         self._fan = int(tree.max_internal_size * _FULL)
         self._rest: tuple[Any, ...] = ()
-        """Keys and entries in turns; never empty once there are some, because the last leaf has no next one."""
+        """Alternating keys and entries that are in no leaf yet. The last leaf is made of them, so that they never run
+        out."""
         self._leaf = _new_node(self._leaf_type)
-        """The one that is filled next."""
+        """The leaf that is filled next."""
         self._leaves: list[Any] = untracked_list()
         self._firsts: list[SortKey] = untracked_list()
         """The first key of each leaf."""
@@ -89,14 +90,14 @@ class SortedBuild:
         leaves = nodes
         while len(nodes) > self._fan:
             above, first_keys, first_leaves = untracked_list(), untracked_list(), untracked_list()
-            starts = range(0, len(nodes) - 1, self._fan)  # a single node at the end goes to those before it
+            starts = range(0, len(nodes) - 1, self._fan)  # a single node left at the end joins the group before it
             for start, stop in zip(starts, [*starts[1:], len(nodes)], strict=True):
                 node = _new_node(self._tree_type)
                 node.__setstate__((_alternating(nodes[start:stop], keys[start:stop]), leaves[start]))
                 above.append(node)
                 first_keys.append(keys[start])
                 first_leaves.append(leaves[start])
-                # Letting all of them go at once would be a long turn.
+                # Each step releases its own nodes, because releasing all of them at once would take long.
                 nodes[start:stop] = keys[start:stop] = [None] * (stop - start)
                 yield
             nodes, keys, leaves = above, first_keys, first_leaves

@@ -83,7 +83,8 @@ class TreeIndex(OrderedIndex):
             entries = list(found[max(0, last - limit) : last])
             entries.reverse()
             return entries
-        if offset > self.MAX_CHUNK:  # the leaves before it are counted, not their entries
+        # Slicing skips whole leaves, where `islice` would visit each entry before the offset.
+        if offset > self.MAX_CHUNK:
             return list(found[offset : offset + limit])
         return list(islice(found, offset, offset + limit))
 
@@ -102,7 +103,8 @@ class TreeIndex(OrderedIndex):
             return EVERYTHING
         key = self._prefix(values)
         after = key if self._is_bare else after_all(key) if self._is_packed else (*key, TOP)
-        is_behind = not self._is_bare  # `after` is then the first key that does not begin with this one
+        # Then `after` is the first key without this prefix; a bare key ends at itself.
+        is_behind = not self._is_bare
         if kind in (IteratorType.EQ, IteratorType.REQ):
             return key, after, False, is_behind
         if kind is IteratorType.GT:

@@ -23,7 +23,7 @@ from box.index.own_trees import NODES
 untrack_one: Any = ctypes.pythonapi.PyObject_GC_UnTrack
 untrack_one.argtypes = [ctypes.py_object]
 untrack_one.restype = None
-"""Takes an object that is no part of a cycle out of the collector's lists."""
+"""Removes an object that is not part of a cycle from the garbage collector's lists."""
 
 
 def untrack_nodes(generation: int) -> None:

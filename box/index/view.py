@@ -35,7 +35,7 @@ from box.index.ordered import (
 from box.index.placed import PlacedCursor, PlacedIndex, PlacedView
 
 SLICE: Final = 512
-"""Tuples that are taken at once: about a tenth of a millisecond."""
+"""The number of tuples that are taken at once, within about a tenth of a millisecond."""
 
 
 class TupleView(Protocol):
@@ -85,7 +85,7 @@ class IndexView:
     ) -> None:
         self._index = index
         self._cursor = cursor or ForwardCursor(index, EVERYTHING)
-        self._cursor.reads_base = True  # what comes over it is told when it is merged
+        self._cursor.reads_base = True  # changes that lie over the base reach `_changed` when they are merged into it
         self._before: Any = index.new_tree()
         self._is_closed = False
         for key, entry in before:
@@ -115,7 +115,7 @@ class IndexView:
         pairs = cursor.pairs
         kept = self._kept(start if is_end else _passed(start, cursor), limit)
         if len(kept) == limit:
-            # More changes than tuples: only as far as the last of them.
+            # The earlier entries alone reach the limit: go no further than the last of them.
             last, is_end = kept[-1][0], False
             cursor.resume(_after(start, last, cursor.is_reverse))
             pairs = pairs[: _count_up_to(pairs, last, cursor.is_reverse)]
@@ -171,7 +171,7 @@ def _merged(
     merged: dict[SortKey, bytes | None] = dict(pairs)
     count = len(merged)
     merged.update(kept)
-    if len(merged) > count:  # with keys that are gone
+    if len(merged) > count:  # keys that the index no longer has were added at the end
         merged = dict(sorted(merged.items(), key=_key_of, reverse=is_reverse))
     return [entry for entry in merged.values() if entry is not None]
 

@@ -73,19 +73,19 @@ class Checkpoints:
         self._synchro = synchro
         self._open_journal: Journal | None = None
         self.election_state: Callable[[], RaftRequest] = lambda: _NO_ELECTIONS
-        """Term and vote, which a snapshot keeps."""
+        """Returns term and vote, which a snapshot stores."""
         self.collector = GarbageCollector(self._remove, log=resources.log)
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
         self._writer: SnapshotWriter | None = None
         self._views: list[tuple[Space, ViewInThread]] = []
-        """Of the snapshot that is being written."""
+        """The views of the snapshot that is being written, with their spaces."""
         self._daemon: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
         self._is_requested = False
         self._is_stopped = False
         self._due: float | None = None
-        """The time of the daemon's next checkpoint, by the loop's clock."""
+        """The time of the daemon's next checkpoint by the loop's clock, or None."""
 
     @property
     def _journal(self) -> Journal:
@@ -174,10 +174,12 @@ class Checkpoints:
         """
         rollback_count = self._synchro.limbo.rollback_count
         known: list[_KnownPromotions] = []
-        # Not later: a promotion behind the checkpoint comes again from the log, and would be one that is known.
+        # Read at the checkpoint itself and not later: the log repeats promotions behind it, and recovery would take
+        # them for known.
         start = await self._journal.begin_checkpoint(lambda: known.append(self._known_promotions()))
         if self._synchro.limbo.rollback_count != rollback_count:
-            # The views show what was undone meanwhile, and the row that tells so comes after the checkpoint.
+            # The views contain changes that were rolled back meanwhile, and the row that says so comes after the
+            # checkpoint.
             raise client_error(ErrorCode.SYNC_ROLLBACK)
         await self._synchro.wait_confirm()
         self._writer = writer = SnapshotWriter(
@@ -312,7 +314,7 @@ class Checkpoints:
     def reschedule(self) -> None:
         """Begin a new `checkpoint_interval`. A running checkpoint continues."""
         interval = self._config["checkpoint_interval"]
-        # Instances that were started together do not write their snapshots together.
+        # The jitter keeps instances that were started together from writing their snapshots together.
         jitter = 1 + self._random.random() / 10
         self._due = self._loop.time() + interval * jitter if interval else None
         self._wakeup.set()

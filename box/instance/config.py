@@ -141,7 +141,7 @@ _DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
 }
 _LOG_FORMATS = "expected json,plain"
 _TYPE_TEXTS = {"log_format": _LOG_FORMATS, "log_level": "must be a number or a string"}
-"""Texts of Tarantool's module `log` for a wrong type."""
+"""The texts for values of a wrong type of those options that Tarantool's module `log` checks itself."""
 
 
 def _bad(name: str, reason: str) -> BoxError:
@@ -454,7 +454,7 @@ class Config:
         if name == "read_only":
             _check_read_only(values, "read_only")
         if name in ("instance_uuid", "replicaset_uuid"):
-            # Only the value that it has already is possible: said by who applies it.
+            # Only the current value is possible, which is checked where the option is applied.
             return
         check(values)
         if name == "net_msg_max" and _int32(value) < 2:

@@ -26,7 +26,7 @@ class InstanceState:
         self.vclock = VClock()
         self.is_configured = False
         self.on_instance_id: list[Callable[[int], None]] = []
-        """Told of the id: those who sign rows with it or compare it often."""
+        """Called with each new id of the instance, for code that keeps a copy because it needs the id often."""
 
     @property
     def is_read_only(self) -> bool:

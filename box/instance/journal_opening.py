@@ -13,8 +13,8 @@ from box.wire.entry import JournalEntry
 from box.wire.vclock import VClock
 
 INLINE_WRITES: Final = 1000
-"""A batch of up to this many transactions is written by the tx thread itself while the WAL thread is idle: waking
-that thread costs several times the write."""
+"""While the WAL thread is idle, the tx thread writes a batch of up to this many transactions itself, because waking
+that thread costs several times as much as the write."""
 
 
 class StartupJournal:

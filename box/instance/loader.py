@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 ROWS_A_TURN: Final = 64
-"""Rows of the log that are executed without giving way: one or two milliseconds with a few indexes."""
+"""The number of rows of the log that are executed without giving way, which takes one or two milliseconds."""
 _INSERT_HEADER: Final = bytes((0x81, 0x00, RequestType.INSERT))
 
 
@@ -139,9 +139,9 @@ class LogLoader:
         self._elections = elections
         self._ctx = ctx
         self._promotions: set[tuple[int, int]] = set()
-        """Origin and lsn of the PROMOTE rows so far."""
+        """The origin and the lsn of each PROMOTE row so far."""
         self._ends: dict[int, int] = {}
-        """The newest rows since the first of those, by origin."""
+        """The lsn of the newest row of each origin since the first PROMOTE row."""
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
         """Execute one transaction; `give_way` is called now and then. If a request fails its error is raised, and all

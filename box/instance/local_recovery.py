@@ -22,16 +22,16 @@ from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
 
 _PROGRESS: Final = 100_000
-"""Rows after which the log tells how far it is, as Tarantool's does."""
+"""The number of rows after which the log reports the progress, as in Tarantool."""
 _TUPLES_A_TURN: Final = 512
 _STANDBY_PAUSE: Final = 0.01
-"""Seconds between two looks at the log of another instance."""
+"""The pause between two checks of the other instance's log while it grows, in seconds."""
 _LOCK_PAUSE: Final = 0.1
-"""Seconds between two attempts to take over, as Tarantool has them."""
+"""The pause between two attempts to take over, in seconds, as in Tarantool."""
 _SYSTEM_ROWS_A_TURN: Final = 32
-"""Tuples of a snapshot that are taken in without giving way, if they are of a system space."""
+"""The number of rows of a system space that are loaded from a snapshot without giving way."""
 _DEFINITIONS_A_TURN: Final = 8
-"""The same of those that define spaces and indexes: an index of a system space is filled at once."""
+"""The number of rows of `_space` and `_index` that are loaded without giving way; one may fill a whole index."""
 _DEFINITIONS: Final = frozenset((SpaceId.SPACE, SpaceId.INDEX))
 
 
@@ -57,7 +57,7 @@ class LocalRecovery:
         self._is_reading = False
         self._is_stopped = False
         self.is_standby = False
-        """Everything that another instance has written so far is here, and it lives."""
+        """True while all that the running other instance has written so far has been read."""
         self._has_ended = asyncio.Event()
         self._is_forced = bool(resources.config["force_recovery"])
         self.log = Recovery(
@@ -191,10 +191,11 @@ class LocalRecovery:
             resources.disk, path, force_recovery=force, log=resources.log, errinj=resources.errinj
         )
         count, progress, size = 0, resources.progress, 1
-        with suppress(OSError):  # it is for the progress alone: what cannot be read says so itself
+        # The size serves only to show the progress, and a file that cannot be read raises its own error.
+        with suppress(OSError):
             size = max(1, resources.disk.size(path))
         with snapshot as reader, progress.work("recovery", share=lambda: snapshot.position / size) as work:
-            # Tarantool's rule: what defines the spaces must be whole, of their tuples some may be lost.
+            # As in Tarantool, system spaces must be complete, while `force_recovery` may lose tuples of other spaces.
             reader.skip_broken(False)
             for found in reader.tuples_in_steps():
                 if found is None:

@@ -108,7 +108,7 @@ class Instance:
         self.network: Network = network or SocketNetwork(self.loop)
         threads = threads or SystemThreads()
         self.monotonic: Callable[[], float] = threads.clock
-        """A clock that never jumps, finer than the loop's."""
+        """A clock in seconds that never jumps and is finer than the loop's."""
         self.config = Config()
         self.paths = Paths(path, self.config)
         self.log = Log(clock)
@@ -132,31 +132,32 @@ class Instance:
         self.events = Events(self.loop)
         self.stats = Stats()
         self.round = Round()
-        """Set by whoever runs fibers on this instance."""
+        """The round of fibers, which the scheduler and the journal share."""
         self.functions: FunctionsLike | None = None
-        """Runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
+        """The executor of CALL, EVAL and stored functions. The owner of the Lua runtime sets it."""
         self.on_schema_init: list[Callable[[], None]] = []
-        """Called when a start begins, with a new and empty schema."""
+        """Called at the beginning of a start, when the schema is new and empty."""
         self.on_shutdown: list[Callable[[], Any]] = []
-        """Called, and waited for, at the end, while everything still works."""
+        """Called and awaited at the beginning of the end, while everything still works."""
         self.on_close: list[Callable[[], None]] = []
-        """Called after them: programs of this instance run no further, and let go of what they hold."""
+        """Called after `on_shutdown`; the programs of this instance then stop and release what they hold."""
         self.on_panic: list[Callable[[], None]] = []
         self._panic_end: asyncio.Task[None] | None = None
         self.mode_changes = Waiters()
         """Woken whenever the instance may have become writable or read-only."""
         self.is_loading = False
         self.is_ending = False
-        """It is about to be closed: a start that is given up needs no new parts for the next one."""
+        """True if the instance is about to be closed, so that a start that fails is not repeated."""
         self.is_closed = False
         self._startup: Startup | None = None
-        """The start that is under way."""
+        """The start in progress, or None."""
         self.is_join_undone = False
-        """The last start failed while it joined somebody, for a reason that passes: it may begin anew."""
+        """True if the last start failed during a join for a temporary reason, so that it may be repeated."""
         self.process = ProcessSetup(self.resources)
         self._watch = CollectorWatch()
         self._first_uuid = self.resources.random_uuid()
-        """Of an instance without files. The next attempt to start takes the same: it may be registered already."""
+        """The UUID for an instance without files. Every attempt to start uses it, because it may be registered
+        already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
         self._put_together(initial_schema(), TupleStorage())
         provide_system_events(self)
@@ -173,7 +174,7 @@ class Instance:
         self.mode = AccessMode(self.limbo, self._mode_changed)
         self.state = state = InstanceState(self.mode)
         self.journal: Journal | None = None
-        """The log, once it is open."""
+        """The log, or None before it is open."""
         self._opening = JournalOpening(resources, state, self.round, self._use_journal, self.panic)
         self.synchro = LimboDriver(self.limbo, self._opening.stand_in, self.loop)
         self.txns = TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
@@ -342,7 +343,7 @@ class Instance:
         await self._reconfiguration.apply_initial()
         self.stats.start(self.loop)
         is_founder = await self._load()
-        # What the bootstrap wrote is nobody's request.
+        # The statistics count requests, and the changes of the bootstrap are none.
         self.stats.box.reset()
         self.state.configured()
         sources = self.replication.sources

@@ -28,7 +28,7 @@ def become(username: str, log: Log) -> None:
         account = pwd.getpwnam(username)
     except KeyError:
         raise system_error(f"User not found: {username}") from None
-    checksum(b"")  # imports a package, which the new user may not be allowed to read
+    checksum(b"")  # the first call imports a package that the new user may not be allowed to read
     try:
         os.setgid(account.pw_gid)
         os.setgroups([])

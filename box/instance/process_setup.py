@@ -18,9 +18,9 @@ class ProcessSetup:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self.enter_directory: Callable[[str], None] | None = None
-        """Makes `work_dir` the directory of the process. Set where the process is this instance's alone."""
+        """Makes `work_dir` the current directory. Set only if the process belongs to this instance alone."""
         self.check_option: Callable[[str], None] | None = None
-        """Is told of `pid_file` and `username` where they are set, and may raise."""
+        """Called with `pid_file` and with `username` if they are set; it may raise an error."""
         self._pid_file: PidFile | None = None
 
     def enter(self) -> None:

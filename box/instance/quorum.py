@@ -21,7 +21,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.Mod: operator.mod,
-    # Lua's `^` is exponentiation.
+    # In Lua, `^` means exponentiation.
     ast.BitXor: operator.pow,
     ast.USub: operator.neg,
 }

@@ -31,7 +31,7 @@ from box.txn.isolation import Isolation, level_of
 from box.txn.synchro import LimboDriver
 
 Setter = Callable[[Any], Awaitable[None] | None]
-"""The effect of an option on its part. One that may be set at any time is called before the start, too."""
+"""Applies the new value of an option. If the option may be set at any time, it is also called before the start."""
 
 AT_START = (
     "background",
@@ -45,7 +45,7 @@ AT_START = (
     "txn_isolation",
     "txn_timeout",
 )
-"""Options that the parts have to know before the start begins; the others are read when they count."""
+"""The options that take effect before the start begins; all others are read when they are needed."""
 
 
 FOR_ELECTIONS = ("election_timeout", "election_mode")

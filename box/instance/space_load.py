@@ -19,7 +19,8 @@ from box.txn.plan import TUPLE_OVERHEAD
 from box.txn.storage import duplicate
 
 _KEYS_AT_ONCE: Final = 1_000_000
-"""Keys of several indexes that are gathered in one pass over the tuples, each decoded once: some hundred MB."""
+"""The number of keys of several indexes that are collected in one pass, which decodes each tuple once; they take some
+hundred MB."""
 
 
 class SpaceLoad:
@@ -43,7 +44,7 @@ class SpaceLoad:
         self._count = 0
         self._build: SortedBuild | None = SortedBuild(primary)
         self._keyed = Keyed()
-        """Of the first secondary index, as long as the primary one is built of sorted tuples."""
+        """The keys of the first secondary index, collected while the primary index is built of sorted tuples."""
 
     def add(self, tuples: list[bytes]) -> None:
         """Add tuples.

@@ -33,11 +33,11 @@ from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 _PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})
-"""Errors of a join that may not come again: the connection was lost, or the master has undone the registration
-because a synchronous transaction was part of it."""
+"""The errors of a join that may not occur again: the connection was lost, or the master has rolled back the
+registration because it depended on a synchronous transaction."""
 
 _ROWS_A_TURN = 8
-"""Rows of system spaces that a bootstrap executes without giving way: 1 to 4 milliseconds."""
+"""The number of rows of system spaces that a bootstrap executes without giving way, which takes 1 to 4 milliseconds."""
 
 
 class Startup:
@@ -75,7 +75,7 @@ class Startup:
         self._recovery: LocalRecovery | None = None
         self._joining: LongWork | None = None
         self.is_join_undone = False
-        """It failed while it joined somebody, for a reason that passes: another may begin."""
+        """True if the start failed during a join for a temporary reason, so that another one may begin."""
 
     async def run(self) -> bool:
         """Start. Returns True if this instance has just founded its replica set."""
@@ -116,7 +116,7 @@ class Startup:
         """Follow another instance's log until it ends. Meanwhile no client is served and no source followed."""
         recovery = self._begin_recovery(snapshot)
         await recovery.stand_by(self._checkpoints.try_lock)
-        # Files have come and gone meanwhile.
+        # Files may have been created and removed while this instance stood by.
         self._checkpoints.scan()
         lacks_rows = recovery.log.lacks_rows
         recovery.log.scan()
@@ -162,7 +162,7 @@ class Startup:
             self._log.info(
                 f"can't follow {applier.uuid} at {applier.address}: required {vclock} available {ballot.gc_vclock}"
             )
-            # Rows of local spaces count too, which no other instance has: component 0.
+            # The comparison includes component 0, the rows of local spaces, which no other instance has.
             if not ballot.vclock.covers(vclock):
                 self._log.info(
                     f"can't rebootstrap from {applier.uuid} at {applier.address}: "

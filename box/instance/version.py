@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = "0.2.0"
-"""The same as in the package's metadata, which take long to look up."""
+"""The version of the package. It repeats the package's metadata, because looking those up takes long."""

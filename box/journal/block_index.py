@@ -12,8 +12,9 @@ from typing import Final
 from box.wire.vclock import VClock
 
 STEP: Final = 256 * 1024
-"""Bytes between two notes."""
+"""The least distance between two noted blocks of a file, in bytes."""
 _MAX_FILES: Final = 256
+"""The number of files whose notes are kept; those of the oldest files are dropped first."""
 
 
 class BlockIndex:

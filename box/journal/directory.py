@@ -17,7 +17,7 @@ from box.journal.xlog_errors import XlogError
 from box.wire.vclock import VClock
 
 _MAX_DIGITS: Final = 20
-"""Of a signature in the name of a file."""
+"""The greatest number of digits of a signature in a file name."""
 
 
 class Logger(Protocol):

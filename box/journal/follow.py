@@ -33,7 +33,7 @@ _TAIL_BYTES: Final = 16 << 20
 _TAIL_BATCHES: Final = 65536
 _BYTES_AT_ONCE: Final = 256 * 1024
 KEPT_ALONE: Final = 60.0
-"""Seconds that rows are kept for a follower that may come back, after the last one has gone."""
+"""How long rows are kept in memory for a follower that may come back, after the last one has gone, in seconds."""
 
 Runs = list[PacketRun]
 
@@ -77,7 +77,7 @@ class Tail:
         self._clock = clock
         self._on_use = on_use
         self._keeps = False
-        """There are followers, or the last one may come back."""
+        """True while there are followers, or the last one may come back, so that batches have to be kept."""
         self._last_release = 0.0
         self._waiters = Waiters()
 
@@ -92,7 +92,7 @@ class Tail:
         if not self.followers and self._clock() - self._last_release > KEPT_ALONE:
             self._drop()
             return
-        if written.runs is None:  # nobody followed when it was written: it is to be read from its file
+        if written.runs is None:  # nobody followed when it was written, so that followers have to read it from its file
             self._forget()
         else:
             position = LogPosition(written.signature, written.offset)
@@ -204,9 +204,9 @@ class Follower:
     ) -> None:
         self.vclock = vclock
         self._written = written
-        """The journal's vclock; it moves."""
+        """The vclock of the journal itself, which moves."""
         self._in_files = written.copy()
-        """The vclock that must be reached when the files have been read, or some of them are missing."""
+        """The vclock to be reached when the files have been read; otherwise rows are missing in them."""
         self._tail = tail
         self._open_reader = open_reader
         self._in_thread = in_thread
@@ -235,7 +235,8 @@ class Follower:
         reader = self._reader
         assert reader is not None
         self._job = self._in_thread(reader.next_runs)
-        # A follower that is cancelled here must not take the reader away from the thread that uses it: see `close`.
+        # If this follower is cancelled, a thread still uses the reader; `close` then waits for it before it closes the
+        # reader.
         runs = await asyncio.shield(self._job)
         if self._closed:
             return []
@@ -273,7 +274,7 @@ class Follower:
             return
         if self._job is None:
             reader.close()
-        elif self._job.done():  # it may have failed behind a cancellation
+        elif self._job.done():  # it may have failed unnoticed, after a cancellation
             _finish(self._job, reader)
         else:
             self._job.add_done_callback(lambda job: _finish(job, reader))

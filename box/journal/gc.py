@@ -66,7 +66,7 @@ class GarbageCollector:
     ) -> None:
         self.vclock = VClock()
         self._has_older = False
-        """There may be files before `vclock`."""
+        """True if there may be files before `vclock`."""
         self.checkpoints: list[Checkpoint] = []
         self.consumers: list[Consumer] = []
         self.checkpoint_count = checkpoint_count

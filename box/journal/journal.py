@@ -49,14 +49,18 @@ from box.wire.vclock import VClock
 _T = TypeVar("_T")
 
 _SLOW_WRITE: Final = 0.001
+"""If the tx thread's own writes take longer than this on average, in seconds, it leaves them to the wal thread."""
 _ENCODING: Final = 0.00001
-"""Seconds that a row may take besides the `write`, roughly."""
+"""The approximate time for encoding a row, in seconds; it does not count as time of the `write`."""
 _RUN_ROWS: Final = 4
-"""Rows of a run that take as long as one row."""
+"""The number of rows of a run that take as much time as one other row."""
 _SLOW_PAUSE: Final = 1.0
+"""How long the tx thread then leaves writes to the wal thread, in seconds."""
 _AVERAGED: Final = 16
+"""The number of writes over which their cost is averaged."""
 _READERS: Final = 4
-_NO_THRESHOLD: Final = 10**18
+"""The number of threads that read files and sync finished ones."""
+_NO_THRESHOLD: Final = 10**18  # no log reaches it
 
 WAL_MODES: Final = ("none", "write", "fsync")  # the values of `box.cfg.wal_mode`
 
@@ -91,7 +95,7 @@ class Journal:
         self.vclock = VClock()
         self.wal_mode = wal_mode
         self.is_void = False
-        """Rows only move the vclock; see `pass_row`."""
+        """True if rows only move the vclock and are written nowhere; see `pass_row`."""
         self.wal_dir = wal_dir
         self.queue_max_size = queue_max_size
         self.queue_size = 0
@@ -128,10 +132,11 @@ class Journal:
         self._rollback: list[JournalEntry] = []
         self._rollback_count = 0
         self.prepare_rollback: Callable[[list[JournalEntry]], Iterator[None]] = lambda entries: iter(())
-        """Makes the undo of entries ready, oldest first, before they are completed; a step is a turn."""
+        """Prepares the undo of entries, oldest first, before they are completed; each step takes one turn's share of
+        time."""
         self._preparation: Iterator[None] | None = None
         self._problem: str | None = None
-        """The error after which nothing can be written any more."""
+        """The text of the error after which nothing can be written any more, or None."""
         self._busy = 0
         self._inline_after = 0.0
         self._inline_cost = 0.0
@@ -183,7 +188,7 @@ class Journal:
         Safe to call again, even during another call: an abandoned start and the node's end may both stop the journal.
         """
         self._tail.close()
-        self._stopping = True  # before the last batch, whose completion may want to write
+        self._stopping = True  # set before the last batch is written, because its completions may try to write
         self._prepare()
         self.flush()
         self.is_void = False
@@ -320,7 +325,8 @@ class Journal:
             self._tail.append(written, self.vclock.copy() if written.runs else self.vclock, wake)
             self.vclock.update(written.vclock)
             self._finish(entries)
-            self._busy -= batch.messages  # only now: what a completion sends off comes back behind this batch
+            # Only after the completions, so that what they submit is written behind this batch.
+            self._busy -= batch.messages
             if self._writer.checkpoint_size > self.checkpoint_threshold:
                 self._reach_threshold()
         if self._rollback and self._rollback[-1] is self._last and self._preparation is None:
@@ -363,8 +369,8 @@ class Journal:
         if not self._busy:
             self._thread.is_in_rollback = False
             return
-        # Requests that are on their way to the wal thread were made while the undone changes were in memory: they have
-        # to meet the rollback, so that the end of it goes the same way, behind them.
+        # Batches on their way to the wal thread were made while the undone changes were in memory, so that they must be
+        # refused, too. The end of the rollback is therefore sent the same way, behind them.
         self._busy += 1
         self._thread.put(self._end_rollback)
 

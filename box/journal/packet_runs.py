@@ -18,8 +18,9 @@ from box.wire.vclock import VClock
 _FRAME: Final = struct.Struct(">BI").pack
 _TAIL_U16: Final = struct.Struct(">BHH").unpack_from
 _TAIL_U32: Final = struct.Struct(">BIH").unpack_from
-"""Mark and value of the lsn, and the key and the mark of the time stamp behind it."""
+"""The usual header after its first six bytes: type and value of the lsn, then the time's key and type as one number."""
 _STAMP: Final = 0x04CB
+"""The key of the time stamp (4) and the MessagePack type of a double (cb), as one number."""
 _NOP: Final = int(RequestType.NOP)
 
 
@@ -52,7 +53,7 @@ def _packet_runs(rows: bytes, unpacker: Any) -> list[PacketRun]:
             else:
                 replica_id = heads[head] = origin_of_head(head)
             if replica_id is not None:
-                # The usual row: an lsn of two or four bytes, then the time stamp, and nothing else.
+                # The usual header: an lsn of two or four bytes, the time stamp, and nothing else.
                 mark = rows[pos + HEAD_SIZE]
                 read = _TAIL_U32 if mark == 0xCE else _TAIL_U16 if mark == 0xCD else None
                 if read is not None:

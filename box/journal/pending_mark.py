@@ -22,10 +22,11 @@ import struct
 from typing import Final, NamedTuple
 
 _LOCK: Final = struct.Struct("hhqqi4x")
-"""`struct flock` of Linux: type, whence, start, length (0: to the end of all files), process."""
+"""The layout of `struct flock` in Linux: type, whence, start, length (0: to the end of the file), process."""
 _SET: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 _GET: Final[int | None] = getattr(fcntl, "F_OFD_GETLK", None)
 _TRIES: Final = 100
+"""Attempts to find the file unchanged before and after the look at its lock; a busy writer changes it all the time."""
 
 
 class _State(NamedTuple):
@@ -47,7 +48,8 @@ def unmark_pending(fd: int) -> None:
 
 def _set(fd: int, kind: int, start: int, length: int) -> None:
     if _SET is not None:
-        # Without locks (some network file systems) readers see what they saw before there were any.
+        # Some network file systems have no locks. Their readers see all bytes, also those that the writer may still cut
+        # off.
         with contextlib.suppress(OSError):
             fcntl.fcntl(fd, _SET, _LOCK.pack(kind, os.SEEK_SET, start, length, 0))
 
@@ -60,7 +62,7 @@ def counted_size(fd: int) -> int:
         start = _pending_from(fd)
         if start is not None:
             return start
-        # Nothing was pending at that moment: what the file had at the same moment counts.
+        # Nothing was pending at that moment. If the file did not change meanwhile, all of it counts.
         size = before.size
         if _state(fd) == before:
             break

@@ -26,7 +26,7 @@ from box.wire.vclock import VClock
 
 _CHUNK: Final = 1 << 20
 _RUN_BYTES: Final = 512 * 1024
-"""Bytes of rows that `next_runs` looks through in one call, and a block more at most."""
+"""`next_runs` stops after this many bytes of rows, plus up to one block."""
 
 
 class LogPosition(NamedTuple):
@@ -174,13 +174,14 @@ class LogReader:
         self.vclock = vclock
         self._begin = vclock.copy()
         self._before: dict[int, int] = {}
-        """The newest row of each origin that is not later than the beginning, as far as the files read have one."""
+        """For each origin, the lsn of its newest row up to the starting vclock, as far as the files read so far tell
+        it."""
         self._limit = limit
         self._is_at_limit = False
         self._counted_only = counted_only
         self._index = index
         self._file_clock: VClock | None = None
-        """The vclock of the file where it is read, while that is known; nobody changes it any more."""
+        """The vclock at the current place in the file, while it is known. The object is replaced, never changed."""
         self._errinj = errinj
         self._directory = directory
         self._position = position
@@ -190,7 +191,7 @@ class LogReader:
         self._blocks: BlockReader | None = None
         self._is_reopening = False
         self.looks_for_files = True
-        """Look into the directory for a next file at the end of each."""
+        """True if the directory is searched for a next file at the end of each file."""
 
     @property
     def is_at_end_of_file(self) -> bool:
@@ -268,8 +269,8 @@ class LogReader:
             if block is not None:
                 return block
             if self._following is None:
-                # The writer ends a file before it makes the next one. Once there is a next one this file is final,
-                # but its last rows may have come after the read above: it is read to its end once more.
+                # The writer ends a file before it creates the next one. Once there is a next one, this file is final,
+                # but its last rows may have been written after the read above, so that it is read to its end once more.
                 self._following = self._find_next()
                 if self._following is None:
                     return None
@@ -360,7 +361,8 @@ class LogReader:
             self._file_clock = file.vclock
             if offset is not None:
                 self._seek(offset)
-        # Also where the file before ended early: the next file has to come after this one, not between the two.
+        # This is done even if the previous file ended early, so that the next search starts after this file and does
+        # not find it again.
         if file.vclock.covers(self.vclock):
             self.vclock.merge_max(file.vclock)
 

@@ -32,13 +32,14 @@ class Round:
     def __init__(self) -> None:
         self.is_held = False
         self.is_interrupted = False
-        """True from `interrupt` to the end of the round."""
+        """True from a call of `interrupt` to the end of the round."""
         self.stop: Callable[[], None] = lambda: None
-        """Called to run no further fiber for now."""
+        """Makes the scheduler run no further fiber for now."""
         self.journal: Held | None = None
-        """None while nothing is held back: before the journal starts, or with an empty one."""
+        """The journal if it holds back entries of this round; it puts itself here with the first one."""
         self.may_not_wait: Callable[[], bool] | None = None
-        """Set while a finalizer runs: whether it is what runs now, so that a write cannot be waited for."""
+        """Set while a finalizer runs: returns True if the finalizer itself is running, which must not wait for a
+        write."""
 
     def interrupt(self) -> None:
         """End the current round, if there is one, after the fiber that runs now."""

@@ -27,13 +27,16 @@ _U16_HEADER: Final = struct.Struct(">6sBH10s").pack
 _U32_HEADER: Final = struct.Struct(">6sBI10s").pack
 _U16_HEAD_OF_PART: Final = struct.Struct(">6sBH10sB").pack
 _U32_HEAD_OF_PART: Final = struct.Struct(">6sBI10sB").pack
-"""Up to the key of the distance to the first row of the transaction."""
+"""The header of a row in the middle of a transaction, up to the key of its distance to the transaction's first row."""
 _ROWS_A_PART: Final = 1024
+"""The number of rows whose bytes are joined at once."""
 _HEADER_SIZE: Final = 21
-"""Bytes of the second; others have two more or less, which does not matter where this is used."""
+"""The size of a header with an lsn of four bytes. Others differ by two bytes, which does not matter for the size of
+blocks."""
 _TIMESTAMP: Final = struct.Struct(">BBd").pack
 _FRAME: Final = struct.Struct(">BI").pack
 _USUAL_LSNS: Final = range(0x100, 0x100000000)
+"""The lsns that MessagePack encodes in two or four bytes."""
 _WRAP: Final = 1 << 64
 _COMMIT: Final = int(Flag.COMMIT)
 _NOP: Final = int(RequestType.NOP)
@@ -51,7 +54,8 @@ class RowEncoder:
     def __init__(self) -> None:
         self.instance_id = 0
         self.makes_packets = False
-        """Somebody follows: the rows are framed for other instances as well, see `take_packets`."""
+        """True if somebody follows the journal, so that rows are also framed for other instances; see
+        `take_packets`."""
         self._heads: dict[tuple[int, int, int], bytes] = {}
         self._packets = RunBuilder()
 
@@ -72,7 +76,7 @@ class RowEncoder:
         packets = self._packets
         makes_packets, own_parts = self.makes_packets, None
         if makes_packets:
-            packets.finish()  # what a failed write has left
+            packets.finish()  # drops what a failed write has left
         kind = head_flags = -1
         head = b""
         for entry in entries:
@@ -90,7 +94,7 @@ class RowEncoder:
                     size += self._encode_rows(entry.rows, clock, now, stamp, parts)
                 own_parts = None
             else:
-                # The usual entry: one row of our own of a replicated space; its header in one call.
+                # The usual entry, one local row of a replicated space: one call makes its header.
                 clock[instance_id] = lsn
                 if row is None:
                     if TYPE_CHECKING:
@@ -126,7 +130,8 @@ class RowEncoder:
         assign_lsn(rows, clock, self.instance_id)
         if len(rows) <= _ROWS_A_PART:
             return self._encode_part(rows, now, stamp, parts)
-        # Joined some at a time: nobody else has the interpreter while a hundred thousand pieces are joined or freed.
+        # Joined in portions, because no other thread gets the interpreter while a hundred thousand pieces are joined or
+        # freed.
         size = 0
         for start in range(0, len(rows), _ROWS_A_PART):
             pieces: list[bytes] = []
@@ -145,7 +150,7 @@ class RowEncoder:
             row.tm = now
             lsn, tsn, body = row.lsn, row.tsn, row.body
             if 0 < tsn <= lsn < 0x100000000 and lsn >= 0x100 and not (row.is_commit or row.flags or row.group_id):
-                # The usual row in the middle of a transaction.
+                # A usual row from the middle of a transaction.
                 if row.type != kind or row.replica_id != origin:
                     kind, origin, into = row.type, row.replica_id, None
                     head = bytes((0x85, 0, kind, 2, origin, 3))

@@ -37,10 +37,13 @@ from box.wire.vclock import VClock
 _T = TypeVar("_T")
 
 _SLICE: Final = 4096
+"""The number of tuples that are fetched and written at once."""
 _ROWS_A_STEP: Final = 1024
-"""Rows of a block that are found without giving way: a millisecond."""
+"""The number of rows of a block that are decoded without giving way; that takes a millisecond."""
 _PROGRESS: Final = 100_000
+"""The number of rows between two reports in the log."""
 _SYNC_INTERVAL: Final = 1 << 24
+"""The number of bytes after which the file is synced, as in Tarantool."""
 _STAMP: Final = struct.Struct(">BBd").pack
 
 
@@ -86,7 +89,7 @@ class SnapshotWriter:
         self._encoder = BlockEncoder()
         self._stamp = _STAMP(4, 0xCB, storage.now())
         self._row_count = 0
-        """Rows that have an lsn; the last blocks of them may not be written yet."""
+        """The number of rows that have an lsn. The last blocks of them may not be written yet."""
         self._written_rows = 0
         self._unsynced = 0
         self._is_aborted = False

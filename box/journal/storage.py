@@ -23,7 +23,7 @@ from box.journal import pending_mark
 _STANDARD: Final = 2
 
 INPROGRESS: Final = ".inprogress"
-"""The suffix of a file that is not complete yet; it goes away by `rename`."""
+"""The suffix of an incomplete file. The file loses it by a rename when it is complete."""
 
 
 def failed(message: str, error: OSError) -> BoxError:

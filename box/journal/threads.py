@@ -37,8 +37,8 @@ class Signal(Protocol):
 
 
 Step = Callable[[], "bool | Signal"]
-"""One turn of a thread, which takes one message of its queue at least. False: it is over. A signal: it has to be waited
-for before the next step."""
+"""One turn of a thread, in which it takes at least one message from its queue. It returns False at the end, and a
+signal if that has to be waited for before the next turn."""
 
 
 class Worker(Protocol):

@@ -49,7 +49,7 @@ class Written(NamedTuple):
     vclock: VClock
     size: int
     signature: int
-    """Of the file."""
+    """The signature of the file that holds the batch."""
     offset: int
     runs: list[PacketRun] | None = None
 
@@ -64,7 +64,7 @@ class FinishedBatch:
         self.messages = messages
         self.written = written
         self.problem: str | None = None
-        """Set if the file is broken now."""
+        """Set if the file is broken, so that nothing can be written any more."""
 
 
 class WalFailure(Exception):
@@ -109,21 +109,22 @@ class WalWriter:
         self._on_files_removed = on_files_removed
         self._file: AppendFile | None = None
         self._signature = 0
-        """Of the current file."""
+        """The signature of the current file."""
         self._current: LogFile | None = None
         self._offset = 0
         self._next_note = 0
-        """The offset from which on a block is worth a note in `index`."""
+        """The offset of the first block that is worth a further note in `index`."""
         self._broken: WalBroken | None = None
         self.is_provisional = False
-        """There is no snapshot yet that a file could go on from: files get their names when there is one."""
+        """True while there is no snapshot. Files get their names only when there is one, because nothing could start
+        from them before."""
         self.begins_anew = False
-        """Rows are missing between the files that are there and the next one. Its meta says so as one does whose
-        predecessor is missing: Tarantool and all that read here go from one file to the next only where `PrevVClock`
-        is the vclock of the first. (Tarantool itself has its files follow each other after a new join, and so sends
-        replicas the rows before and behind those that it was joined with, but not these.)"""
+        """True if rows are missing between the existing files and the next one. The meta of that file then names its
+        own vclock as `PrevVClock`, as for a file without a predecessor: Tarantool and all readers here go from one file
+        to the next only where `PrevVClock` is the vclock of the first. (Tarantool itself chains its files after a new
+        join, too. It then sends replicas the rows before and after those of the join, but not these.)"""
         self._nameless: list[str] = []
-        """The paths that provisional files are to have."""
+        """The paths that the provisional files will get."""
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class WalWriter:
                 file.truncate(end)
         except OSError as error:
             raise failed(f"failed to open file '{path}'", error) from error
-        if self._fsync:  # whoever has made the file may have died before its name was durable
+        if self._fsync:  # a process that died may have created the file without syncing its name
             self.directory.sync_names()
         self._file, self._offset, self._signature, self._next_note = file, end, meta.vclock.signature, 0
         self._current = next((known for known in self.directory.files if known.path == path), LogFile(path, meta))
@@ -223,7 +224,7 @@ class WalWriter:
             blocks = self.rows.encode(entries, clock, self._storage.now())
             if is_armed:
                 self._inject_into_rows(entries, blocks)
-            # One block that need not be synced is there as a whole or cannot be read.
+            # A single block that is not synced needs no mark, because readers see it whole or cannot read it.
             is_pending = self._fsync or is_armed or len(blocks) > 1
             encode = self._blocks.encode
             size = self._append(
@@ -282,7 +283,8 @@ class WalWriter:
             raise failed(f"failed to create file '{temporary}'", error) from error
         try:
             write_all(file, meta)
-            if self._fsync:  # or a power failure leaves the name with half of the meta, and nothing starts from there
+            # Otherwise a power failure could leave the name with half of the meta, and no start could use the file.
+            if self._fsync:
                 file.sync()
             if self.is_provisional:
                 self._nameless.append(path)

@@ -44,10 +44,10 @@ class WalThread:
         show: Callable[[Written], None],
     ) -> None:
         self.is_in_rollback = False
-        """For the wal thread, and for the tx thread while it writes itself."""
+        """True after a failed write until the tx thread has rolled back; both threads read and set it."""
         self.is_running = False
         self.unexpected: Exception | None = None
-        """The exception that the last write has failed with, if that is nothing of the log's own."""
+        """The exception of the last failed write if it is not one that the log raises on purpose."""
         self._loop = loop
         self._threads = threads
         self._writer = writer
@@ -61,7 +61,7 @@ class WalThread:
         self._is_over = False
         self._delay_over = threads.signal()
         self._delayed: Iterator[None] | None = None
-        """Goes on where the thread has stopped; see `_while_on`."""
+        """The rest of a message that a delay has interrupted; see `_while_on`."""
         self._delays_nothing = False
         self._forget_delays: list[Callable[[], None]] = []
         self._ended = loop.create_future()
@@ -171,7 +171,7 @@ class WalThread:
         try:
             for _ in delayed:
                 return False
-        except Exception as error:  # as in `_handle`
+        except Exception as error:  # unexpected, as in `_handle`
             self._log_failure(error)
         self._delayed = None
         return True
@@ -181,7 +181,7 @@ class WalThread:
             if isinstance(message, list):
                 return self._write_message(message)
             message()
-        except Exception as error:  # nothing is known to come here; the thread has to live all the same
+        except Exception as error:  # no exception is expected here, but the thread must survive one
             self._log_failure(error)
         return None
 
@@ -223,13 +223,13 @@ class WalThread:
             yield from self._while_on("ERRINJ_WAL_DELAY")
         result = self.write(batch, 1)
         if values["ERRINJ_RELAY_FASTER_THAN_TX"] and result.written is not None:
-            # Followers get the rows at once, the tx thread learns of them when it is off.
+            # Followers get the rows at once; the tx thread learns of them only when the injection is off.
             self.tell(self._show, result.written)
             yield from self._while_on("ERRINJ_RELAY_FASTER_THAN_TX")
         self.tell(self._complete, result)
 
     def _log_failure(self, error: Exception) -> None:
-        with suppress(Exception):  # the log's own trouble is not to end the thread
+        with suppress(Exception):  # a failure of the log must not end the thread
             if isinstance(error, WalFailure):
                 self._log.error(str(error))
             else:

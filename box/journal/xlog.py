@@ -41,14 +41,15 @@ MARKER_SIZE: Final = 4
 FIXHEADER_SIZE: Final = 19
 
 COMPRESS_THRESHOLD: Final = 2048
-"""A block of at least this many bytes, fixheader included, is compressed."""
+"""A block of at least this many bytes, including its fixheader, is compressed."""
 BLOCK_SIZE: Final = 128 * 1024
-"""A writer closes a block that has grown to this many bytes of rows, at the end of a transaction."""
+"""A writer ends a block at the first end of a transaction after this many bytes of rows."""
 META_SIZE_MAX: Final = 4096
-"""A file whose meta does not end within these bytes is not a log file."""
+"""A file whose meta is longer than this many bytes is not a log file."""
 
 _COMPRESSION_LEVEL: Final = 3
 _MARKER_HEAD: Final = b"\xd5\xba\x0b"
+"""The first three bytes of a block's marker. The fourth is ab for a plain block and ba for a compressed one."""
 _MARKER_TAILS: Final = (0xAB, 0xBA)
 _VERSIONS: Final = ("0.12", "0.13")
 _CRC_MASK: Final = 0xFFFFFFFF

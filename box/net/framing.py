@@ -26,30 +26,34 @@ SnapshotItem = Row | TupleRun
 
 _USUAL_U16: Final = struct.Struct(">BI6sBHHd")
 _USUAL_U32: Final = struct.Struct(">BI6sBIHd")
-"""The usual packet up to its body: length, head, mark and value of the lsn, key and mark of the time, time."""
+"""The usual packet up to its body: length, head of the header, type and value of the lsn, key and type of the time,
+time."""
 _HEAD_AT: Final = 5
+"""The offset of the header: the length takes five bytes, ce and a u32."""
 _LENGTH: Final = struct.Struct(">I").unpack_from
 _TUPLES_A_RUN: Final = 2048
-"""Of a snapshot: they are taken in about a millisecond."""
+"""The greatest number of tuples in a run of a snapshot; receiving them takes about a millisecond."""
 _LARGE_RUN: Final = 32768
-"""Bytes."""
+"""A run of more bytes than this ends a turn."""
 _JOINED: Final = 256 * 1024
-"""Bytes of chunks that are worth a copy: runs do not go on behind a chunk."""
+"""Chunks are joined up to this many bytes, because runs end at the end of a chunk."""
 _LENGTH_SIZE: Final = 9
-"""Bytes of a packet's length at most."""
+"""The greatest size of a packet's length, in bytes."""
 _LSN_MARK_AT: Final = 11
+"""The offset of the lsn's MessagePack type, after the length (five bytes) and the head of the header (six)."""
 _STAMP: Final = 0x04CB
+"""The key of the time stamp (4) and the MessagePack type of a double (cb), as one number."""
 _TAIL_SIZE: Final = len(SYNCHRONOUS_TAIL)
 _TSN: Final = 8
-"""The key of the distance to the first row of the transaction, behind the time."""
+"""The key of the row's distance to the first row of its transaction; it follows the time."""
 _DISTANCES: Final = {
     0xCC: (1, struct.Struct(">B").unpack_from),
     0xCD: (2, struct.Struct(">H").unpack_from),
     0xCE: (4, _LENGTH),
 }
-"""Its widths but for that of a byte below 0x80."""
+"""The widths and readers of that distance by its MessagePack type; a distance below 0x80 is its own type."""
 _PART_SIZE: Final = 32
-"""Bytes of the usual packet in the middle of a transaction up to its body, at most."""
+"""The greatest size, up to the body, of a usual packet from the middle of a transaction, in bytes."""
 
 
 class RowBuffer:
@@ -60,7 +64,7 @@ class RowBuffer:
     def __init__(self, prologue: int = 0) -> None:
         self._chunks: list[bytes] = []
         self._at = 0
-        """The position in the first chunk up to which everything was taken."""
+        """The position in the first chunk up to which all bytes have been taken."""
         self._have = 0
         self._need = self._prologue_size = prologue
 
@@ -190,7 +194,8 @@ class RowBuffer:
 
 
 TakeRun = Callable[[bytes, int, int, deque[Any]], int]
-"""(data, where a packet begins, the end of the data, where a run goes to) -> where the run ends."""
+"""`take_run(data, start, end, items)` takes the run of packets at `start`, appends it to `items`, and returns its
+end."""
 
 
 def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
@@ -200,7 +205,7 @@ def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
         return pos
     is_synchronous = data[pos + _HEAD_AT] == 0x85
     if is_synchronous and not data.startswith(SYNCHRONOUS_TAIL, pos + (24 if data[pos + _LSN_MARK_AT] == 0xCD else 26)):
-        return pos  # of a transaction of several rows
+        return pos  # the row belongs to a transaction of several rows
     usual_u16, usual_u32 = _USUAL_U16.unpack_from, _USUAL_U32.unpack_from
     origins: dict[bytes, int | None] = {}
     run = ChangeRun(0, SYNCHRONOUS if is_synchronous else 0)

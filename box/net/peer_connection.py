@@ -36,12 +36,12 @@ from box.wire.tuple_run import TupleRun
 EOF_TEXT: Final = "unexpected EOF when reading from socket"
 
 _LOOKS: Final = 3
-"""Turns of the loop in which it reads from every socket at least once."""
+"""The number of turns after which the loop has read from every socket at least once."""
 _MAX_UNREAD_BYTES: Final = 512 * 1024
-"""Input that nobody has read yet, above which the other side has to wait. A socket that brings much brings all of it in
-one turn of the loop: four megabytes took 25 milliseconds."""
+"""The size of unread input above which the other end has to wait. A socket would otherwise deliver all that it has in
+one turn of the loop; four megabytes took 25 milliseconds."""
 _ROWS_A_TURN: Final = 256
-"""Rows that are decoded at once: about a millisecond. The others wait as bytes."""
+"""The number of rows that are decoded at once, in about a millisecond. The others wait as bytes."""
 
 
 class DetachedSocket(NamedTuple):
@@ -64,7 +64,7 @@ class PeerConnection(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, keeps_rows: bool) -> None:
         self.on_close: Callable[[BoxError], None] | None = None
-        """Called once when the connection is gone, whoever ended it."""
+        """Called once when the connection has ended, for whatever reason."""
         self._loop = loop
         self._keeps_rows = keeps_rows
         self._greeting: asyncio.Future[Greeting] = loop.create_future()
@@ -74,10 +74,10 @@ class PeerConnection(asyncio.Protocol):
         self._replies = PendingReplies(loop)
         self._rows: deque[Row] = deque()
         self._items: deque[Any] | None = None
-        """In place of the rows once a stream or a snapshot has begun."""
+        """Used instead of `_rows` once a stream or a snapshot has begun."""
         self._take_run: TakeRun = take_changes
         self._unread = 0
-        """Bytes that have come since all rows were read."""
+        """The number of bytes that came since all rows were last read."""
         self._is_held = False
         self._detached_input: bytes | None = None
         self._reader = ReaderWait(loop)
@@ -122,10 +122,12 @@ class PeerConnection(asyncio.Protocol):
         self._replies.fail(error)
         if not self._greeting.done():
             self._greeting.set_exception(error)
-            self._greeting.exception()  # whoever awaits it is told; nobody has to
+            # Marks the error as seen, because asyncio would log it if nobody awaits the greeting.
+            self._greeting.exception()
         self._reader.stop()
         _wake(self._drained)
-        on_close, self.on_close = self.on_close, None  # whom it tells mostly knows this connection, too
+        # Drops a reference cycle: the receiver usually refers to this connection.
+        on_close, self.on_close = self.on_close, None
         if on_close is not None:
             on_close(error)
 
@@ -163,7 +165,7 @@ class PeerConnection(asyncio.Protocol):
     # -- asyncio.Protocol -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports do not inherit from asyncio's.
+        # The cast is needed because uvloop's transports do not inherit from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -226,7 +228,7 @@ class PeerConnection(asyncio.Protocol):
             except BoxError as error:
                 self.close(error)
                 return False
-            # Whoever waited may have given up meanwhile.
+            # The waiting caller may have been cancelled meanwhile.
             if not self._greeting.done():
                 self._greeting.set_result(greeting)
             self._is_greeted = True
@@ -346,7 +348,7 @@ class PeerConnection(asyncio.Protocol):
     async def _wait_for_rows(self, timeout: float | None) -> None:
         while not (self._rows or self._items):
             if self._is_greeted and self._input.may_have_rows:
-                await asyncio.sleep(0)  # others have had no turn since the rows before
+                await asyncio.sleep(0)  # gives way, because others have had no turn since the last rows
                 self._take_rows()
                 continue
             self._all_read()

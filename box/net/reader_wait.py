@@ -59,7 +59,7 @@ class ReaderWait:
             timer.cancel()
 
     def _fire(self) -> None:
-        # Not by the clock: timers may fire a moment early.
+        # Compares with the time that was armed, not with the clock, because timers may fire a moment early.
         is_over = self._deadline <= self._armed_for
         self._timer, self._armed_for = None, inf
         reader = self._reader

@@ -19,10 +19,11 @@ from box.net.network import ProtocolFactory, Replaced
 from box.net.uri import Uri, socket_error
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPCNT, 5), (socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 60))
-"""Probes, seconds before the first, seconds between: Tarantool's values; accepted sockets inherit them."""
+"""Tarantool's keepalive: number of probes, seconds before the first, seconds between two. Accepted sockets inherit
+it."""
 
 BACKLOG: Final = 4096
-"""Connections that wait to be accepted: the system's limit by default, as in Tarantool."""
+"""The greatest number of connections that wait to be accepted: the system's default limit, as in Tarantool."""
 
 
 def address_text(address: Any) -> str:
@@ -187,7 +188,7 @@ class SocketNetwork:
         else:
             sock = bind_first(await self._resolve(uri))
             server = await self._loop.create_server(factory, sock=sock)
-        # Anew: the loop has set its own, which is also how many connections one of its turns accepts.
+        # The loop has set its own backlog, which is also how many connections it accepts in one turn: set ours again.
         sock.listen(BACKLOG)
         return SocketListener(server, sock.getsockname(), uri.unix, replaced)
 
@@ -195,7 +196,7 @@ class SocketNetwork:
         if uri.unix is not None:
             await self._loop.create_unix_connection(factory, uri.unix)
             return
-        port = cast(int, uri.service)  # a service's name does as well
+        port = cast(int, uri.service)  # the function also takes the name of a service
         try:
             await self._loop.create_connection(factory, uri.host or "localhost", port)
         except socket.gaierror as error:
@@ -205,8 +206,8 @@ class SocketNetwork:
         flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
         host = _host_of(uri)
         try:
-            # An address in digits needs no look-up, and so no thread. As bytes, because Python encodes a text by the
-            # rules of international names, whose module it takes some milliseconds to import.
+            # A numeric address needs no look-up, and so no thread. It is passed as bytes because Python encodes text by
+            # the rules for international domain names, and the import of that codec takes some milliseconds.
             numeric = flags | socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
             raw = None if host is None else host.encode()
             found = socket.getaddrinfo(raw, uri.service, type=socket.SOCK_STREAM, flags=numeric)
@@ -224,8 +225,8 @@ class SocketNetwork:
 def send_now(sock: Any, data: bytes) -> int:
     """Write to the socket of a transport with an empty buffer. Returns the number of bytes written."""
     if getattr(sock, "family", None) is None:
-        return 0  # not a socket of the operating system
+        return 0  # it is not a socket of the operating system
     try:
         return os.write(sock.fileno(), data)
     except OSError:
-        return 0  # whoever reads finds out what it is
+        return 0  # the next read will find out the reason

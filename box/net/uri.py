@@ -19,10 +19,11 @@ from typing import Final, NamedTuple
 from box.errors import BoxError, ErrorCode, client_error
 
 UNIX_HOST: Final = "unix/"
-"""The `host` of a unix socket; `service` is its path then."""
+"""The `host` of a unix socket, whose path is in `service`."""
 
-# Atomic groups and runs that are not given back: nothing that may follow one begins as it goes on, and a text that is
-# no address is refused at once. With `{1,2}` to try in two ways, thirty of "%AB" before a bad character took hours.
+# Atomic groups and possessive quantifiers never backtrack. Nothing is lost by that, because what may follow a group
+# never begins like its continuation, and a malformed address is refused at once. When `{1,2}` could match in two ways,
+# thirty "%AB" before a bad character took hours.
 _CHAR: Final = r"(?>[A-Za-z0-9\-_~.!$&'()*+,;=]+|%%|%u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{1,2})"
 _PATH_CHAR: Final = rf"(?>{_CHAR}|[@:|]+)"
 _USER: Final = rf"(?:(?P<login>{_CHAR}++)(?::(?P<password>{_CHAR}*+))?@)?"
@@ -40,11 +41,13 @@ _FORMS: Final = (
     rf"{_SCHEME}{_USER}unix/:(?P<unix>{_SOCKET_PATH})(?::(?P<path>(?:/{_PATH_CHAR}*+)*))?{_TAIL}",
     rf"{_SCHEME}{_USER}{_HOST}(?::(?P<service>\d+|[A-Za-z]*))?(?P<path>(?:/{_PATH_CHAR}*+)*){_TAIL}",
 )
-"""Compiled by the first address that needs them: that takes 8 ms, so that usual addresses are taken apart without."""
+"""The forms of an address. The first address that needs them compiles them, which takes 8 ms; usual addresses are taken
+apart without them."""
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + "-_.")
-"""Characters that have no meaning in an address, but for the points of an IPv4 address."""
+"""The characters that have no special meaning in an address, except for the dots of an IPv4 address."""
 _MAX_HOST: Final = 1025
 _MAX_SERVICE: Final = 256
+"""An address whose host or service has at least this many characters is refused."""
 
 
 class Uri(NamedTuple):

@@ -86,7 +86,7 @@ SPACES: tuple[tuple[Id, str, str, int, dict[str, Any], str], ...] = (
     (Id.FUNC_INDEX, "_func_index", "memtx", 0, {}, "space_id:unsigned index_id:unsigned func_id:unsigned"),
     (Id.SESSION_SETTINGS, "_session_settings", "service", 2, {"temporary": True}, "name:string value:any"),
 )
-"""Id, name, engine, exact field count, options, format as `name:type` pairs; all owned by admin."""
+"""Id, name, engine, exact field count, options, and format as `name:type` pairs; admin owns all of them."""
 
 INDEXES: tuple[tuple[tuple[Id, ...], int, str, str, bool, str], ...] = (
     ((Id.SCHEMA, Id.TRIGGER, Id.SESSION_SETTINGS), 0, "primary", "tree", True, "0:string"),
@@ -161,7 +161,8 @@ INDEXES: tuple[tuple[tuple[Id, ...], int, str, str, bool, str], ...] = (
     ((Id.CK_CONSTRAINT,), 0, "primary", "tree", True, "0:unsigned 1:string"),
     ((Id.FUNC_INDEX,), 1, "fid", "tree", False, "2:unsigned"),
 )
-"""Spaces, index id, name, type, unique, parts as `field number:type` pairs."""
+"""Ids of spaces, then index id, name, type, unique, and parts as `field number:type` pairs of an index that each
+has."""
 
 _SQL_FUNCTIONS = """
 TRIM TYPEOF PRINTF UNICODE CHAR HEX VERSION QUOTE REPLACE SUBSTR GROUP_CONCAT JULIANDAY DATE TIME
@@ -171,4 +172,5 @@ POWER SQRT SUM TOTAL AVG RANDOMBLOB NULLIF ZEROBLOB MIN MAX COALESCE EVERY EXIST
 LESSER SOUNDEX LIKELIHOOD LIKELY UNLIKELY _sql_stat_get _sql_stat_push _sql_stat_init GREATEST LEAST
 """
 SQL_FUNCTIONS = tuple(_SQL_FUNCTIONS.split())
-"""In the order of their ids from 2 on; `LUA` (65) stands before the last two."""
+"""The names of SQL's built-in functions by id, from 2 on. `LUA` (id 65), which is not among them, precedes the last
+two."""

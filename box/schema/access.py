@@ -42,7 +42,7 @@ class Privilege(IntEnum):
 
 
 ALL_PRIVILEGES = 0xFFFF
-"""A stored mask is cut to 16 bits: `box.priv.ALL` is 4294967295 in `_priv`."""
+"""All privileges. Stored masks are cut to these 16 bits, because `box.priv.ALL` is 4294967295 in `_priv`."""
 
 _NAMES = (
     "Read",
@@ -64,13 +64,13 @@ _NAMES = (
 _USAGE = int(Privilege.U)
 
 ObjectKey = tuple[str, int | None]
-"""Object type and id; the id None stands for all objects of the type (a grant on `''`)."""
+"""The type and the id of an object; the id None stands for all objects of the type (a grant on `''`)."""
 
 UNIVERSE: ObjectKey = ("universe", 0)
 EMPTY_PASSWORD = "vhvewKp0tNyweZQ+cFKAlsyphfg="
-"""`password_hash('')`: the only password guest may have."""
+"""`password_hash('')`, which is the only password that guest may have."""
 HASH_SIZE = 20
-"""Bytes of a SHA-1 digest."""
+"""The size of a SHA-1 digest, in bytes."""
 
 
 def privilege_name(mask: int) -> str:
@@ -81,7 +81,8 @@ def privilege_name(mask: int) -> str:
 
 def password_hash(password: str | bytes) -> str:
     """Return the value of `chap-sha1` in `_user`: base64 of sha1(sha1(password))."""
-    from hashlib import sha1  # comes with libcrypto, which an instance without passwords does not need
+    # Imported here because it loads libcrypto, which an instance without passwords does not need.
+    from hashlib import sha1
 
     raw = password.encode("utf-8", "surrogateescape") if isinstance(password, str) else password
     return b64encode(sha1(sha1(raw).digest()).digest()).decode("ascii")
@@ -121,9 +122,9 @@ class User:
         self.granted: dict[ObjectKey, int] = {}
         self.effective: dict[ObjectKey, int] = {}
         self.roles: set[User] = set()
-        """Roles granted to this user."""
+        """The roles granted to this user."""
         self.members: set[User] = set()
-        """Users and roles that have this role."""
+        """The users and roles that have this role."""
         self.dropped = False
         self.credentials = Credentials(self)
 

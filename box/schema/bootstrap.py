@@ -70,7 +70,7 @@ def _space_rows() -> list[list[Any]]:
 
 def _format_of(space_id: int, text: str) -> list[dict[str, Any]]:
     """Convert `name:type` pairs to the maps of a format."""
-    if space_id == SpaceId.SCHEMA:  # its maps have another key order and a nullable field
+    if space_id == SpaceId.SCHEMA:  # in Tarantool, its maps have another key order and a nullable field
         return [{"type": "string", "name": "key"}, {"type": "any", "name": "value", "is_nullable": True}]
     return [dict(zip(("name", "type"), item.split(":"), strict=True)) for item in text.split()]
 
@@ -92,7 +92,7 @@ def _function_rows() -> list[list[Any]]:
 
     rows = [row(1, "box.schema.user.info", 0, "LUA", "")]
     for name in SQL_FUNCTIONS:
-        if len(rows) == 64:  # where the function that evaluates Lua for SQL was added
+        if len(rows) == 64:  # the function that evaluates Lua for SQL has id 65
             rows.append(row(65, "LUA", 0, "LUA", "function(code) return assert(loadstring(code))() end", "string"))
         rows.append(row(len(rows) + 1, name, 1, "SQL_BUILTIN", ""))
     return rows

@@ -8,7 +8,8 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.schema.ids import NAME_MAX, SHOWN_NAME_MAX
 
 _FORBIDDEN = frozenset(("Cn", "Cc", "Zl", "Zp", "Cs"))
-"""Unassigned, control, line and paragraph separators; a surrogate stands for bytes that are not UTF-8."""
+"""Unicode's categories of unassigned and control characters, line and paragraph separators, and surrogates, which stand
+for bytes that are not UTF-8."""
 
 
 def check_identifier(name: str) -> None:

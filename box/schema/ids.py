@@ -46,18 +46,18 @@ INDEX_MAX = 128
 INDEX_PART_MAX = 255
 INDEX_FIELD_MAX = 2**15 - 1
 NAME_MAX = 65000
-"""Bytes of an identifier."""
+"""The greatest length of an identifier, in bytes."""
 SHOWN_NAME_MAX = 64
-"""Bytes of a too long identifier that an error message shows."""
+"""How much of a too long identifier an error message shows, in bytes."""
 ENGINE_NAME_MAX = 16
 USER_MAX = 32
-"""Users and roles together."""
+"""The greatest number of users and roles together."""
 REPLICA_MAX = 32
-"""Instance ids are 1 .. REPLICA_MAX - 1; 0 is reserved."""
+"""Instance ids are lower than this, and 0 is reserved."""
 
 GROUP_DEFAULT = 0
 GROUP_LOCAL = 1
-"""Replication group of spaces whose rows never leave the instance."""
+"""The replication group of spaces whose rows never leave the instance."""
 
 
 class UserId(IntEnum):

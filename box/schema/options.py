@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from box.schema.collation_def import CollationDef
 
 Option = tuple[str, Callable[[Any], bool]]
-"""The type's name in a message, and the check."""
+"""The name of a type as messages show it, and the check of a value."""
 
 
 def _is_int(value: Any) -> bool:
@@ -26,7 +26,7 @@ FLOAT: Option = ("float", lambda value: _is_int(value) or isinstance(value, floa
 STRING: Option = ("string", lambda value: isinstance(value, str))
 ENUM: Option = ("enum", lambda value: isinstance(value, str))
 LEGACY: Option = ("legacy", lambda value: True)
-"""Accepted whatever it holds, and ignored: old versions wrote it."""
+"""An option that old versions wrote: any value is accepted and ignored."""
 
 
 def check_options(

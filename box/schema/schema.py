@@ -68,69 +68,73 @@ class Schema:
         self.sequences: dict[int, Sequence] = {}
         self.collations: dict[int, CollationDef] = {}
         self.grants: dict[tuple[int, ObjectKey], Grant] = {}
-        """All of `_priv` by (grantee, object)."""
+        """All rows of `_priv`, by grantee id and object."""
         self.foreign_keys: dict[tuple[str, int], ForeignKeyDef] = {}
-        """By name and the id of the child's space."""
+        """Foreign keys by name and id of the child's space."""
         self.sql_triggers: dict[str, TriggerDef] = {}
-        """By name, the newest first."""
+        """SQL triggers by name, the newest first."""
         self.views: dict[int, list[int]] = {}
-        """By the id of a view: the spaces that it reads."""
+        """The ids of the spaces that a view reads, by the id of the view."""
         self.sql = SqlHooks()
-        """Set by the node."""
+        """The way to the functions of SQL that check definitions. The node sets `find` in it."""
         self.index_functions: dict[tuple[int, int], int] = {}
-        """All of `_func_index`: the ids of functions by those of space and index."""
+        """All rows of `_func_index`: the function's id by the ids of space and index."""
         self.truncated: set[int] = set()
-        """Ids of spaces that have a record in `_truncate`."""
+        """The ids of spaces that have a row in `_truncate`."""
         self.altered: set[int] = set()
-        """Ids of spaces whose alteration waits for its work (`box.schema.ddl.build`)."""
+        """The ids of spaces whose alteration is in progress, because it has to visit tuples (see
+        `box.schema.ddl.build`)."""
         self.sequence_rows: set[int] = set()
-        """Ids of sequences that have a record in `_sequence_data`."""
+        """The ids of sequences that have a row in `_sequence_data`."""
         self._spaces_by_name: dict[str, Space] = {}
         self._functions_by_name: dict[str, Function] = {}
         self._users_by_name: dict[str, User] = {}
         self._collations_by_name: dict[str, CollationDef] = {}
 
         self.memory = MemoryQuota()
-        """The room for tuples and indexes."""
+        """The quota for tuples and indexes."""
         self.errinj = ErrorInjections()
-        """Set by the node."""
+        """The error injections of the node, which sets them."""
         self.progress = ProgressBoard(lambda: 0.0)
-        """Set by the node."""
+        """The board of long work in progress, which the node sets."""
         self.session_settings = SessionSettings()
-        """The settings that `_session_settings` reads and changes."""
+        """The settings that the space `_session_settings` reads and changes."""
         self.instance_id = 0
-        """Set by the node: its own record in `_cluster` is protected. 0 while it is not known."""
+        """The id of this instance, whose own row in `_cluster` is protected; 0 while it is unknown. The node sets
+        it."""
         self.is_joining = False
-        """While a replica joins, its own record may still change."""
+        """True while a replica joins: its own row in `_cluster` may still change then."""
         self.replicaset_uuid: UUID | None = None
         self.replicas: dict[int, UUID] = {}
-        """Committed records of `_cluster`."""
+        """The UUIDs in the committed rows of `_cluster`, by instance id."""
 
         self.on_alter_spaces: list[Callable[[list[Space]], None]] = []
-        """Spaces were created, altered, truncated or dropped; see `has_space`. Several only when a load ends."""
+        """Called after spaces were created, altered, truncated or dropped (see `has_space`), with several only at the
+        end of a load."""
         self._changed: dict[int, Space] | None = None
-        """By id, what listeners will hear of when a load ends."""
+        """During a load, the changed spaces by id, which listeners get when it ends; otherwise None."""
         self._regranted: dict[int, User] = {}
-        """By id, whose privileges are reckoned when a load ends."""
+        """During a load, the users by id whose privileges are computed when it ends."""
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
-        """An instance was registered (True) or removed (False), after the commit: id, UUID."""
+        """Called after the commit when an instance was registered (True) or removed (False): id, UUID, which of the
+        two."""
         self.on_replicaset_uuid: list[Callable[[UUID], None]] = []
         self.load_function: Callable[[Function], None] | None = None
-        """Compiles the body of a persistent function into its `handle`; may raise ER_LOAD_FUNCTION."""
+        """Compiles the body of a persistent function into its `handle`; it may raise ER_LOAD_FUNCTION."""
         self.unload_function: Callable[[Function], None] | None = None
-        """Releases the `handle` of a function that is gone for good."""
+        """Releases the `handle` of a function that was dropped for good."""
         self.call_function: Callable[[Function, bytes, int], list[Any] | BoxError] | None = None
-        """Calls a persistent function with a tuple of the space with this id: see `box.index.functional`."""
+        """Calls a persistent function with a tuple of the space with this id; see `box.index.functional`."""
         self.run_function: Callable[[Context, Function, list[Any]], list[Any]] | None = None
-        """Calls a Lua function with values of SQL; its results."""
+        """Calls a Lua function with values of SQL and returns its results."""
         self.release: Callable[[Index], None] = _clear
-        """Takes an index that nobody uses any more; set by the node, which frees it little by little."""
+        """Takes an index that is no longer used. The node sets a function that frees it little by little."""
         self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries
-        """The tuples of a space; versions are the transaction manager's, as are those of the next."""
+        """Returns the tuples of a space. `box.txn` sets a function that resolves versions."""
         self.value_of: Callable[[Entry | None], bytes | None] = _itself
-        """The tuple that an entry of an index stands for, to a format check or an index build."""
+        """Returns the tuple of an entry of an index, for format checks and index builds. `box.txn` sets it, too."""
 
         self._add_builtin_users()
 
@@ -143,11 +147,11 @@ class Schema:
         self.add_user(admin)
 
     def new_version(self) -> None:
-        """The definition of a space or an index has changed."""
+        """Count a change of the definition of a space or an index."""
         self.version += 1
         self.on_version()
 
-    # Spaces
+    # --- spaces ---
 
     def space(self, space_id: int) -> Space:
         """Return the space with an id. Raises NO_SUCH_SPACE."""
@@ -238,7 +242,7 @@ class Schema:
         for hook in self.on_alter_spaces:
             hook(spaces)
 
-    # Users
+    # --- users ---
 
     @property
     def admin(self) -> Credentials:
@@ -300,7 +304,7 @@ class Schema:
         found = tables[object_type].get(object_id)
         return found.name if found is not None else ""
 
-    # Functions, sequences, collations
+    # --- functions, sequences, collations ---
 
     def function_by_name(self, name: str) -> Function | None:
         """Return the stored function with a name, or None."""

@@ -87,7 +87,8 @@ class Sequence:
         self.definition = definition
         self.value: int | None = None
         self.is_generated = False
-        """Made together with an index; it has the privileges of that space and cannot be attached elsewhere."""
+        """True if it was created together with an index: it then has the privileges of that space and cannot be
+        attached elsewhere."""
 
     @property
     def id(self) -> int:
@@ -114,7 +115,7 @@ class Sequence:
         if self.value is None:
             value = definition.start
         elif definition.step > 0 and self.value < definition.min:
-            value = definition.min  # an alter moved the bounds past the value
+            value = definition.min  # an alter has moved the bounds past the value
         elif definition.step < 0 and self.value > definition.max:
             value = definition.max
         else:

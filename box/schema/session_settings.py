@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
-"""Whether errors inside results travel as MessagePack extensions."""
+"""The setting that makes errors inside results travel as MessagePack extensions."""
 
 DEFAULTS: dict[str, bool | str] = {
     ERROR_MARSHALING: False,
@@ -30,7 +30,7 @@ DEFAULTS: dict[str, bool | str] = {
     "sql_select_debug": False,
     "sql_vdbe_debug": False,
 }
-"""Names, ascending, with the value of a new session."""
+"""The value of each setting in a new session, by name in ascending order."""
 
 _STORAGE_KEY = "settings"
 _ENGINES = ("memtx", "vinyl")

@@ -42,7 +42,7 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
-"""A trigger returned no value at all, which differs from returning nil."""
+"""The result of a trigger that returned no value at all, which is not the same as nil."""
 
 
 class Trigger(Protocol):
@@ -127,7 +127,7 @@ class Space:
     definition: SpaceDef
     format: TupleFormat
     indexes: dict[int, Index]
-    """By index id, ascending. Never changed in place: an alter installs another dictionary."""
+    """The indexes by id in ascending order. The dictionary is never changed: an alter installs another one."""
     primary: Index | None
     is_sync: bool
     is_local: bool
@@ -139,26 +139,26 @@ class Space:
         self.engine = definition.engine
         self.is_system = is_system_id(definition.id)
         self.is_plain = definition.engine == "memtx"
-        """True where the tuples are in `indexes`; otherwise see `engine`, `row_filter` and `service`."""
+        """True if `indexes` holds the tuples; otherwise see `engine`, `row_filter` and `service`."""
         self.before_replace: list[Trigger] = []
         self.on_replace: list[Trigger] = []
         self.run_triggers = True
         self.checks: dict[str, CheckConstraint] = {}
-        """Check constraints by name."""
+        """The check constraints by name."""
         self.system_trigger: SystemTrigger | None = None
         self.row_filter: RowFilter | None = None
-        """Views of system spaces: whether the reader may see a tuple."""
+        """In a view of a system space: returns whether the reader may see a tuple."""
         self.service: SessionSettings | None = None
         self.sequence: Sequence | None = None
         self.sequence_field = 0
         self.sequence_path: str | None = None
         space_id = codec.pack(definition.id)
         self.tuple_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.TUPLE,))
-        """The request map up to the tuple of an INSERT or a REPLACE: {0x10: id, 0x21: <tuple>}."""
+        """The encoded request map of an INSERT or a REPLACE up to its tuple: {0x10: id, 0x21: <tuple>}."""
         self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
-        """The request map up to the key of a DELETE: {0x10: id, 0x20: <key>}."""
+        """The encoded request map of a DELETE up to its key: {0x10: id, 0x20: <key>}."""
         self.write_plan: Any = None
-        """Notes of the executor of changes about the layout (`box.txn.plan`); a new layout has none."""
+        """What the executor of changes has noted about this layout (`box.txn.plan`); None for a new layout."""
         self.install(layout)
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SqlFunctions(Protocol):
-    """What the dictionary asks of SQL."""
+    """The functions of SQL that the dictionary needs."""
 
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
         """Return the test of a check constraint.
@@ -55,11 +55,11 @@ class NoSql:
 
 
 class SqlHooks:
-    """The dictionary's way to the functions of SQL."""
+    """Passes the calls of the dictionary to the functions of SQL."""
 
     def __init__(self) -> None:
         self.find: Callable[[], SqlFunctions] = NoSql
-        """Returns the functions; called at each text."""
+        """Returns the functions of SQL. It is called for each text, so that SQL is imported only when one comes."""
 
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
         """Call `SqlFunctions.compile_check`."""

@@ -15,7 +15,7 @@ _MATCHES: Final = frozenset(("simple", "partial", "full"))
 _ACTIONS: Final = frozenset(("no_action", "restrict", "set_null", "set_default", "cascade"))
 
 RowCheck = Callable[[list[Any]], bool]
-"""Whether the fields of a tuple keep a constraint; nil counts as yes."""
+"""Returns whether the fields of a tuple satisfy a constraint; a result of nil counts as true."""
 
 
 @dataclass(frozen=True, slots=True)

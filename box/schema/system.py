@@ -36,7 +36,8 @@ _PRIMARY_KEYS: dict[SpaceId, tuple[str, tuple[FieldType, ...]]] = {
     SpaceId.CK_CONSTRAINT: ("_ck_constraint", (_UNSIGNED, _STRING)),
     SpaceId.FUNC_INDEX: ("_func_index", (_UNSIGNED, _UNSIGNED)),
 }
-"""Types of the first fields, which make the provisional primary key. That of `_priv` is replaced by its row."""
+"""The name and the types of the first fields of system spaces. These make a provisional primary key until the row of
+the real one is loaded, as for `_priv`."""
 
 
 def initial_schema() -> Schema:

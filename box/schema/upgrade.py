@@ -32,10 +32,10 @@ Version = tuple[int, int, int]
 Row = list[Any]
 
 OLDEST: Final[Version] = (1, 7, 5)
-"""Older dictionaries have another format of users and indexes."""
+"""The oldest version that can be upgraded. Before it, users and indexes have another format."""
 
 ALL_OF_ADMIN: Final[Version] = (1, 7, 7)
-"""Since then the administrator's grant has every bit set."""
+"""The first version in which the administrator's grant has every bit set."""
 
 _ALL: Final = 2**32 - 1
 _READ_WRITE: Final = Privilege.R | Privilege.W
@@ -96,7 +96,7 @@ class SchemaUpgrade:
         for space_id, raw in bootstrap_rows(_NO_UUID, _NO_UUID):
             self._wanted.setdefault(space_id, []).append(unpack(raw))
         self._new_objects: set[tuple[str, int]] = set()
-        """(type, id) of what this upgrade has made: the grants that belong to it follow."""
+        """The (type, id) of each object that this upgrade has created; their grants follow later."""
 
     async def run(self) -> None:
         """Upgrade if that is needed and possible.

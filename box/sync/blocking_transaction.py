@@ -70,7 +70,7 @@ class BlockingTransaction:
                 self.rollback()
         except BoxError:
             if error is None:
-                raise  # else the block's own error is what the caller gets
+                raise  # otherwise the caller gets the error of the block
         finally:
             if not has_ended:
                 self._contexts.leave(ctx)

@@ -32,7 +32,7 @@ else:
     R = TypeVar("R")
 
 _BY_LOOP: Final = object()
-"""Instead of an outcome: the thread of the loop has to do it."""
+"""Stands for the outcome of a request that only the loop's thread can run."""
 
 
 class DirectRequests(Generic[R]):

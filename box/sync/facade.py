@@ -18,7 +18,7 @@ class Facade(Generic[H]):
     def __init__(self, contexts: ThreadContexts, asynchronous: H) -> None:
         self._contexts = contexts
         self.asynchronous = asynchronous
-        """The object of `box.embed`, for coroutines on the loop of the node."""
+        """The object of `box.embed`, for coroutines on the node's loop."""
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine in the loop's thread and wait for its result."""

@@ -47,13 +47,13 @@ class LoopThread:
         self.loop = TurnLoop(self.turn)
         self.is_forked = False
         self.is_direct = not self.loop.get_debug()
-        """Whether threads run requests themselves; a loop in debug mode refuses that."""
+        """True if threads run requests themselves, which a loop in debug mode refuses."""
         self._problem: str | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
         self._is_open = True
         self._is_ending = False
-        """The node stops: its journal may be gone before the loop is."""
+        """True while the node stops; its journal may be closed earlier than the loop."""
         self._is_guarded = False
         self._main_id = threading.main_thread().ident
         _threads.add(self)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEGITIMATE = (BoxError, TypeError, ValueError)
-"""Errors of a request, which leave nothing behind. Any other exception has come from outside, in the middle of it."""
+"""Errors of a request, which leave nothing half done. Any other exception came from outside, in the middle of one."""
 
 
 class WaitingOutcome:
@@ -100,7 +100,7 @@ class ThreadContexts:
         self._idle = embedding.contexts.new()
         self._open: dict[Context, None] = {}
         self.of_loop = embedding.contexts
-        """The contexts of calls in the thread of the loop."""
+        """The contexts for calls in the thread of the loop."""
         self.commits: Commits = ThreadCommits(self._core, self._interrupted)
         embedding.watchers[self] = None
 

@@ -35,7 +35,7 @@ class Turn:
         self.gate = threading.Lock()
         self.owner = 0
         self.is_interrupted = False
-        """Ctrl-C has come in the middle of a request; it is raised behind that."""
+        """True if Ctrl-C came in the middle of a request; KeyboardInterrupt is raised after the request."""
 
     def check_interruption(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C came during a request of the main thread."""
@@ -81,7 +81,7 @@ class InterruptGuard:
 
 
 guard = InterruptGuard()
-"""One of the process, as the signal is."""
+"""The only guard of the process, because there is only one handler of the signal."""
 
 
 class TurnSelector(selectors.BaseSelector):

@@ -21,7 +21,8 @@ MECHANISM: Final = "chap-sha1"
 
 
 def _sha1(data: bytes) -> bytes:
-    from hashlib import sha1  # comes with libcrypto, which an instance without passwords does not need
+    # Imported here because it loads libcrypto, which an instance without passwords does not need.
+    from hashlib import sha1
 
     return sha1(data).digest()
 
@@ -51,6 +52,6 @@ def encode_auth(user: str, password: str | None, salt: bytes) -> bytes:
     Without a password the list is empty, which the server accepts for the user guest only.
     """
     proof: list[Any] = [] if password is None else [MECHANISM, scramble(salt, password)]
-    # The scramble travels as MP_STR: the old format of MessagePack has no binary type.
+    # Tarantool expects the scramble as MP_STR, so that this packs the old MessagePack format, which has no binary type.
     body: bytes = msgpack.packb({int(Key.USER_NAME): user, int(Key.TUPLE): proof}, use_bin_type=False)
     return body

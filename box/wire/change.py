@@ -26,7 +26,7 @@ from box.wire.constants import Key, RequestType
 if TYPE_CHECKING:
     from box.wire.row import Row
 
-# Members of an IntEnum are slow to look up and to compare.
+# Plain integers, because members of an IntEnum are slow to look up and to compare.
 INSERT: Final = int(RequestType.INSERT)
 REPLACE: Final = int(RequestType.REPLACE)
 UPDATE: Final = int(RequestType.UPDATE)
@@ -44,9 +44,9 @@ _MANDATORY: Final[dict[int, frozenset[Key]]] = {
 _NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
 _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
 _U32: Final = 0xFFFFFFFF
-"""Tarantool keeps the lower 32 bits of each number of a body."""
+"""A mask: Tarantool keeps only the lower 32 bits of each number of a body."""
 _EMPTY: Final[list[Any]] = []
-"""Of all requests without key or operations; nobody changes it."""
+"""The list that all requests without a key or without operations share. It must not be changed."""
 
 
 class Request:

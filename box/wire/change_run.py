@@ -21,11 +21,13 @@ from box.wire.row import Row, is_msgpack
 from box.wire.vclock import VCLOCK_MAX
 
 HEAD_SIZE: Final = 6
+"""The size of a header before the lsn, in bytes: the map, the type and the replica id."""
 SYNCHRONOUS: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
-"""The flags of the second kind."""
+"""The flags of every row of a run whose transactions are synchronous."""
 SYNCHRONOUS_TAIL: Final = bytes((9, SYNCHRONOUS))
-"""The last pair of its headers, behind the time."""
+"""The pair that ends the headers of such a run, after the time: key 9 and the flags."""
 _MAPS: Final = b"\x84\x85"
+"""The first bytes of headers without and with flags: maps of four and of five pairs."""
 _USUAL_TYPES: Final = frozenset(
     {RequestType.INSERT, RequestType.REPLACE, RequestType.UPDATE, RequestType.DELETE, RequestType.UPSERT}
 )

@@ -10,7 +10,7 @@ from enum import IntEnum, IntFlag
 from typing import Final
 
 GREETING_SIZE: Final = 128
-"""Two lines of 64 bytes: version and instance UUID, then the salt in base64."""
+"""The size of the greeting: two lines of 64 bytes, one with version and instance UUID, one with the salt in base64."""
 
 BODY_LEN_MAX: Final = 2**31
 """A packet that announces more bytes than this is refused."""
@@ -78,19 +78,19 @@ class OwnKey(IntEnum):
     """Keys of bodies that only Lunabox knows; other servers skip them."""
 
     VOID_PROMOTIONS = 0x7B
-    """In a RAFT message: promotions that had no effect where it comes from, [[origin, lsn], ...]."""
+    """In a RAFT message: the promotions that had no effect at the sender, as [[origin, lsn], ...]."""
     TERM = 0x7C
-    """In an acknowledgement: the latest term that the replica has heard of, in an election or by a promotion."""
+    """In an acknowledgement: the latest term that the replica knows, from an election or a promotion."""
     PROMOTIONS = 0x7D
-    """In the RAFT row of a snapshot: what the instance knows of promotions."""
+    """In the RAFT row of a snapshot: what the instance knows about promotions."""
     AFTER = 0x7E
-    """In a heartbeat: the vclock of rows that come before what follows."""
+    """In a heartbeat: the vclock of the rows that precede those that follow the heartbeat."""
     FETCH = 0x7F
-    """In SUBSCRIBE: UUIDs of the instances whose rows are wanted."""
+    """In SUBSCRIBE: the UUIDs of the instances whose rows the replica wants."""
 
 
 KEY_MAX: Final = 0x54
-"""One more than the largest key of 2.8.1; a larger one in a header makes the packet invalid."""
+"""One more than the largest key of Tarantool 2.8.1. A larger key in a header makes the packet invalid."""
 
 
 class BallotKey(IntEnum):
@@ -154,7 +154,7 @@ class RequestType(IntEnum):
 
 TYPE_ERROR: Final = 0x8000
 TYPE_STAT_MAX: Final = 14
-"""Requests below this number have a counter in `box.stat()`."""
+"""Requests with a lower number than this have a counter in `box.stat()`."""
 
 DML_TYPES: Final = frozenset(
     {
@@ -170,24 +170,24 @@ DML_TYPES: Final = frozenset(
 SYNCHRO_TYPES: Final = frozenset({RequestType.CONFIRM, RequestType.ROLLBACK, RequestType.PROMOTE})
 
 GROUP_DEFAULT: Final = 0
-"""Rows of this group are replicated."""
+"""The group of rows that are replicated."""
 GROUP_LOCAL: Final = 1
-"""Rows of this group stay on their instance (`is_local` spaces, raft state)."""
+"""The group of rows that stay on their instance: those of `is_local` spaces and of the raft state."""
 
 
 class Flag(IntFlag):
     """Bits of `Key.FLAGS`."""
 
     COMMIT = 0x01
-    """The last row of a transaction of several rows."""
+    """Marks the last row of a transaction that has several rows."""
     WAIT_SYNC = 0x02
-    """The last row of a transaction that enters the limbo."""
+    """Marks the last row of a transaction that has to wait in the limbo."""
     WAIT_ACK = 0x04
-    """The last row of a synchronous transaction."""
+    """Marks the last row of a synchronous transaction."""
     PROPOSED = 0x40
-    """Our own: a NOP row that proposes to roll back what waits in the limbo of its author (`box.txn.limbo`)."""
+    """Our own: marks a NOP row that proposes to roll back what waits in its author's limbo (see `box.txn.limbo`)."""
     VOID = 0x80
-    """Our own: a PROMOTE row that has no effect where it comes from. Others keep a bit that they do not know."""
+    """Our own: marks a PROMOTE row that has no effect at the sender. Receivers that do not know the bit keep it."""
 
 
 KEY_NAMES: Final[dict[int, str]] = {
@@ -230,7 +230,7 @@ KEY_NAMES: Final[dict[int, str]] = {
     Key.STMT_ID: "stmt id",
     Key.EVENT_KEY: "EVENT_KEY",
 }
-"""Names as error texts show them: `Missing mandatory field 'space id' in request`."""
+"""The names of keys in error texts, as in `Missing mandatory field 'space id' in request`."""
 
 _HIDDEN_NAMES: Final = {RequestType.NOP: "NOP", RequestType.CONFIRM: "CONFIRM", RequestType.ROLLBACK: "ROLLBACK"}
 
@@ -271,4 +271,4 @@ def version_id(major: int, minor: int, patch: int) -> int:
 VERSION: Final = "2.8.1"
 VERSION_ID: Final = version_id(2, 8, 1)
 PACKAGE_VERSION: Final = f"{VERSION}-0-g0000000"
-"""The version in `box.info.version`, in the log and in the heads of files."""
+"""The version in `box.info.version`, in the log, and in the first lines of xlog and snapshot files."""

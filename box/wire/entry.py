@@ -20,13 +20,13 @@ class JournalEntry:
     __slots__ = ("error", "on_complete", "rows", "size")
 
     run: ClassVar[ChangeRun | None] = None
-    """Set for an entry of many transactions of another instance, which has no rows: see `RunEntry`."""
+    """Set for an entry that has no rows but many transactions of another instance; see `RunEntry`."""
     body: ClassVar[bytes | None] = None
-    """Set for an entry of one row that is not made before somebody asks for it: see `OwnRow`."""
+    """Set for an entry of one row that is made only when it is needed; see `OwnRow`."""
     complete_together: ClassVar[Callable[[Any], None] | None] = None
-    """Called instead of `on_complete` with a list of entries of one class that are written one after another."""
+    """If set, this is called instead of `on_complete`, with a list of consecutive entries of one class."""
     is_urgent: ClassVar[bool] = True
-    """False: other instances may get it with what is written next."""
+    """False if the rows may wait until the next batch is written before they are sent to other instances."""
 
     def __init__(self, rows: list[Row], on_complete: Callable[[JournalEntry], None]) -> None:
         self.rows = rows
@@ -61,7 +61,7 @@ class OwnRow:
     flags: int
     kind: int
     row_lsn: int
-    """Given by the writer; 0 if it has given that to the row."""
+    """The lsn that the writer assigned, or 0 if it assigned that to the row."""
 
     @property
     def rows(self) -> list[Row]:

@@ -54,7 +54,8 @@ def encode_error_stack(error: BoxError) -> bytes:
 def _one(error: BoxError) -> dict[int, Any]:
     fields: dict[int, Any] = {
         _TYPE: error.type,
-        _LINE: error.line & 0xFFFFFFFF,  # of C functions it is -1, which Tarantool sends without a sign
+        # The line is -1 for C functions, and Tarantool sends it as an unsigned number of 32 bits.
+        _LINE: error.line & 0xFFFFFFFF,
         _FILE: error.file,
         _MESSAGE: error.message,
         _ERRNO: error.errno,
@@ -65,7 +66,7 @@ def _one(error: BoxError) -> dict[int, Any]:
         fields[_FIELDS] = {name: str(known.get(name, "")) for name in _ACCESS_FIELDS}
     elif error.type == "CustomError":
         fields[_FIELDS] = {"custom_type": error.custom_type or ""}
-    elif error.fields:  # our own, which Tarantool passes over
+    elif error.fields:  # our own fields, which Tarantool ignores
         fields[_FIELDS] = error.fields
     return fields
 

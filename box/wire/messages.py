@@ -39,7 +39,7 @@ from box.wire.vclock import VCLOCK_MAX, VClock
 
 _UUID_LENGTH = 36
 _KEPT_ACKS = 64
-"""Bodies of acknowledgements: a few for each instance of a replica set."""
+"""The number of encoded and of decoded acknowledgements that are cached: a few for each instance of a replica set."""
 
 
 def _invalid(what: str) -> BoxError:
@@ -50,7 +50,7 @@ def _map_of(row: Row, what: str = "request body") -> dict[Any, Any]:
     try:
         value = msgpack.unpackb(row.body, strict_map_key=False, unicode_errors="surrogateescape")
     except (ValueError, TypeError, msgpack.exceptions.UnpackException):
-        # TypeError: a map with a container as a key.
+        # TypeError is raised for a map that has a container as a key.
         value = None
     if not isinstance(value, dict):
         raise _invalid(what)

@@ -22,7 +22,7 @@ class PacketRun(NamedTuple):
 
     replica_id: int
     is_local: bool
-    """Of local spaces."""
+    """True for rows of local spaces."""
     first: int
     last: int
     data: bytes
@@ -82,11 +82,11 @@ class RunBuilder:
 
     def __init__(self) -> None:
         self.last = 0
-        """The lsn of the newest row. To be set by whoever adds rows without `begin`."""
+        """The lsn of the newest row. Callers that add rows without `begin` have to set it."""
         self._runs: list[PacketRun] = []
         self._parts: list[bytes] = []
         self._packed = 0
-        """The number of the first parts that are many packets each."""
+        """How many parts at the beginning of `_parts` are joined already, each from many packets."""
         self._replica_id = -1
         self._is_local = False
         self._first = 0

@@ -21,11 +21,13 @@ from box.wire.constants import TYPE_ERROR, RequestType
 from box.wire.error import encode_error_body, wire_code
 
 HEADER_REST: Final = 23
-"""Bytes of a reply between its length and its body."""
+"""The size of a reply's header, which stands between the packet length and the body, in bytes."""
 _TUPLE_REST: Final = HEADER_REST + 7
-"""The same up to the tuples."""
+"""The bytes between the packet length and the tuples: the header, then the map and the header of its array."""
 _OK_AND_SYNC: Final = b"\x83\x00\xce\x00\x00\x00\x00\x01\xcf"
+"""The beginning of the header of an OK reply: type 0 with four bytes, then the key and the type of `sync`."""
 _ARRAY_OF_ONE: Final = b"\x81\x30\xdd\x00\x00\x00\x01"
+"""The beginning of a body with one tuple: a map of one pair, the key DATA, and an array with a count of four bytes."""
 _WITH_TUPLE = struct.Struct(">BI9sQ2sI7s").pack
 _WITH_ROWS = struct.Struct(">BI9sQ2sI3sI").pack
 _HEADER = struct.Struct(">BI3sI2sQ2sI").pack

@@ -110,7 +110,7 @@ def _decode_usual_call(request_type: int, body: bytes) -> CallRequest | None:
             return None
         if body[end] != Key.TUPLE or not is_array(body[end + 1]):
             return None
-        msgpack.unpackb(body, raw=True, strict_map_key=False)  # whether all of it is well-formed
+        msgpack.unpackb(body, raw=True, strict_map_key=False)  # raises an error unless the whole body is well-formed
     except (IndexError, ValueError, TypeError, msgpack.exceptions.UnpackException):
         return None
     return CallRequest(request_type, body[start:end].decode("utf-8", "surrogateescape"), body[end + 1 :])
@@ -150,7 +150,7 @@ def _proof(raw: bytes) -> list[Any]:
     try:
         proof: list[Any] = msgpack.unpackb(raw, raw=True, strict_map_key=False)
     except (ValueError, TypeError):
-        # TypeError: a map whose key is a container.
+        # TypeError is raised for a map that has a container as a key.
         raise invalid() from None
     return proof
 

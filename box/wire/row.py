@@ -28,16 +28,19 @@ _HEADER_WITH_U32_LSN = struct.Struct(">BBBBBBBIBBd").pack
 _HEADER_WITH_U64_LSN = struct.Struct(">BBBBBBBQBBd").pack
 _TIMESTAMP = struct.Struct(">BBd").pack
 _HEARTBEAT = struct.Struct(">BBBBBBBd")
+"""How a heartbeat begins: a map of three pairs, type 0, and the key of the origin."""
 _HEARTBEAT_HEAD: Final = b"\x83\x00\x00\x02"
 _HEARTBEAT_TIME: Final = b"\x04\xcb"
+"""The key of the time in a heartbeat, and the type of a double."""
 _TIME_AT: Final = 5
-"""Of a heartbeat, behind its origin."""
+"""The offset of that key: it follows the origin, which takes one byte."""
 _FRAME = struct.Struct(">BI").pack
 _SMALL: Final = 512
-"""Bytes of a value that is decoded sooner than a decoder is made that can skip it."""
+"""The size in bytes up to which decoding a value is faster than creating a decoder that could skip it."""
 _TYPE_ALONE: Final = b"\x81\x00"
+"""How a header begins that has nothing but a type."""
 _BODY_AT: Final = 3
-"""The beginning of a header that has nothing but a type, and its length."""
+"""The offset of the body after such a header."""
 _DOUBLE_AT = struct.Struct(">d").unpack_from
 _UINT_AT: Final = {
     0xCC: (1, struct.Struct(">B").unpack_from),
@@ -111,7 +114,7 @@ def encode_row_header(row: Row) -> bytes:
         and row.tm
         and 0 < row.replica_id < 128
         and row.type < 128
-    ):  # the usual row of a log, in one call
+    ):  # The usual row of a log: one call makes its header.
         pack, mark = (_HEADER_WITH_U32_LSN, 0xCE) if lsn < 2**32 else (_HEADER_WITH_U64_LSN, 0xCF)
         return pack(0x84, 0, row.type, 2, row.replica_id, 3, mark, lsn, 4, 0xCB, row.tm)
     return _encode_any_header(row)
@@ -128,7 +131,8 @@ def _encode_any_header(row: Row) -> bytes:
     if row.tm:
         pairs.append(_TIMESTAMP(4, 0xCB, row.tm))
     if tsn and (tsn != lsn or not row.is_commit):
-        pairs.append(b"\x08" + encode_uint((lsn - tsn) % 2**64))  # wraps: a local row may stand first
+        # The difference wraps, because the first row may be local, with an lsn of another and greater counter.
+        pairs.append(b"\x08" + encode_uint((lsn - tsn) % 2**64))
     if tsn != lsn and row.is_commit:
         flags |= Flag.COMMIT
     if flags:
@@ -178,7 +182,7 @@ def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
                     raise _invalid("packet header")
                 fields[4] = _DOUBLE_AT(raw, pos)[0]
                 pos += 8
-            elif key > 10:  # a long or foreign form of a key: not the way the usual writers do it
+            elif key > 10:  # a key that is unknown or not encoded in one byte, which usual writers do not send
                 return _decode_long_header(raw, pos - 2, fields, count + 1)
             elif mark < 0x80:
                 fields[key] = mark
@@ -207,7 +211,7 @@ def _decode_long_header(
                 raise _invalid("packet header")
             fields[key] = value
     except (ValueError, TypeError, msgpack.exceptions.UnpackException, OverflowError):
-        # TypeError: a value that is a map with a container as a key.
+        # TypeError is raised for a value that is a map with a container as a key.
         raise _invalid("packet header") from None
     return row_of_fields(fields), pos + unpacker.tell()
 
@@ -285,7 +289,7 @@ def decode_row(packet: bytes) -> Row:
         ClientError: INVALID_MSGPACK (`packet header`, `packet body`).
     """
     if packet.startswith(_TYPE_ALONE) and len(packet) > _BODY_AT and packet[2] < 0x80:
-        row, pos = Row(packet[2]), _BODY_AT  # of a snapshot, or an acknowledgement
+        row, pos = Row(packet[2]), _BODY_AT  # a row of a snapshot, or an acknowledgement
     elif (
         len(packet) == _HEARTBEAT.size
         and packet.startswith(_HEARTBEAT_HEAD)
@@ -312,7 +316,7 @@ def is_msgpack(raw: bytes) -> bool:
         try:
             msgpack.unpackb(raw, raw=True, strict_map_key=False)
         except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException):
-            pass  # the other way knows better
+            pass  # the slower check below decides
         else:
             return True
     return _is_msgpack(raw)

@@ -11,7 +11,7 @@ import msgpack
 from box.errors import ErrorCode, client_error
 
 VCLOCK_MAX: Final = 32
-"""Replica ids are below this."""
+"""Replica ids are lower than this."""
 
 _MAX_LSN: Final = 2**63 - 1
 _TEXT = re.compile(r"[ \t]*\{(?P<items>[^}]*)\}[ \t]*")

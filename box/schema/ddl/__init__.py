@@ -44,4 +44,4 @@ TRIGGERS: dict[int, Callable[[Schema, Credentials, DdlTransaction, DdlStatement]
     SpaceId.CK_CONSTRAINT: on_replace_ck_constraint,
     SpaceId.FUNC_INDEX: on_replace_func_index,
 }
-"""By space id. Views and blackholes have none."""
+"""The function that applies a change of a system space, by the space's id. Views and blackholes have none."""

@@ -30,7 +30,7 @@ from box.schema.upgrade import ALL_OF_ADMIN, is_older
 
 _OBJECT_TYPES = frozenset(("universe", "space", "function", "user", "role", "sequence", "collation"))
 _ENCODED_HASH_SIZE = 28
-"""Characters of a SHA-1 digest in base64."""
+"""The length of a SHA-1 digest in base64."""
 
 
 # --- _user ---
@@ -248,7 +248,7 @@ def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | Non
     if grantee.uid == UserId.ADMIN and key == UNIVERSE and mask != ALL_PRIVILEGES:
         if not is_older(schema, ALL_OF_ADMIN):
             raise client_error(ErrorCode.GRANT, "can't revoke universe from the admin user")
-        mask = ALL_PRIVILEGES  # the row names the three privileges that there were; the upgrade writes all
+        mask = ALL_PRIVILEGES  # the old row names only the three privileges of its time; the upgrade writes all
     if key[0] == "role" and key[1] is not None and not mask & ~Privilege.X:
         role = schema.users[key[1]]
         _set_roles(grantee, grantee.roles | {role} if mask else grantee.roles - {role})

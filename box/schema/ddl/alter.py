@@ -24,7 +24,7 @@ from box.schema.space import Layout, Space, SpaceDef
 from box.schema.sysview import create_view_index, row_filter
 
 _KEPT_FORMATS: Final = 256
-"""A start has some hundred, while its spaces get their indexes one by one."""
+"""The number of cached formats. A start makes some hundreds, because its spaces get their indexes one by one."""
 
 
 def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[IndexDef]) -> TupleFormat:
@@ -37,9 +37,10 @@ def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[Index
     for number, field in enumerate(definition.fields, 1):
         if field.collation_id is not None:
             check_collation(field.collation_id, schema.collations, ErrorCode.WRONG_COLLATION_OPTIONS, number)
-    # Parts of functional indexes are about results.
+    # The parts of functional indexes refer to the function's result, not to the tuple.
     parts = tuple([index_def.parts for index_def in index_defs if not index_def.opts.get("func")])
-    # Definitions are decoded once for all starts, and it takes long to compare what they are made of.
+    # All starts share the decoded definitions, so that their identities are the key; comparing their content takes
+    # long.
     key = (definition.field_count, id(definition.fields), *map(id, parts))
     known = _formats.get(key)
     if known is None:
@@ -90,7 +91,7 @@ def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyD
     key_function = SpaceFunction(schema, function, space.id) if function is not None else None
     index = create_index(definition, primary, space_name=space.name, engine=space.engine, function=key_function)
     if definition.iid == 0 and space.is_plain:
-        index.memory = MemoryQuota()  # its own until it is installed
+        index.memory = MemoryQuota()  # its own quota until the index is installed in the space
     return index
 
 

@@ -38,33 +38,35 @@ from box.schema.space import Space
 
 SLICE_TUPLES: Final = 256
 SLICE_BYTES: Final = 1 << 17
-"""Limits of what is visited in one turn: one or two milliseconds."""
+"""A turn visits at most this many tuples and bytes, which takes one or two milliseconds."""
 _EXTENT_SIZE: Final = 16384
-"""Bytes by which Tarantool's indexes grow: the error of one that finds no memory names them."""
+"""The step in bytes in which Tarantool's indexes grow; its error for an index without memory names this number."""
 SLICE_CHANGES: Final = 128
-"""Changes that are taken along in one turn."""
+"""The number of concurrent changes that are processed in one turn, at first."""
 _TURNS_A_SIZE: Final = 256
-"""Turns after which slices of changes double: whoever changes more than a slice in each must not hold the walk up for
-good."""
+"""The number of turns with waiting changes after which twice as many are processed in one: otherwise a program that
+makes more changes in each turn could keep the walk from ever ending."""
 _GREATEST_SHIFT: Final = 20
+"""The number of doublings after which that number grows no further."""
 _SLICES_UNTRACKED: Final = 16
-"""Slices after which the new nodes of trees are taken from the garbage collector, before it goes through them all."""
+"""The number of slices after which the new nodes of trees are hidden from the garbage collector, before it visits them
+all."""
 
 Finish = Callable[[], None]
-"""The last step of a change of the dictionary that had to wait; must be called at once."""
+"""The last step of a change of the dictionary that had to wait. It must be called at once."""
 Deferred = Coroutine[Any, Any, Finish]
-"""A change of the dictionary that waits. Raises what the work raises."""
+"""A change of the dictionary that has to wait for work on tuples, and raises what the work raises."""
 
 
 Changes = Iterator[tuple[bytes | None, bytes | None]]
-"""Tuples before and after; None: there is none."""
+"""Pairs of a tuple before and after a change; None stands for no tuple."""
 
 
 class Work(Protocol):
     """Work that has to be done with every tuple of a space."""
 
     title: str
-    """The name that a console shows."""
+    """The name that a console shows for the work in progress."""
 
     def visit(self, raw: bytes, /) -> object:
         """Process a tuple. Raises an error if the tuple is wrong."""
@@ -152,7 +154,7 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
     primary = space.primary
     assert isinstance(primary, OrderedIndex)
     cursor, value_of = ForwardCursor(primary, EVERYTHING), schema.value_of
-    cursor.reads_base = True  # what comes over it is told when it is merged
+    cursor.reads_base = True  # changes that lie over the base reach `_TakenAlong` when they are merged into it
     along = _TakenAlong(work, primary, cursor, value_of)
     try:
         title = f"{work.title}, space {space.name}"
@@ -194,7 +196,7 @@ class _TakenAlong:
         self._value_of = value_of
         self._waiting: deque[Changes] = deque()
         self._turns = 0
-        """So many more have left changes waiting than have not."""
+        """Counts up in each turn that leaves changes waiting, and down in each that leaves none."""
         self._error: BoxError | None = None
         primary.listeners.append(self._changed)
         primary.followers.append(self._follow)

@@ -43,7 +43,7 @@ def on_replace_cluster(schema: Schema, credentials: Credentials, txn: DdlTransac
     if stmt.old is None:
         stmt.on_commit.append(lambda: _set_replica(schema, replica_id, uuid, True))
     elif Fields(stmt.old).uuid(1) != uuid:
-        # Appliers and relays know an instance by its UUID.
+        # Refused because appliers and relays identify an instance by its UUID.
         raise unsupported("Space _cluster", "updates of instance uuid")
 
 

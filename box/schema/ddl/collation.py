@@ -26,7 +26,7 @@ _OPTIONS = {
     "strength": ("PRIMARY", "SECONDARY", "TERTIARY", "QUATERNARY", "IDENTICAL"),
     "numeric_collation": _ON_OFF,
 }
-"""ICU's attributes and their values, in the order in which they are checked; DEFAULT is always possible."""
+"""The names and values of ICU's attributes, in the order in which they are checked; DEFAULT is always a legal value."""
 
 
 def on_replace_collation(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:

@@ -17,12 +17,12 @@ class DdlStatement(Protocol):
     type: int
     old: bytes | None
     new: bytes | None
-    """The rows before and after; None: there is none."""
+    """The row of the system space after the change, as `old` is the row before it; None stands for no row."""
     row: Row | None
-    """The journal row; None while the space is filled without one."""
+    """The row for the journal, or None while the space is filled without the journal."""
     on_commit: list[Callable[[], None]]
     on_rollback: list[Callable[[], None]]
-    """Called newest first to take the change of the dictionary back. Must not fail."""
+    """Undo the change of the dictionary; the last one is called first. They must not fail."""
 
     @property
     def first(self) -> bytes:

@@ -48,7 +48,7 @@ def _drop_function(schema: Schema, credentials: Credentials, stmt: DdlStatement,
     check_ddl(credentials, Privilege.D, ("function", function.id), function.name, function.owner)
 
     def wrong(text: str) -> BoxError:
-        # Tarantool shows the owner's id where one expects the function's.
+        # Tarantool shows the owner's id here, although the text asks for the function's.
         return client_error(ErrorCode.DROP_FUNCTION, function.owner, text)
 
     if schema.has_grants("function", function.id):

@@ -161,6 +161,6 @@ def _truncate(schema: Schema, credentials: Credentials, stmt: DdlStatement, spac
     space.check_access(credentials, Privilege.W)
     check_not_altered(schema, space)
     if stmt.row is not None and (space.is_temporary or space.is_local):
-        stmt.row.group_id = GROUP_LOCAL  # other instances have no such tuples
+        stmt.row.group_id = GROUP_LOCAL  # other instances do not have the tuples of this space
     indexes = {iid: make_again(schema, space, index, index.primary) for iid, index in space.indexes.items()}
     exchange(schema, stmt, space, Layout(space.definition, space.format, indexes), is_visible=False)

@@ -34,7 +34,7 @@ def on_replace_trigger(schema: Schema, credentials: Credentials, txn: DdlTransac
     if old is not None:
         schema.sql_triggers.pop(old.name, None)
     if new is not None:
-        # The newest fires first.
+        # Triggers fire from the newest to the oldest, so that a new one goes to the front.
         rest = dict(schema.sql_triggers)
         schema.sql_triggers.clear()
         schema.sql_triggers[new.name] = new
