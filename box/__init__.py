@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from box.data.times.values import Datetime, Interval
+from box.data.times.points import Datetime, Interval
 from box.errors import (
     AccessDeniedError,
     AlreadyExistsError,

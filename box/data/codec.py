@@ -33,7 +33,7 @@ from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
 
 from box.data.deep import COUNTED, FIXED, MAX_NESTING, SIZED, end_of_scalar, read_container, too_deep
 from box.data.times import bodies
-from box.data.times.values import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
+from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 
 DECIMAL_EXT: Final = 1
@@ -164,7 +164,7 @@ def _encode_datetime(value: datetime | Datetime) -> bytes:
     try:
         return bodies.encode(value)
     except ValueError as error:
-        raise unsupported("MessagePack", f"{value!r}: {error}") from None
+        raise unsupported("MessagePack", str(error)) from None
 
 
 def encode_decimal(value: Decimal) -> bytes:

@@ -31,7 +31,7 @@ from typing import Any, Final
 
 from box.data.collation import is_binary, sort_key_function
 from box.data.json_path import ANY_INDEX, Path, follow, parse_path
-from box.data.times.bodies import datetime_key
+from box.data.times.points import datetime_key
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source
 from box.errors import ErrorCode, client_error, unsupported
 
@@ -136,7 +136,7 @@ def _number(value: int | float | Decimal) -> Any:
     return value if value == value else NAN
 
 
-NUMBERS: Final = TYPE_SETS["NUMBERS"]
+_NUMBERS: Final = (int, float, Decimal)
 
 
 def _scalar(value: Any, text_key: Callable[[str], bytes] = _utf8) -> tuple[int, Any]:
@@ -147,7 +147,7 @@ def _scalar(value: Any, text_key: Callable[[str], bytes] = _utf8) -> tuple[int, 
         return 1, value
     if kind is bytes:
         return 4, value
-    if kind in NUMBERS:
+    if kind in _NUMBERS:
         return 2, _number(value)
     return 6, _datetime(value)
 
@@ -156,7 +156,7 @@ def _datetime(value: Any) -> int:
     try:
         return datetime_key(value)
     except ValueError as error:
-        raise unsupported("MessagePack", f"{value!r}: {error}") from None
+        raise unsupported("MessagePack", str(error)) from None
 
 
 _PLAIN: Final = {FieldType.UNSIGNED, FieldType.INTEGER, FieldType.BOOLEAN, FieldType.VARBINARY, FieldType.DECIMAL}

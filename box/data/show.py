@@ -1,8 +1,8 @@
 """Tuples as text for messages: `[1, "a", null, {"k": 1.5}]`.
 
 Facts observed on Tarantool (`mp_snprint`): floats print with six significant digits, decimals without an exponent,
-UUIDs, datetimes and intervals without quotes, binaries like strings; `/`, control characters and DEL are escaped; containers nested deeper than
-33 levels are `...`; the text is cut at 1023 bytes.
+UUIDs, datetimes and intervals without quotes, binaries like strings; `/`, control characters and DEL are escaped;
+containers nested deeper than 33 levels are `...`; the text is cut at 1023 bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from box.data.codec import Ext, unpack
 from box.data.times import bodies
-from box.data.times.values import Datetime, Interval
+from box.data.times.points import Datetime, Interval
 from box.errors import BoxError
 
 _MAX_DEPTH: Final = 32

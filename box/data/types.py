@@ -1,7 +1,8 @@
 """Field types, the values they accept, and the names of values in messages.
 
-Facts: `field_def.c` of 2.8.1; `datetime` and `interval` are those of 2.11. A type accepts MessagePack kinds, not ranges: a `number` may be a decimal, a `double` may
-not be an integer, and `scalar` includes neither UUIDs, intervals nor nil.
+Facts: `field_def.c` of 2.8.1; `datetime` and `interval` are those of 2.11. A type accepts MessagePack kinds, not
+ranges: a `number` may be a decimal, a `double` may not be an integer, and `scalar` includes neither UUIDs, intervals
+nor nil.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import CodeType
 from typing import Any, Final
 from uuid import UUID
 
-from box.data.times.values import Datetime, Interval
+from box.data.times.points import Datetime, Interval
 
 
 class FieldType(Enum):

@@ -22,7 +22,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from box.data.codec import unpack
-from box.data.times.values import Datetime, Interval
+from box.data.times.points import Datetime, Interval
 from box.embed.named_rows import RowCodec
 from box.errors import ErrorCode, client_error
 

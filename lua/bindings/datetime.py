@@ -9,14 +9,13 @@ Texts cross as bytes and are read here as Latin-1, so that places count bytes.
 from __future__ import annotations
 
 import struct
-import time
 from typing import Final
 
 from box.data import codec
-from box.data.times import arithmetic, calendar, iso, scan, shown, values, zones
+from box.data.times import arithmetic, calendar, iso, points, scan, shown, zones
 from box.data.times.arithmetic import OutOfRange, PartOutOfRange
 from box.data.times.iso import UnknownZone
-from box.data.times.values import ADJUSTMENTS, Datetime, Interval
+from box.data.times.points import ADJUSTMENTS, Datetime, Interval
 from lua.bindings.binding import Binding, exported
 
 _DATETIME: Final = struct.Struct("<dihh")
@@ -147,8 +146,7 @@ class DatetimeBinding(Binding):
         """Return the present, in microseconds and with the offset of the machine."""
         clocks = self.runtime.machine.clocks
         epoch, nsec = divmod(clocks.read("realtime"), _BILLION)
-        offset = time.localtime(epoch).tm_gmtoff if clocks.are_of_system else 0
-        return _DATETIME.pack(epoch, nsec // 1000 * 1000, zones.whole_minutes(offset), 0)
+        return _DATETIME.pack(epoch, nsec // 1000 * 1000, zones.whole_minutes(clocks.utc_offset(epoch)), 0)
 
     # --- calendar ---
 
@@ -214,7 +212,7 @@ class DatetimeBinding(Binding):
     def unpack(self, body: bytes) -> bytes | None:
         """Return an interval from the body of its extension; None for a malformed one."""
         try:
-            return _raw_interval(values.decode_interval(body))
+            return _raw_interval(points.decode_interval(body))
         except (ValueError, LookupError):
             return None
 
@@ -222,7 +220,7 @@ class DatetimeBinding(Binding):
     def check(self, body: bytes) -> bool:
         """Return whether the body of an extension is that of a datetime."""
         try:
-            values.decode_datetime(body)
+            points.decode_datetime(body)
         except ValueError:
             return False
         return True

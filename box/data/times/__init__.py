@@ -3,8 +3,8 @@
 | module | what it does |
 |---|---|
 | `calendar` | days of the proleptic Gregorian calendar, over the whole range |
-| `zones` | names and numbers of time zones, and their offsets |
-| `values` | `Datetime` and `Interval`, and their MessagePack bodies |
+| `zone_table`, `zones` | names and numbers of time zones, and their offsets |
+| `points` | `Datetime` and `Interval`, and their MessagePack bodies |
 | `bodies` | the form of a point in time for Python programs |
 | `shown` | texts, also after a format |
 | `iso`, `scan` | reading texts: ISO 8601, and after a format |

@@ -13,7 +13,7 @@ from typing import Final
 
 from box.data.times import zones
 from box.data.times.calendar import EPOCH_ORDINAL, day_parts, days_in_month, first_of_month
-from box.data.times.values import GREATEST_SECOND, LEAST_SECOND, Datetime, Interval
+from box.data.times.points import GREATEST_SECOND, LEAST_SECOND, Datetime, Interval
 
 _DAY: Final = 86_400
 _BILLION: Final = 1_000_000_000
@@ -168,4 +168,3 @@ def _interval(parts: dict[str, int], adjust: str) -> Interval:
         if not -int(limit) <= parts[name] <= int(limit):
             raise PartOutOfRange(name, parts[name])
     return Interval(**parts, adjust=adjust)
-

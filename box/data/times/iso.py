@@ -14,7 +14,7 @@ import re
 from typing import Final, NamedTuple
 
 from box.data.times import calendar, zones
-from box.data.times.values import Datetime
+from box.data.times.points import Datetime
 
 
 class UnknownZone(ValueError):

@@ -15,8 +15,8 @@ from typing import Final
 
 from box.data.times import zones
 from box.data.times.calendar import day_of_date, day_parts, days_in_month, first_of_month
+from box.data.times.points import Datetime
 from box.data.times.shown import COMPOSED, MONTHS, WEEKDAYS
-from box.data.times.values import Datetime
 
 _SPACES: Final = " \t\n\v\f\r"
 
@@ -27,7 +27,7 @@ class Mismatch(ValueError):
 
 @dataclass
 class Found:
-    """What has been read: the parts of a date and a time, which are those of 1970-01-01 before."""
+    """The parts of a date and a time that were read; the others are those of 1970-01-01."""
 
     year: int = 1970
     month: int = 1
@@ -198,7 +198,9 @@ _SPECIFIERS: Final[dict[str, tuple[re.Pattern[str], Callable[[Found, str], None]
     )
     for letter in letters
 }
-_PIECE: Final = re.compile(r"%(?P<modifiers>[EO]*)(?P<width>[0-9]*)(?P<letter>.?)|(?P<space>[ \t\n\v\f\r])|(?P<char>.)", re.DOTALL)
+_PIECE: Final = re.compile(
+    r"%(?P<modifiers>[EO]*)(?P<width>[0-9]*)(?P<letter>.?)|(?P<space>[ \t\n\v\f\r])|(?P<char>.)", re.DOTALL
+)
 
 
 def _scan(found: Found, text: str, pos: int, template: str) -> int:
@@ -286,7 +288,11 @@ def _moment(found: Found) -> Datetime:
 
 
 def read_formatted(text: str, template: str) -> tuple[Datetime, int]:
-    """Return the point in time that a text gives after a format, and how many characters it takes. Raises ValueError."""
+    """Return the point in time that a text gives after a format, and how many characters it takes.
+
+    Raises:
+        ValueError: the text does not follow the format, or there is no such date.
+    """
     found = Found()
     end = _scan(found, text, 0, template)
     _settle_year(found)

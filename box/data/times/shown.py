@@ -11,14 +11,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from box.data.times.calendar import Day, day_parts, iso_week
-from box.data.times.values import Datetime, Interval
+from box.data.times.zones import zone_of
 
-MONTHS: Final = tuple(
-    "January February March April May June July August September October November December".split()
-)
+MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 WEEKDAYS: Final = tuple("Sunday Monday Tuesday Wednesday Thursday Friday Saturday".split())
 COMPOSED: Final = {
     "+": "%a %b %e %H:%M:%S %Z %Y",
@@ -46,11 +44,33 @@ _INTERVAL_UNITS: Final = {
 }
 
 
+class DatetimeParts(Protocol):
+    """The parts of a datetime."""
+
+    epoch: int
+    nsec: int
+    tzoffset: int
+    tzindex: int
+
+
+class IntervalParts(Protocol):
+    """The parts of an interval."""
+
+    @property
+    def year(self) -> int: ...
+
+
+def zone_name(tzindex: int) -> str:
+    """Return the name of a numbered zone, or ''."""
+    zone = zone_of(tzindex)
+    return "" if zone is None else zone.name
+
+
 @dataclass
 class Local:
-    """What a clock and a calendar show in the offset of a datetime."""
+    """The local clock and calendar of a datetime."""
 
-    moment: Datetime
+    moment: DatetimeParts
 
     @cached_property
     def seconds(self) -> int:
@@ -91,7 +111,7 @@ def fraction_text(nsec: int, width: int = 0) -> str:
     return f"{nsec // 1000:06d}" if nsec % 1000 == 0 else f"{nsec:09d}"
 
 
-def datetime_text(value: Datetime) -> str:
+def datetime_text(value: DatetimeParts) -> str:
     """Return a point in time by ISO 8601, followed by the name of its zone if it has one."""
     local = Local(value)
     date = local.date
@@ -100,9 +120,9 @@ def datetime_text(value: Datetime) -> str:
     return f"{date.year:04d}-{date.month:02d}-{date.day:02d}T{clock}{_zone_text(value)}"
 
 
-def _zone_text(value: Datetime) -> str:
+def _zone_text(value: DatetimeParts) -> str:
     if value.tzindex:
-        name = value.tz or _offset_text(value.tzoffset)
+        name = zone_name(value.tzindex) or _offset_text(value.tzoffset)
         return name if len(name) == 1 else f" {name}"
     return _offset_text(value.tzoffset) if value.tzoffset else "Z"
 
@@ -112,14 +132,14 @@ def _offset_text(offset: int) -> str:
     return f"{'-' if offset < 0 else '+'}{hours:02d}{minutes:02d}"
 
 
-def interval_text(value: Interval) -> str:
+def interval_text(value: IntervalParts) -> str:
     """Return the parts of an interval that are not zero, the first with its sign."""
     shown = [(getattr(value, name), unit) for name, unit in _INTERVAL_UNITS.items()]
     # Seconds are there if nothing larger is.
     is_short = not any(part for part, _ in shown[:6])
     texts: list[str] = []
     for part, unit in shown:
-        if part or unit == "seconds" and is_short:
+        if part or (unit == "seconds" and is_short):
             texts.append(f"{part:d} {unit}" if texts else f"{part:+d} {unit}")
     return ", ".join(texts)
 
@@ -175,14 +195,14 @@ _SPECIFIERS: Final[dict[str, Callable[[Local], str]]] = {
     "w": lambda local: str(local.date.wday),
     "Y": lambda local: _full_year(local.date.year),
     "y": lambda local: _year_of_century(local.date.year),
-    "Z": lambda local: local.moment.tz,
+    "Z": lambda local: zone_name(local.moment.tzindex),
     "z": _zone_offset,
 }
 
 _TOKEN: Final = re.compile(r"%[EO]*(?:(?P<width>[0-9]+)(?P<after>.?)|(?P<letter>.?))", re.DOTALL)
 
 
-def formatted(value: Datetime, template: str) -> str:
+def formatted(value: DatetimeParts, template: str) -> str:
     """Return a point in time after a format with specifiers as those of `strftime`."""
     local = Local(value)
 

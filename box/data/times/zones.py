@@ -1,10 +1,4 @@
-"""Time zones by their names and numbers.
-
-`zones.txt` lists what Tarantool 2.11 stores in datetimes, one zone a line:
-
-    238 MSK +180                            an abbreviation and its offset in minutes
-    132 AMT ?                               an abbreviation with several meanings, which is not accepted
-    947 Europe/Moscow W-SU                  a zone of the time zone database, and other names of it
+"""Time zones by their names and numbers (`zone_table`), and their offsets.
 
 Offsets of the database's zones are those of `zoneinfo`: of the system, or of the package `tzdata`.
 """
@@ -12,15 +6,16 @@ Offsets of the database's zones are those of `zoneinfo`: of the system, or of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from box.data.times.zone_table import ABBREVIATIONS, ZONES
+
 GREATEST_INDEX: Final = 1024
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _CYCLE: Final = 146_097 * 86_400
 _EARLY: Final = -10_000_000_000
@@ -49,20 +44,21 @@ class Zone:
 
 @cache
 def _table() -> tuple[dict[int, Zone], dict[str, tuple[str, Zone]]]:
-    """The zones by number, and by each name in lower case, with the name as the database writes it."""
-    by_index: dict[int, Zone] = {}
-    by_name: dict[str, tuple[str, Zone]] = {}
-    for line in Path(__file__).with_name("zones.txt").read_text().splitlines():
-        number, name, *rest = line.split()
-        offset = rest[0] if rest and (rest[0][0] in "+-?") else None
-        if offset is None:
-            zone = Zone(int(number), name)
-        else:
-            zone = Zone(int(number), name, None if offset == "?" else int(offset), offset == "?")
-        by_index[zone.index] = zone
-        for spelling in (name, *(rest if offset is None else ())):
-            by_name[spelling.lower()] = spelling, zone
-    return by_index, by_name
+    """Return the zones by number, and by each name in lower case together with the name as it is written."""
+    abbreviations = filter(None, map(_abbreviation, ABBREVIATIONS.replace("\n", ",").split(",")))
+    found: list[tuple[Zone, tuple[str, ...]]] = [(zone, (zone.name,)) for zone in abbreviations]
+    for line in ZONES.strip().splitlines():
+        number, *spellings = line.split()
+        found.append((Zone(int(number), spellings[0]), tuple(spellings)))
+    by_index = {zone.index: zone for zone, _ in found}
+    return by_index, {name.lower(): (name, zone) for zone, spellings in found for name in spellings}
+
+
+def _abbreviation(text: str) -> Zone | None:
+    if not text.strip():
+        return None
+    number, name, offset = text.split()
+    return Zone(int(number), name, None if offset == "?" else int(offset), offset == "?")
 
 
 def names() -> dict[int, str]:
@@ -96,7 +92,7 @@ def database_zone(name: str) -> ZoneInfo | None:
     """Return a zone of the database; None if it has none with this name."""
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, ModuleNotFoundError):  # ZoneInfoNotFoundError among them
+    except (KeyError, OSError, ValueError):
         return None
 
 

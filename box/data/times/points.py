@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from msgpack import Packer, unpackb
 
 from box.data.times.calendar import EPOCH_ORDINAL, GREATEST_DAY
-from box.data.times.zones import GREATEST_INDEX, index_of, zone_of
+from box.data.times.shown import datetime_text, interval_text, zone_name
+from box.data.times.zones import GREATEST_INDEX, index_of
 
 DATETIME_EXT: Final = 4
 INTERVAL_EXT: Final = 6
@@ -31,6 +32,12 @@ GREATEST_SECOND: Final = GREATEST_DAY * 86_400
 LEAST_OFFSET: Final = -720
 GREATEST_OFFSET: Final = 840
 ADJUSTMENTS: Final = ("excess", "none", "last")
+
+MICROSECOND: Final = timedelta(microseconds=1)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST: Final = (datetime(1, 1, 2, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
+_LAST: Final = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
+"""A day inside Python's range, so that a local time is inside too."""
 
 _SHORT: Final = struct.Struct("<q")
 _LONG: Final = struct.Struct("<qihh")
@@ -57,7 +64,9 @@ class Datetime:
     tzoffset: int
     tzindex: int
 
-    def __init__(self, epoch: int, nsec: int = 0, tzoffset: int = 0, tzindex: int = 0, *, tz: str | None = None) -> None:
+    def __init__(
+        self, epoch: int, nsec: int = 0, tzoffset: int = 0, tzindex: int = 0, *, tz: str | None = None
+    ) -> None:
         if tz is not None:
             tzindex = index_of(tz)
             if not tzindex:
@@ -88,8 +97,7 @@ class Datetime:
     @property
     def tz(self) -> str:
         """The name of the time zone, or ''."""
-        zone = zone_of(self.tzindex)
-        return zone.name if zone is not None else ""
+        return zone_name(self.tzindex)
 
     @property
     def sort_key(self) -> int:
@@ -117,8 +125,6 @@ class Datetime:
         return NotImplemented if key is None else self.sort_key >= key
 
     def __hash__(self) -> int:
-        from box.data.times.bodies import exact_utc
-
         moment = exact_utc(self)
         return hash(self.sort_key if moment is None else moment)
 
@@ -126,12 +132,28 @@ class Datetime:
         return Datetime, (self.epoch, self.nsec, self.tzoffset, self.tzindex)
 
     def __str__(self) -> str:
-        from box.data.times.shown import datetime_text
-
         return datetime_text(self)
 
     def __repr__(self) -> str:
         return f"Datetime({self.epoch}, {self.nsec}, {self.tzoffset}, {self.tzindex})"
+
+
+def exact_utc(value: Datetime) -> datetime | None:
+    """Return the moment in UTC, or None if Python's `datetime` cannot hold it."""
+    if value.nsec % 1000 or value.nsec >= 1_000_000_000 or not _FIRST <= value.epoch < _LAST:
+        return None
+    return EPOCH + timedelta(seconds=value.epoch, microseconds=value.nsec // 1000)
+
+
+def datetime_key(value: datetime | Datetime) -> int:
+    """Return an integer in the order of moments. Raises ValueError for a datetime without a time zone."""
+    if type(value) is Datetime:
+        return value.sort_key
+    assert isinstance(value, datetime)
+    if value.tzinfo is None:
+        raise ValueError("a datetime without a time zone")
+    seconds, rest = divmod(value - EPOCH, timedelta(seconds=1))
+    return (seconds << 32) + rest // MICROSECOND * 1000
 
 
 def key_of(value: object) -> int | None:
@@ -139,8 +161,6 @@ def key_of(value: object) -> int | None:
     if type(value) is Datetime:
         return value.sort_key
     if isinstance(value, datetime) and value.utcoffset() is not None:
-        from box.data.times.bodies import datetime_key
-
         return datetime_key(value)
     return None
 
@@ -180,8 +200,6 @@ class Interval:
             raise ValueError(f"adjust of an interval is none, last or excess, not {self.adjust!r}")
 
     def __str__(self) -> str:
-        from box.data.times.shown import interval_text
-
         return interval_text(self)
 
 
