@@ -39,30 +39,26 @@ def test_datetimes_have_fields_and_methods(lua: Lua) -> None:
             x.nothing"""
     ) == [
         2024, 2, 29, 60, 5, 15, 4, 5, 123456.789, 123456789, "Europe/Moscow", False, 180, 1709208245, True,
-        "2024-02-29T15:04:05.123456789 Europe/Moscow", "29.02", 2024, 15, "Europe/Moscow", 5,
-    ] + [None]  # fmt: skip
+        "2024-02-29T15:04:05.123456789 Europe/Moscow", "29.02", 2024, 15, "Europe/Moscow", 5, None,
+    ]  # fmt: skip
 
 
 def test_datetimes_can_be_set(lua: Lua) -> None:
-    assert (
-        lua(
-            HEAD
-            + """local x = d.new{year = 2024, month = 1, day = 31, tzoffset = 60}
+    assert lua(
+        HEAD
+        + """local x = d.new{year = 2024, month = 1, day = 31, tzoffset = 60}
         local a = s(x:set{hour = 5, nsec = 3})
         local b = s(x:set{tz = 'Europe/Berlin', month = 7})
         local c = s(x:set{timestamp = 1.5})
         local ok = pcall(x.set, x, {month = 2, day = 30})
         return a, b, c, ok, s(x)"""
-        )
-        == [
-            "2024-01-31T05:00:00.000000003+0100",
-            "2024-07-31T05:00:00.000000003 Europe/Berlin",
-            "1969-12-31T22:00:01.500 Europe/Berlin" if False else "1970-01-01T02:00:01.500 Europe/Berlin",
-            False,
-            "1970-01-01T02:00:01.500 Europe/Berlin",
-        ]
-        or True
-    )
+    ) == [
+        "2024-01-31T05:00:00.000000003+0100",
+        "2024-07-31T05:00:00.000000003 Europe/Berlin",
+        "1970-01-01T00:00:01.500 Europe/Berlin",
+        False,
+        "1970-01-01T00:00:01.500 Europe/Berlin",
+    ]
 
 
 def test_values_are_added_and_compared(lua: Lua) -> None:
@@ -72,7 +68,8 @@ def test_values_are_added_and_compared(lua: Lua) -> None:
         local z = d.new{year = 2024, month = 1, day = 31, hour = 3, tzoffset = 180}
         return s(x + {month = 1}), s(i.new{month = 1, adjust = 'excess'} + x), s(x - i.new{sec = 1}), s(y - x),
             s(i.new{day = 1} + {hour = 2}), s(i.new{day = 1} - i.new{hour = 2}), x == z, x < y, x <= z, y <= x, x == 5,
-            x == nil, i.new{day = 1} == i.new{day = 1}, i.new{day = 1} < i.new{day = 2}, s(x:add{day = 1}:sub{hour = 1})"""
+            x == nil, i.new{day = 1} == i.new{day = 1}, i.new{day = 1} < i.new{day = 2},
+            s(x:add{day = 1}:sub{hour = 1})"""
     ) == [
         "2024-02-29T00:00:00Z", "2024-03-02T00:00:00Z", "2024-01-30T23:59:59Z", "+2 months, -30 days",
         "+1 days, 2 hours", "+1 days, -2 hours", True, True, True, False, False, False, True, True,
@@ -169,7 +166,8 @@ def test_values_are_serialized_as_their_texts(lua: Lua) -> None:
 def test_datetimes_are_keys_and_intervals_are_not(lua: Lua) -> None:
     found = lua(
         HEAD
-        + """local t = box.schema.space.create('t', {format = {{'at', 'datetime'}, {'for', 'interval', is_nullable = true}}})
+        + """local format = {{'at', 'datetime'}, {'for', 'interval', is_nullable = true}}
+        local t = box.schema.space.create('t', {format = format})
         t:create_index('pk') t:create_index('h', {type = 'hash', parts = {'at'}})
         t:create_index('both', {parts = {{'at'}, {3, 'scalar', is_nullable = true}}})
         local x = d.new{year = 2024, tzoffset = 60}
@@ -180,7 +178,8 @@ def test_datetimes_are_keys_and_intervals_are_not(lua: Lua) -> None:
             s(t:update(x, {{'=', 2, i.new{sec = 5}}})[2]), #t.index.both:select({x, box.NULL}),
             {pcall(t.update, t, x, {{'+', 1, i.new{sec = 5}}})}, {pcall(t.insert, t, {5})},
             {pcall(t.insert, t, {x, x})}, {pcall(t.create_index, t, 'i', {parts = {'for'}})},
-            {pcall(t.get, t, {5})}, {pcall(t.create_index, t, 'r', {type = 'rtree', parts = {'at'}, unique = false})}""",
+            {pcall(t.get, t, {5})},
+            {pcall(t.create_index, t, 'r', {type = 'rtree', parts = {'at'}, unique = false})}""",
         configure={},
     )
     texts = [str(part[1]) if isinstance(part, list) and part[0] is False else part for part in found]
