@@ -145,8 +145,8 @@ local function to_table(value)
     local year, month, day, yday, wday = date_of(value)
     local hour, minute, second = python.datetime_clock(raw_datetime(value))
     return {
-        year = year, month = month, day = day, yday = yday, wday = wday, hour = hour, min = minute, sec = second,
-        nsec = value.nsec, isdst = is_dst(value), tzoffset = value.tzoffset, tz = zone_name(value),
+        year = year, month = month, yday = yday, wday = wday, day = day, hour = hour, min = minute, sec = second,
+        isdst = is_dst(value), nsec = value.nsec, tzoffset = value.tzoffset, tz = zone_name(value),
         timestamp = timestamp_of(value),
     }
 end
