@@ -31,6 +31,14 @@ local function raw_new(epoch, nsec, tzoffset, tzindex)
     return value
 end
 
+-- A part, or what stands for it if it is nil or box.NULL.
+local function given(part, default)
+    if part == nil then
+        return default
+    end
+    return part
+end
+
 local function new(source)
     if source == nil then
         return raw_new(0, 0, 0, 0)
@@ -50,13 +58,13 @@ local function new(source)
     local offset, index = given_offset(source.tzoffset), 0
     local midnight = 0
     if has_date then
-        midnight = day_of(source.year or 1970, source.month or 1, source.day or 1) * DAY
+        midnight = day_of(given(source.year, 1970), given(source.month, 1), given(source.day, 1)) * DAY
     end
     if source.tz ~= nil then
         offset, index = zone_at(source.tz, midnight)
     end
     if has_time then
-        seconds = (source.hour or 0) * 3600 + (source.min or 0) * 60 + (source.sec or 0)
+        seconds = given(source.hour, 0) * 3600 + given(source.min, 0) * 60 + given(source.sec, 0)
     end
     offset = offset or 0
     return raw_new(midnight + seconds - offset * 60, nsec or 0, offset, index)
@@ -92,7 +100,7 @@ local function set(value, source)
     value.epoch, value.tzoffset = now, 0
     if has_date then
         local year, month, day = python.datetime_date(floor(now / DAY))
-        local midnight = day_of(source.year or year, source.month or month, source.day or day) * DAY
+        local midnight = day_of(given(source.year, year), given(source.month, month), given(source.day, day)) * DAY
         value.epoch = midnight + now % DAY
     end
     if source.tz ~= nil then
@@ -101,7 +109,7 @@ local function set(value, source)
     if has_time then
         local hour, minute, second = floor(now / 3600) % 24, floor(now / 60) % 60, now % 60
         value.epoch = value.epoch - value.epoch % DAY
-            + (source.hour or hour) * 3600 + (source.min or minute) * 60 + (source.sec or second)
+            + given(source.hour, hour) * 3600 + given(source.min, minute) * 60 + given(source.sec, second)
     end
     value.epoch, value.tzoffset = value.epoch - offset * 60, offset
     return value

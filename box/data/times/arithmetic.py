@@ -102,7 +102,7 @@ def add(moment: Datetime, interval: Interval, direction: int = 1) -> Datetime:
         if more:
             seconds += direction * more
             _check(seconds, LEAST_SECOND, GREATEST_SECOND)
-    carried, nsec = divmod(moment.nsec + direction * interval.nsec, _BILLION)
+    carried, nsec = divmod(_wrapped(moment.nsec + direction * interval.nsec), _BILLION)
     seconds += carried
     _check_rata_die((seconds + EPOCH_ORDINAL * _DAY) / _DAY)
     return _in_zone(moment, seconds, nsec)

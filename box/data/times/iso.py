@@ -33,18 +33,19 @@ _DATES: Final = tuple(
         (r"(?P<year>[0-9]{4})(?P<a>[0-9]{3})(?![0-9QW]*-|[0-9]*[QW])", calendar.day_of_year),
         (_YEAR + r"-(?P<a>[0-9]{2})-(?P<b>[0-9]{2})", calendar.day_of_date),
         (_YEAR + r"-(?P<a>[0-9]{3})", calendar.day_of_year),
-        (_YEAR + r"-?W(?P<a>[0-9]{2})(?P<b>[0-9])", calendar.day_of_week),
+        (_YEAR + r"W(?P<a>[0-9]{2})(?P<b>[0-9])", calendar.day_of_week),
         (_YEAR + r"-W(?P<a>[0-9]{2})-(?P<b>[0-9])", calendar.day_of_week),
-        (_YEAR + r"-?Q(?P<a>[0-9])(?P<b>[0-9]{2})", calendar.day_of_quarter),
+        (_YEAR + r"Q(?P<a>[0-9])(?P<b>[0-9]{2})", calendar.day_of_quarter),
         (_YEAR + r"-Q(?P<a>[0-9])-(?P<b>[0-9]{2})", calendar.day_of_quarter),
     )
 )
-_FRACTION: Final = r"(?:[.,](?P<fraction>[0-9]+))?"
+_FRACTION: Final = r"(?:[.,](?P<fraction>[0-9]+)|(?![.,]))"
+_END: Final = r"(?![0-9])"
 _EXTENDED_TIME: Final = re.compile(
-    r"(?P<hour>[0-9]{2})(?![0-9])(?::(?P<min>[0-9]{2})(?![0-9])(?::(?P<sec>[0-9]{2})(?![0-9])" + _FRACTION + ")?)?"
+    rf"(?P<hour>[0-9]{{2}}){_END}(?::(?P<min>[0-9]{{2}}){_END}(?::(?P<sec>[0-9]{{2}}){_END}{_FRACTION}|(?!:))|(?!:))"
 )
 _BASIC_TIME: Final = re.compile(
-    r"(?P<hour>[0-9]{2})(?:(?P<min>[0-9]{2})(?:(?P<sec>[0-9]{2})(?![0-9])" + _FRACTION + ")?)?(?![0-9])"
+    rf"(?P<hour>[0-9]{{2}})(?:(?P<min>[0-9]{{2}})(?:(?P<sec>[0-9]{{2}}){_END}{_FRACTION})?)?{_END}"
 )
 _OFFSET: Final = re.compile(
     r"(?P<sign>[+-])(?:(?P<hour4>[0-9]{2})(?P<min4>[0-9]{2})|(?P<hour>[0-9]{1,2})(?![0-9])(?::(?P<min>[0-9]{2}))?)(?![0-9])"

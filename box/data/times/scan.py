@@ -1,16 +1,16 @@
 """Reading points in time after a format with specifiers as those of `strptime`.
 
 Each specifier has a pattern and says which part of the result its text is; the rest of the module makes a date of what
-was read. Facts of Tarantool 2.11: `%Y` takes a sign and up to 7 digits; `%f` as many digits as there are, of which
-9 count; `%s` is read and has no effect; `%Z` takes capital letters and skips a name that it does not know; a date that
-is given by year and day of the year, or by week, is worked out only if no month is given.
+was read. Facts of Tarantool 2.11: `%Y` takes a sign and up to 7 digits; `%f` up to 9 digits; `%s` is read and has no
+effect; `%Z` takes capital letters and skips a name that it does not know; the day of the year, and the number of the
+week, say what is not given of month and day.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from box.data.times import zones
@@ -19,6 +19,8 @@ from box.data.times.points import Datetime
 from box.data.times.shown import COMPOSED, MONTHS, WEEKDAYS
 
 _SPACES: Final = " \t\n\v\f\r"
+_NONE: Final = -1
+"""Stands for a century or a year of the century that is not given, and, as in Tarantool, for one before the year 0."""
 
 
 class Mismatch(ValueError):
@@ -40,8 +42,8 @@ class Found:
     nsec: int = 0
     offset: int = 0
     tzindex: int = 0
-    century: int | None = None
-    short_year: int | None = None
+    century: int = _NONE
+    short_year: int = _NONE
     week: int = 0
     first_weekday: int | None = None
     """The day that weeks begin with if a week's number was given: 0 for Sunday, 1 for Monday."""
@@ -91,7 +93,7 @@ def _take_short_year(found: Found, text: str) -> None:
 
 
 def _take_fraction(found: Found, text: str) -> None:
-    found.nsec = int(text[:9].ljust(9, "0"))
+    found.nsec = int(text.ljust(9, "0"))
 
 
 def _take_weekday(found: Found, text: str) -> None:
@@ -174,7 +176,7 @@ _SPECIFIERS: Final[dict[str, tuple[re.Pattern[str], Callable[[Found, str], None]
         ("C", _TWO, _take_century),
         ("d", _TWO, _number("day", 1, 31)),
         ("e", f"[{_SPACES}]?{_TWO}", _number("day", 1, 31)),
-        ("f", "[0-9]+", _take_fraction),
+        ("f", "[0-9]{1,9}", _take_fraction),
         ("GY", rf"-[0-9]{{0,7}}|[0-9]{{1,7}}|(?=[{_SPACES}]|\Z)", _take_year),
         ("gy", rf"-[0-9]{{0,2}}|[0-9]{{1,2}}|(?=[{_SPACES}]|\Z)", _take_short_year),
         ("H", _TWO, _number("hour", 0, 23)),
@@ -203,6 +205,12 @@ _PIECE: Final = re.compile(
 )
 
 
+_KEPT: Final = ("year", "month", "day", "yday", "wday", "hour", "min", "sec", "nsec", "offset", "tzindex")
+_DATE: Final = frozenset({"year", "month", "day"})
+_DATES: Final = {letter: _DATE | ({"wday"} if letter in "+c" else set()) for letter in "+cDFvx"}
+"""What the composed specifiers give."""
+
+
 def _scan(found: Found, text: str, pos: int, template: str) -> int:
     """Read what a format says from a place of a text on; return the place after it."""
     for piece in _PIECE.finditer(template):
@@ -226,7 +234,7 @@ def _scan_specifier(found: Found, text: str, pos: int, piece: re.Match[str]) -> 
         # A second modifier ends the specifier.
         return _scan(found, text, pos, piece["modifiers"][2:] + letter)
     if letter in COMPOSED:
-        return _scan(found, text, pos, COMPOSED[letter])
+        return _scan_composed(found, text, pos, letter)
     if letter not in _SPECIFIERS:
         raise Mismatch
     pattern, take = _SPECIFIERS[letter]
@@ -237,24 +245,42 @@ def _scan_specifier(found: Found, text: str, pos: int, piece: re.Match[str]) -> 
     return match.end()
 
 
+def _scan_composed(found: Found, text: str, pos: int, letter: str) -> int:
+    """Read a specifier that stands for a format: its year and week count by themselves."""
+    inner = replace(found, century=_NONE, short_year=_NONE, first_weekday=None, given=set())
+    end = _scan(inner, text, pos, COMPOSED[letter])
+    _settle_year(inner)
+    _settle_date(inner)
+    for name in _KEPT:
+        setattr(found, name, getattr(inner, name))
+    if letter in _DATES:
+        found.given |= _DATES[letter]
+    return end
+
+
 def _first_weekday_of(year: int) -> int:
     return day_parts(first_of_month(year, 1)).wday
 
 
 def _settle_year(found: Found) -> None:
-    if found.century is None and found.short_year is None:
+    if found.century == _NONE and found.short_year == _NONE:
         return
-    short = found.short_year or 0
-    if found.century is not None:
+    short = 0 if found.short_year == _NONE else found.short_year
+    if found.century != _NONE:
         found.year = found.century * 100 + short
     else:
         found.year = 1900 + short + (100 if short < 69 else 0)
 
 
 def _settle_date(found: Found) -> None:
-    """Work out month and day from the day of the year or the number of the week."""
+    """Work out what is not given of month and day: from the day of the year, or from the number of the week."""
     given = found.given
-    if "year" not in given or "month" in given:
+    if "year" not in given:
+        return
+    if "month" in given:
+        if "day" not in given:
+            before = first_of_month(found.year, found.month) - first_of_month(found.year, 1)
+            found.day = (found.yday - before if "yday" in given else 1) or 1
         return
     if "yday" not in given:
         if found.first_weekday is None:

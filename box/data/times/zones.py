@@ -104,7 +104,7 @@ def offset_at(name: str, epoch: int) -> tuple[int, bool] | None:
     if zone is None:
         return None
     if epoch > _LATE:
-        epoch = _LATE - _CYCLE + (epoch - _LATE) % _CYCLE
+        epoch = _LATE + (epoch - _LATE) % _CYCLE
     moment = (_EPOCH + timedelta(seconds=max(epoch, _EARLY))).astimezone(zone)
     offset, saved = moment.utcoffset(), moment.dst()
     assert offset is not None
