@@ -48,7 +48,8 @@ _BASIC_TIME: Final = re.compile(
     rf"(?P<hour>[0-9]{{2}})(?:(?P<min>[0-9]{{2}})(?:(?P<sec>[0-9]{{2}}){_END}{_FRACTION})?)?{_END}"
 )
 _OFFSET: Final = re.compile(
-    r"(?P<sign>[+-])(?:(?P<hour4>[0-9]{2})(?P<min4>[0-9]{2})|(?P<hour>[0-9]{1,2})(?![0-9])(?::(?P<min>[0-9]{2}))?)(?![0-9])"
+    rf"(?P<sign>[+-])(?:(?P<hour4>[0-9]{{2}})(?P<min4>[0-9]{{2}}){_END}"
+    rf"|(?P<hour>[0-9]{{1,2}}){_END}(?::(?P<min>[0-9]{{2}}){_END}|(?!:)))"
 )
 _ZULU: Final = re.compile(r"[zZ]|GMT|UTC")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z/_-]*")
