@@ -166,12 +166,13 @@ def test_values_are_serialized_as_their_texts(lua: Lua) -> None:
 def test_yaml_quotes_values_in_flow_style_and_folds_long_ones(lua: Lua) -> None:
     assert lua(
         HEAD
-        + """local long = i.new{year = -22, month = -2, hour = 12, min = -79072645, sec = 5173001802, nsec = -1317945419}
+        + """local long = i.new{year = -22, month = -2, hour = 12, min = -79072645, sec = 5173001802, nsec = -131794541}
         local list = setmetatable({i.new{year = 1, month = 2}, d.new(), i.new{day = 1}}, {__serialize = 'seq'})
         return require('yaml').encode(list), require('yaml').encode({long})"""
     ) == [
         "--- ['+1 years, 2 months', '1970-01-01T00:00:00Z', +1 days]\n...\n",
-        "---\n- -22 years, -2 months, 12 hours, -79072645 minutes, 5173001802 seconds, -1317945419\n  nanoseconds\n...\n",
+        "---\n- -22 years, -2 months, 12 hours, -79072645 minutes, 5173001802 seconds, -131794541\n  "
+        "nanoseconds\n...\n",
     ]
 
 
