@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from box.data.times.points import Datetime, Interval
 from box.errors import (
     AccessDeniedError,
     AlreadyExistsError,
@@ -76,6 +77,7 @@ __all__ = [
     "CryptoError",
     "CustomError",
     "DataError",
+    "Datetime",
     "DiskWriteError",
     "DuplicateKeyError",
     "ErrorCode",
@@ -83,6 +85,7 @@ __all__ = [
     "GrantedPrivilege",
     "IllegalParams",
     "IndexHandle",
+    "Interval",
     "LuajitError",
     "NamedRow",
     "NoSuchIndexError",

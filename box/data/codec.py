@@ -1,10 +1,12 @@
-"""Converts between MessagePack and Python values, with Tarantool's decimal and UUID extensions.
+"""Converts between MessagePack and Python values, with Tarantool's extensions.
 
     nil     <-> None        str  <-> str (UTF-8; bytes that are not UTF-8 travel as surrogates)
     boolean <-> bool        bin  <-> bytes
     integer <-> int         array <-> list (tuples are packed as arrays too)
     float   <-> float       map  <-> dict
-    ext 1   <-> Decimal     ext 2 <-> UUID     other ext <-> Ext
+    ext 1   <-> Decimal     ext 2 <-> UUID     ext 6 <-> Interval
+    ext 4   <-> datetime, or Datetime for what Python's type cannot hold (`box/data/times`)
+    other ext <-> Ext
 
 Decimal (ext 1): the scale as a MessagePack integer, then the digits as packed decimal, most significant first, two in
 each byte. The last half byte is the sign (0x0c plus, 0x0d minus; on reading also 0x0a, 0x0e and 0x0f plus, 0x0b minus):
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 from itertools import chain
 from typing import Any, Final
@@ -29,6 +32,8 @@ from uuid import UUID
 from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
 
 from box.data.deep import COUNTED, FIXED, MAX_NESTING, SIZED, end_of_scalar, read_container, too_deep
+from box.data.times import bodies
+from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 
 DECIMAL_EXT: Final = 1
@@ -149,7 +154,18 @@ def _pack_default(value: Any) -> Any:
         return Ext(DECIMAL_EXT, encode_decimal(value))
     if isinstance(value, UUID):
         return Ext(UUID_EXT, value.bytes)
+    if isinstance(value, datetime | Datetime):
+        return Ext(DATETIME_EXT, _encode_datetime(value))
+    if isinstance(value, Interval):
+        return Ext(INTERVAL_EXT, encode_interval(value))
     raise client_error(ErrorCode.PROC_RET, type(value).__name__)
+
+
+def _encode_datetime(value: datetime | Datetime) -> bytes:
+    try:
+        return bodies.encode(value)
+    except ValueError as error:
+        raise unsupported("MessagePack", str(error)) from None
 
 
 def encode_decimal(value: Decimal) -> bytes:
@@ -180,13 +196,17 @@ def decode_decimal(data: bytes) -> Decimal:
 
 
 def decode_ext(code: int, data: bytes) -> Any:
-    """Decode an extension to a Decimal, a UUID or an Ext: the decoder's `ext_hook`. Raises ValueError."""
+    """Decode an extension to its value, or an unknown one to an Ext: the decoder's `ext_hook`. Raises ValueError."""
     try:
         if code == DECIMAL_EXT:
             return decode_decimal(data)
         if code == UUID_EXT:
             return UUID(bytes=data)
-    except (ValueError, IndexError, BoxError) as error:
+        if code == DATETIME_EXT:
+            return bodies.decode(data)
+        if code == INTERVAL_EXT:
+            return decode_interval(data)
+    except (ValueError, LookupError, BoxError) as error:
         raise ValueError(str(error)) from None
     return Ext(code, data)
 

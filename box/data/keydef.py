@@ -9,8 +9,9 @@ A sort key orders as Tarantool orders the tuples:
     string                   the UTF-8 bytes, or the collation's sort key
     varbinary                bytes
     uuid                     int (its 128 bits: the order of the bytes)
+    datetime                 int (seconds and nanoseconds; not the zone)
     boolean                  bool
-    scalar                   (class, value): booleans, then numbers, strings, binaries
+    scalar                   (class, value): booleans, then numbers, strings, binaries, datetimes
     a nullable part          (False,) for nil or a missing field, (True, value) otherwise
 
 A part whose path has `[*]` makes the definition multikey: a tuple has a key for every element of that array.
@@ -30,8 +31,9 @@ from typing import Any, Final
 
 from box.data.collation import is_binary, sort_key_function
 from box.data.json_path import ANY_INDEX, Path, follow, parse_path
+from box.data.times.points import datetime_key
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, client_error, unsupported
 
 SortKey = Any
 """A comparable, hashable value; the table at the top of the module says which."""
@@ -134,6 +136,9 @@ def _number(value: int | float | Decimal) -> Any:
     return value if value == value else NAN
 
 
+_NUMBERS: Final = (int, float, Decimal)
+
+
 def _scalar(value: Any, text_key: Callable[[str], bytes] = _utf8) -> tuple[int, Any]:
     kind = type(value)
     if kind is str:
@@ -142,7 +147,16 @@ def _scalar(value: Any, text_key: Callable[[str], bytes] = _utf8) -> tuple[int, 
         return 1, value
     if kind is bytes:
         return 4, value
-    return 2, _number(value)
+    if kind in _NUMBERS:
+        return 2, _number(value)
+    return 6, _datetime(value)
+
+
+def _datetime(value: Any) -> int:
+    try:
+        return datetime_key(value)
+    except ValueError as error:
+        raise unsupported("MessagePack", str(error)) from None
 
 
 _PLAIN: Final = {FieldType.UNSIGNED, FieldType.INTEGER, FieldType.BOOLEAN, FieldType.VARBINARY, FieldType.DECIMAL}
@@ -156,6 +170,8 @@ def _part_key(part: PartDef) -> Callable[[Any], Any]:
         return _number
     if part.type is FieldType.UUID:
         return lambda value: value.int
+    if part.type is FieldType.DATETIME:
+        return _datetime
     text_key = _utf8 if is_binary(part.collation_id) else sort_key_function(part.collation_id)
     if part.type is FieldType.STRING:
         return text_key

@@ -1,18 +1,21 @@
 """Tuples as text for messages: `[1, "a", null, {"k": 1.5}]`.
 
 Facts observed on Tarantool (`mp_snprint`): floats print with six significant digits, decimals without an exponent,
-UUIDs without quotes, binaries like strings; `/`, control characters and DEL are escaped; containers nested deeper than
-33 levels are `...`; the text is cut at 1023 bytes.
+UUIDs, datetimes and intervals without quotes, binaries like strings; `/`, control characters and DEL are escaped;
+containers nested deeper than 33 levels are `...`; the text is cut at 1023 bytes.
 """
 
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
 from box.data.codec import Ext, unpack
+from box.data.times import bodies
+from box.data.times.points import Datetime, Interval
 from box.errors import BoxError
 
 _MAX_DEPTH: Final = 32
@@ -54,7 +57,9 @@ def value_str(value: Any, depth: int = _MAX_DEPTH) -> str:
         return format(value, "f")
     if isinstance(value, Ext):
         return f"(extension: type {value.code}, len {len(value.data)})"
-    return str(value) if kind in (int, UUID) else f"(extension: type {kind.__name__})"
+    if isinstance(value, datetime):
+        return str(bodies.from_python(value))
+    return str(value) if kind in (int, UUID, Datetime, Interval) else f"(extension: type {kind.__name__})"
 
 
 def _container_str(value: Any, depth: int) -> str:

@@ -1,18 +1,22 @@
 """Field types, the values they accept, and the names of values in messages.
 
-Facts: `field_def.c` of 2.8.1. A type accepts MessagePack kinds, not ranges: a `number` may be a decimal, a `double` may
-not be an integer, and `scalar` includes neither UUIDs nor nil.
+Facts: `field_def.c` of 2.8.1; `datetime` and `interval` are those of 2.11. A type accepts MessagePack kinds, not
+ranges: a `number` may be a decimal, a `double` may not be an integer, and `scalar` includes neither UUIDs, intervals
+nor nil.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 from uuid import UUID
+
+from box.data.times.points import Datetime, Interval
 
 
 class FieldType(Enum):
@@ -29,6 +33,8 @@ class FieldType(Enum):
     SCALAR = "scalar"
     DECIMAL = "decimal"
     UUID = "uuid"
+    DATETIME = "datetime"
+    INTERVAL = "interval"
     ARRAY = "array"
     MAP = "map"
 
@@ -66,6 +72,7 @@ _SUBTYPES: Final = {
         FieldType.BOOLEAN,
         FieldType.VARBINARY,
         FieldType.DECIMAL,
+        FieldType.DATETIME,
     ),
 }
 _BY_NAME: Final = {kind.value: kind for kind in FieldType} | {"*": FieldType.ANY}
@@ -73,7 +80,14 @@ _BY_NAME: Final = {kind.value: kind for kind in FieldType} | {"*": FieldType.ANY
 _NUMBERS: Final = frozenset({int, float, Decimal})
 _SCALARS: Final = frozenset({int, float, Decimal, str, bytes, bool})
 
-TYPE_SETS: Final = {"NUMBERS": _NUMBERS, "SCALARS": _SCALARS, "Decimal": Decimal, "UUID": UUID}
+TYPE_SETS: Final = {
+    "NUMBERS": _NUMBERS,
+    "SCALARS": _SCALARS,
+    "DATETIMES": (datetime, Datetime),
+    "Decimal": Decimal,
+    "UUID": UUID,
+    "Interval": Interval,
+}
 """The names that the expressions of `check_expression` use."""
 
 _EXPRESSIONS: Final = {
@@ -84,9 +98,11 @@ _EXPRESSIONS: Final = {
     FieldType.INTEGER: "type({0}) is int",
     FieldType.BOOLEAN: "type({0}) is bool",
     FieldType.VARBINARY: "type({0}) is bytes",
-    FieldType.SCALAR: "type({0}) in SCALARS",
+    FieldType.SCALAR: "(type({0}) in SCALARS or isinstance({0}, DATETIMES))",
     FieldType.DECIMAL: "type({0}) is Decimal",
     FieldType.UUID: "type({0}) is UUID",
+    FieldType.DATETIME: "isinstance({0}, DATETIMES)",
+    FieldType.INTERVAL: "type({0}) is Interval",
     FieldType.ARRAY: "type({0}) is list",
     FieldType.MAP: "type({0}) is dict",
 }

@@ -8,10 +8,13 @@ binary          bytes          bytes, bytearray, memoryview
 integer         int            int from -2^63 to 2^64-1
 float, bool     float, bool    float, bool
 decimal, UUID   Decimal, UUID  Decimal of at most 38 digits, UUID
+datetime        datetime       an aware datetime, Datetime
+interval        Interval       Interval
 array, map      list, dict     list, tuple, dict
 ```
 
-Tarantool 2.8 has no type for a point in time: `datetime`, `date`, `time` and `timedelta` raise UNSUPPORTED.
+A datetime is read as `box.Datetime` if Python's `datetime` cannot hold it: nanoseconds, years below 1 and above 9999. A
+`datetime` without a time zone raises UNSUPPORTED, as `date`, `time` and `timedelta` do.
 """
 
 from __future__ import annotations
@@ -133,7 +136,7 @@ class RowCodec:
         Raises:
             DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a name.
             TypeError: the row has another type.
-            UnsupportedError: a value is a point in time.
+            UnsupportedError: a value is a date, a time or a datetime without a time zone.
             ClientError: ILLEGAL_PARAMS, a value cannot be stored.
         """
         kind = type(row)
@@ -173,7 +176,7 @@ def encode_values(values: list[Any]) -> bytes:
     """Pack Python values as a MessagePack array.
 
     Raises:
-        UnsupportedError: a value is a point in time.
+        UnsupportedError: a value is a date, a time or a datetime without a time zone.
         ClientError: ILLEGAL_PARAMS, a value is an integer of more than 64 bits or of an unsupported type.
     """
     try:
@@ -208,7 +211,7 @@ def _refusal(value: Any) -> BoxError | None:
 
 
 def _refusal_of_one(value: Any) -> BoxError | None:
-    if isinstance(value, _TIMES):
+    if isinstance(value, _TIMES) and not isinstance(value, datetime.datetime):
         return unsupported("Tarantool 2.8", f"values of type {type(value).__name__}")
     if isinstance(value, int) and value not in _INTEGERS:
         return illegal_params(f"the integer {value} is out of range, from -2^63 to 2^64-1 is expected")

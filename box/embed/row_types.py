@@ -14,6 +14,7 @@ dropped on reading and None on writing.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import types
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from box.data.codec import unpack
+from box.data.times.points import Datetime, Interval
 from box.embed.named_rows import RowCodec
 from box.errors import ErrorCode, client_error
 
@@ -35,6 +37,9 @@ _TYPES: Final[dict[Any, str]] = {
     bytes: "varbinary",
     Decimal: "decimal",
     uuid.UUID: "uuid",
+    datetime.datetime: "datetime",
+    Datetime: "datetime",
+    Interval: "interval",
     list: "array",
     tuple: "array",
     dict: "map",

@@ -48,7 +48,7 @@ _PART_OPTIONS = {
 _RECORD = "space id (unsigned), index id (unsigned), name (string), type (string), options (map), parts (array)"
 _RECORD_TYPES = ("unsigned", "unsigned", "string", "string", "map", "array")
 _SORT_ORDERS = frozenset(("asc", "desc", "undef"))
-_UNINDEXED_TYPES = frozenset(("any", "array", "map"))
+_UNINDEXED_TYPES = frozenset(("any", "interval", "array", "map"))
 _BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
 
 

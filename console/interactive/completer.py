@@ -44,8 +44,8 @@ _SESSION_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
 _PRIVILEGES: Final = "read write execute session usage create drop alter insert update delete".split()
 _OBJECTS: Final = "space function sequence user role universe".split()
 _FIELD_TYPES: Final = (
-    "unsigned string number integer boolean varbinary double decimal uuid scalar any array map".split()
-)
+    "unsigned string number integer boolean varbinary double decimal uuid scalar any array map datetime interval"
+).split()
 _ITERATORS: Final = "EQ REQ GT GE LT LE ALL BITS_ALL_SET BITS_ANY_SET BITS_ALL_NOT_SET OVERLAPS NEIGHBOR".split()
 _KEYS: Final[Mapping[str, Iterable[str]]] = {
     "iterator": _ITERATORS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lua.bindings.datetime import DatetimeBinding
 from lua.bindings.decimal import DecimalBinding
 from lua.bindings.digest import DigestBinding
 from lua.bindings.fio import FioBinding
@@ -31,6 +32,7 @@ _BINDINGS = (
     Utf8Binding,
     IconvBinding,
     DecimalBinding,
+    DatetimeBinding,
     DigestBinding,
     FioBinding,
     SocketBinding,

@@ -1,4 +1,4 @@
-"""The clocks of a process, for the Lua modules `clock` and `os`."""
+"""The clocks of a process, for the Lua modules `clock`, `datetime` and `os`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ class Clocks(Protocol):
     def read(self, name: str) -> int:
         """Return the nanoseconds of a clock."""
 
+    def utc_offset(self, epoch: int) -> int:
+        """Return by how many seconds the local time is ahead of UTC at a moment, in seconds since 1970."""
+
 
 class SystemClocks:
     """The operating system's clocks."""
@@ -37,3 +40,7 @@ class SystemClocks:
     def read(self, name: str) -> int:
         """Return the nanoseconds of a clock: since the epoch, since the machine's start, or of processor time."""
         return time.clock_gettime_ns(_SYSTEM[name])
+
+    def utc_offset(self, epoch: int) -> int:
+        """Return by how many seconds the local time is ahead of UTC."""
+        return time.localtime(epoch).tm_gmtoff

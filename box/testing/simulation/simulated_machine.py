@@ -34,6 +34,10 @@ class SimulatedClocks:
             seconds = self._loop.time() - (0.0 if name == MONOTONIC else self._started)
         return round(seconds * 1e9)
 
+    def utc_offset(self, epoch: int) -> int:
+        """None: the local time is UTC."""
+        return 0
+
 
 class SimulatedIdentity:
     """The number of a process follows from how many its node has had."""

@@ -222,7 +222,7 @@ function sources.module(add)
             add(name, 'module')
         end
     end
-    for name in ([[buffer clock console crypto csv decimal digest errno fiber fio fun http.client iconv json key_def log
+    for name in ([[buffer clock console crypto csv datetime decimal digest errno fiber fio fun http.client iconv json key_def log
                    merger msgpack net.box pickle popen pwd socket strict swim tap tarantool title uri utf8 uuid xlog
                    yaml]]):gmatch('%S+') do
         add(name, 'module')

@@ -13,5 +13,6 @@ require('table.clear')
 -- Extensions of MessagePack have to be known before the first tuple is read.
 require('uuid')
 require('decimal')
+require('datetime')
 
 return true

@@ -7,7 +7,7 @@
 --   INTEGER        decimal digits; whole doubles below 2^64 are integers too
 --   DOUBLE         text of `precision` significant digits
 --   STRING         the string itself
---   EXTENSION      the text of a decimal or uuid
+--   EXTENSION      the text of a decimal, uuid, datetime or interval
 --   ARRAY          table, size, compact      (compact: YAML flow style is asked for)
 --   MAP            table, nil, compact
 local ffi = require('ffi')
@@ -209,12 +209,16 @@ local function extension(cfg, value)
     return EXTENSION, tostring(value)
 end
 
--- The handler of a C type that is met for the first time, from its first value: uuids and decimals are
--- rendered as they are. A decimal is told by its module: without it no such value exists.
+local TEXT_TYPES = {
+    ['ctype<struct tt_uuid>'] = true, ['ctype<struct datetime>'] = true, ['ctype<struct interval>'] = true,
+}
+
+-- The handler of a C type that is met for the first time, from its first value: uuids, decimals, datetimes and intervals
+-- are rendered as they are. A decimal is told by its module: without it no such value exists.
 local function learn(number, value)
     local decimal = package.loaded.decimal
     local handler = classify_object
-    if tostring(ffi.typeof(value)) == 'ctype<struct tt_uuid>' then
+    if TEXT_TYPES[tostring(ffi.typeof(value))] then
         handler = extension
     elseif decimal and decimal.is_decimal and decimal.is_decimal(value) then
         handler = extension

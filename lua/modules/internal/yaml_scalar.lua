@@ -5,7 +5,7 @@ local serializer = require('internal.serializer')
 local find, sub, gsub, byte, rep, format = string.find, string.sub, string.gsub, string.byte, string.rep, string.format
 local tonumber = tonumber
 local is_text, base64 = printable.is_text, printable.base64
-local STRING = serializer.STRING
+local STRING, EXTENSION = serializer.STRING, serializer.EXTENSION
 
 local WIDTH = 80
 local INDENT = 2
@@ -428,8 +428,11 @@ local function write_scalar(e, kind, text, is_key)
     local saved = increase_indent(e, true, false)
     if kind == STRING then
         write_string(e, text, is_key)
+    elseif kind == EXTENSION and e.flow > 0 and find(text, '[,:]') then
+        write_single(e, text, not is_key, false)
     else
-        write_plain(e, text, false)
+        -- Only an interval has spaces.
+        write_plain(e, text, not is_key)
     end
     e.indent = saved
 end

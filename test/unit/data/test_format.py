@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ import pytest
 from box.data.codec import pack, pack_float32
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef
+from box.data.times.points import Datetime, Interval
 from box.data.types import FieldType as T
 from box.errors import BoxError, ErrorCode
 
@@ -117,6 +119,8 @@ _SAMPLES: dict[str, list[Any]] = {
     "bytes": [b"", b"a"],
     "boolean": [True, False],
     "uuid": [uuid4()],
+    "datetime": [datetime(2024, 2, 29, tzinfo=UTC), Datetime(2**40, 1)],
+    "interval": [Interval(month=1)],
     "array": [[], [1]],
     "map": [{}, {"a": 1}],
 }
@@ -130,9 +134,11 @@ _TAKES = {
     T.VARBINARY: {"bytes"},
     T.BOOLEAN: {"boolean"},
     T.UUID: {"uuid"},
+    T.DATETIME: {"datetime"},
+    T.INTERVAL: {"interval"},
     T.ARRAY: {"array"},
     T.MAP: {"map"},
-    T.SCALAR: {"unsigned", "negative", "double", "decimal", "string", "bytes", "boolean"},
+    T.SCALAR: {"unsigned", "negative", "double", "decimal", "string", "bytes", "boolean", "datetime"},
     T.ANY: set(_SAMPLES),
 }
 

@@ -1,0 +1,75 @@
+"""Points in time for Python programs: `datetime` where it holds a value exactly, else `Datetime`.
+
+```
+stored                              Python's datetime with
+no zone, no offset                  timezone.utc
+an offset                           timezone(offset)
+a zone of the database              ZoneInfo(name)
+an abbreviation (MSK, Z)            timezone(offset, name)
+```
+
+It holds a value exactly if packing gives the same bytes again: whole microseconds, years 1 to 9999, and an offset that
+the zone really had at that moment.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+
+from box.data.times import points, zones
+from box.data.times.points import EPOCH, MICROSECOND, Datetime, exact_utc
+
+
+@lru_cache(1024)
+def _tzinfo(tzoffset: int, tzindex: int) -> tzinfo | None:
+    """Return the `tzinfo` that stands for an offset and a zone; None if there is none."""
+    offset = timedelta(minutes=tzoffset)
+    if not tzindex:
+        return timezone(offset) if tzoffset else UTC
+    zone = zones.zone_of(tzindex)
+    if zone is None:
+        return None
+    if zone.is_abbreviation and zone.name != "UTC":
+        return timezone(offset, zone.name)
+    return zones.database_zone(zone.name)
+
+
+def to_python(value: Datetime) -> datetime | Datetime:
+    """Return the value as Python's `datetime` if that holds it exactly, else unchanged."""
+    moment = exact_utc(value)
+    zone = _tzinfo(value.tzoffset, value.tzindex)
+    if moment is None or zone is None:
+        return value
+    local = moment.astimezone(zone)
+    return local if local.utcoffset() == timedelta(minutes=value.tzoffset) else value
+
+
+def from_python(value: datetime) -> Datetime:
+    """Convert an aware `datetime`. Raises ValueError: it has no time zone, or its offset is out of range."""
+    offset = value.utcoffset()
+    if offset is None:
+        raise ValueError("a datetime without a time zone")
+    zone = value.tzinfo
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)
+    if name is None and type(zone) is timezone:
+        # One without a name of its own is called UTC or UTC+03:00.
+        shown = zone.tzname(None)
+        name = None if shown.startswith("UTC") else shown
+    seconds, rest = divmod(value - EPOCH, timedelta(seconds=1))
+    return Datetime(
+        seconds,
+        rest // MICROSECOND * 1000,
+        zones.whole_minutes(offset // timedelta(seconds=1)),
+        zones.index_of(name) if isinstance(name, str) else 0,
+    )
+
+
+def encode(value: datetime | Datetime) -> bytes:
+    """Return the body of a point in time. Raises ValueError."""
+    return points.encode_datetime(value if type(value) is Datetime else from_python(value))  # type: ignore[arg-type]
+
+
+def decode(data: bytes) -> datetime | Datetime:
+    """Decode the body of a point in time. Raises ValueError if it is malformed."""
+    return to_python(points.decode_datetime(data))
