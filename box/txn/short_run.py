@@ -1,9 +1,9 @@
-"""The short way of many changes at once: runs that another instance sends, each change a transaction of its own.
+"""The short way of many changes at once: runs sent by another instance, each change in its own transaction.
 
-What `box.txn.short` does for one change, with as little as possible for each: the indexes are changed one after
-another, and the whole run is one entry of the journal. It stops before the first change that needs the general way, or
-that fails: that one is executed by itself then, with the same outcome as ever. The changes of a synchronous run have a
-place in the limbo each.
+It does what `box.txn.short` does for one change, at a lower cost for each: the indexes are changed one after another,
+and the whole run is one entry of the journal. A run stops before the first change that fails or needs the general way;
+that change is then executed alone, with the usual outcome. Each change of a synchronous run has its own entry in the
+limbo.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ Change = tuple["Space", bytes | None, bytes | None]
 """The space of a change, and the tuples before and after it."""
 
 _NO_PREFIX: Final = b"\xc1"
-"""No body begins with this."""
+"""A value that no body begins with: MessagePack never uses the byte 0xc1."""
 
 
 class RunWrite(RunEntry):
-    """Changes on their way to the journal. `on_end` is told of the outcome: None, or the error after everything was
-    taken back."""
+    """Changes on their way to the journal.
+
+    `on_end` is called with None once they are written, or with the error after they were undone.
+    """
 
     __slots__ = ("_changes", "_on_end")
 
@@ -43,18 +45,18 @@ class RunWrite(RunEntry):
         self._on_end = on_end
 
     def take_back(self, error: BoxError) -> None:
-        """The newest change first."""
+        """Undo the changes, newest first."""
         take_back(self._changes)
 
     def end(self) -> None:
-        """The journal is done."""
+        """Complete the run after the journal has written or failed it."""
         if self.error is not None:
             self.take_back(self.error)
         self._on_end(self.error)
 
 
 class RunChange(HeldChange):
-    """One change of a synchronous run, from the moment on when the run is handed to the journal."""
+    """One change of a synchronous run while the run goes through journal and limbo."""
 
     __slots__ = ("_callbacks", "_run", "done", "error", "lsn", "new", "old", "result", "space", "wait_sync", "written")
 
@@ -83,7 +85,7 @@ class RunChange(HeldChange):
 
 
 class HeldRun(RunWrite):
-    """Changes of synchronous transactions, which enter the limbo; it must take them (`Limbo.takes`)."""
+    """Changes of synchronous transactions. They enter the limbo, which must accept them (`Limbo.takes`)."""
 
     __slots__ = ("_held", "_synchro")
 
@@ -96,14 +98,14 @@ class HeldRun(RunWrite):
         synchro.append(run.replica_id, *self._held)
 
     def take_back(self, error: BoxError) -> None:
-        """The newest change first."""
+        """Undo the changes, newest first, and remove them from the limbo."""
         newest_first = self._held[::-1]
         self._synchro.abort(*[change for change in newest_first if change.wait_sync])
         for change in newest_first:
             change.take_back(error)
 
     def end(self) -> None:
-        """The journal is done; the limbo decides."""
+        """Complete the run after the journal has written or failed it; the limbo decides about its changes."""
         if self.error is not None:
             super().end()
             return
@@ -121,48 +123,53 @@ def _written(entry: JournalEntry) -> None:
 
 
 def take_back(changes: list[Change]) -> None:
-    """Put the indexes back as they were before some changes."""
+    """Undo changes, newest first."""
     for space, old, new in reversed(changes):
         undo(space, old, new)
 
 
 class SpaceSource(Protocol):
-    """The schema, as far as it is asked."""
+    """The part of the schema that is used here."""
 
     def space(self, space_id: int) -> Space:
-        """NO_SUCH_SPACE."""
+        """Return a space by its id.
+
+        Raises:
+            NoSuchSpaceError: NO_SUCH_SPACE.
+        """
 
 
 class PlanSource(Protocol):
-    """The planner, as far as it is asked."""
+    """The part of the planner that is used here."""
 
     def plan(self, space: Space) -> WritePlan:
-        """The plan of the space's present layout."""
+        """Return the plan for the space's present layout."""
 
 
 def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, stop: int) -> list[Change]:
-    """Execute changes of a run from number `start` on; those that are done. The others are as if never asked for.
+    """Execute the changes of a run from number `start` to before `stop`; returns those that were executed.
 
-    Those of a synchronous run are of synchronous spaces, others are not.
+    The others leave no trace. A synchronous run may change only synchronous spaces, any other run only asynchronous
+    ones.
     """
     kinds = [head[2] for head in run.heads[start:stop]]
     return _change_all_or_none(schema, planner, kinds, run.bodies[start:stop], bool(run.flags))
 
 
 def change_rows(schema: SpaceSource, planner: PlanSource, rows: list[Row]) -> list[Change]:
-    """The same for rows of one transaction, whose spaces may be synchronous or not."""
+    """Execute rows of one transaction, whose spaces may be synchronous or not; returns the executed changes."""
     return _change_all_or_none(schema, planner, [row.type for row in rows], [row.body for row in rows], None)
 
 
 def _change_all_or_none(
     schema: SpaceSource, planner: PlanSource, kinds: list[int], bodies: list[bytes], is_sync: bool | None
 ) -> list[Change]:
-    """Nothing is changed if this fails in a way that the general way does not know."""
+    """Execute changes and return those that succeeded. An error other than BoxError undoes all of them."""
     changes: list[Change] = []
     try:
         _change_all(schema, planner, kinds, bodies, is_sync, changes)
     except BoxError:
-        pass  # the general way finds out what it is
+        pass  # the general way will raise it for the failed change
     except BaseException:
         take_back(changes)
         raise
@@ -177,7 +184,7 @@ def _change_all(
     is_sync: bool | None,
     changes: list[Change],
 ) -> None:
-    """`is_sync`: what the spaces have to be; None: either."""
+    """Append the executed changes to `changes`. `is_sync` is what the spaces must be, None for either."""
     add = changes.append
     prefix, size = _NO_PREFIX, 0
     for kind, body in zip(kinds, bodies, strict=True):
@@ -195,7 +202,7 @@ def _change_all(
                 old, new = SHORT_CHANGES[kind](plan, changed, request)
                 add((changed, old, new))
                 continue
-            # What follows of the same space is found by its first bytes.
+            # Later bodies that begin with the same bytes are about the same space, and need no decoding.
             space = changed
             prefix = _prefix(body, request)
             size = len(prefix)
@@ -223,8 +230,11 @@ def _change_all(
 
 
 def _prefix(body: bytes, request: Request) -> bytes:
-    """The bytes before the tuple, if they are the space's id and nothing else: other bodies that begin with them are
-    about the same space."""
+    """Return the bytes of a body before its tuple if they contain the space id only; otherwise `_NO_PREFIX`.
+
+    Another body that begins with these bytes is about the same space.
+    """
     prefix = body[: len(body) - len(request.tuple)]
+    # 0x82: a map of two pairs; 0x10: the key SPACE_ID; 0x21: the key TUPLE.
     is_usual = prefix[0] == 0x82 and prefix[1] == 0x10 and prefix[-1] == 0x21 and body.endswith(request.tuple)
     return prefix if is_usual else _NO_PREFIX
