@@ -1,16 +1,16 @@
-"""The calling half of a client's connection: how many of its functions may run at once.
+"""The calling half of a client's connection: limits how many of its functions run at once.
 
-Results that nobody reads stop a connection (`sending.py`), but functions that run already, because they wait for
-something, bring theirs all the same: up to `net_msg_max` of them. So a connection has a window:
+Results that the client does not read stop the connection (`sending.py`). But functions that wait for something run
+already and add their results in any case, up to `net_msg_max` of them. So a connection has a window of calls:
 
 ```
 at first           `FIRST` calls
 a small result     one more
-a large result     as many as bring `RESULTS_SIZE` bytes together, if all are as large as the largest of late
-none for a while   twice as many, until the next result: they may wait for a request behind them
+a large result     as many as bring `RESULTS_SIZE` bytes together, if each is as large as the largest recent one
+none for a while   twice as many, until the next result: they may wait for a request that comes after them
 ```
 
-Functions that do not wait take no room: their results stop the connection before the next begins.
+Functions that do not wait are not counted: their results stop the connection before the next call begins.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from box.iproto.sending import ReplyServer, SendingHalf
 from box.iproto.stop import Stop
 
 FIRST: Final = 16
+"""The number of calls in a new window."""
 RESULTS_SIZE: Final = 16 * 1024 * 1024
+"""The bytes that the results of all calls of a window may have together."""
 _PATIENCE: Final = 0.02
 """Seconds without a result after which more calls may run."""
 _LARGE_PATIENCE: Final = 0.05
-"""The same where large results are expected."""
+"""Seconds without a result after which more calls may run, if large results are expected."""
 _DECAY: Final = 8
-"""A large result is expected again for about so many calls."""
+"""The expected size of a result shrinks by one part in so many with each call."""
 
 
 class CallWindow:
-    """The calls of one connection that run; no clock."""
+    """The calls of one connection that run, and how many may. It has no clock."""
 
     __slots__ = ("ended", "expected", "room", "running")
 
@@ -39,9 +41,9 @@ class CallWindow:
         self.running = 0
         self.room = FIRST
         self.ended = 0
-        """Calls that have ended."""
+        """The number of calls that have ended."""
         self.expected = 0
-        """Bytes of a result: the largest of late."""
+        """The expected bytes of a result: those of the largest recent one."""
 
     def __repr__(self) -> str:
         return f"<CallWindow {self.running} of {self.room}, {self.expected} bytes each>"
@@ -52,20 +54,20 @@ class CallWindow:
 
     @property
     def _allowed(self) -> int:
-        """Large results that there may be, one at least."""
+        """The number of results of the expected size that fit into `RESULTS_SIZE`, at least one."""
         return RESULTS_SIZE // max(self.expected, 1) or 1
 
     @property
     def patience(self) -> float:
-        """Seconds without a result until `widen`."""
+        """Seconds without a result after which to call `widen`."""
         return _PATIENCE if self.room < self._allowed else _LARGE_PATIENCE
 
     def begin(self) -> None:
-        """A call waits."""
+        """Count a call that has begun to wait."""
         self.running += 1
 
     def end(self, size: int) -> None:
-        """A call has ended with so many bytes of results."""
+        """Count the end of a call with `size` bytes of results, and adapt the window."""
         self.running -= 1
         self.ended += 1
         expected = self.expected
@@ -78,12 +80,12 @@ class CallWindow:
             self.room = min(self.room + 1, self._allowed)
 
     def widen(self) -> None:
-        """No call has ended for a while."""
+        """Double the window, because no call has ended for a while."""
         self.room *= 2
 
 
 class CallingHalf(SendingHalf):
-    """The half of `ServerConnection` that waits for functions; see the module's text."""
+    """The half of `ServerConnection` that counts waiting functions and stops input while too many wait."""
 
     __slots__ = ("_calls", "_is_timed")
 
@@ -91,25 +93,25 @@ class CallingHalf(SendingHalf):
         super().__init__(server)
         self._calls = CallWindow()
         self._is_timed = False
-        """Whether a timer runs that widens the window."""
+        """True if a timer runs that may widen the window."""
 
     def _stop(self, reason: int) -> None:
-        """Serve nothing until `_resume`."""
+        """Serve no input until `_resume` is called for the reason."""
         raise NotImplementedError
 
     def _resume(self, reason: int) -> None:
-        """The reason is gone."""
+        """Remove a reason, and serve input if none is left."""
         raise NotImplementedError
 
     def call_waits(self) -> None:
-        """A function has begun to wait."""
+        """Count a function that has begun to wait."""
         self._calls.begin()
         if self._calls.is_full:
             self._stop(Stop.CALLS)
             self._set_timer()
 
     def call_ended(self, size: int) -> None:
-        """A function that waited has ended, with so many bytes of results."""
+        """Count the end of a function that has waited; `size` is that of its results in bytes."""
         calls = self._calls
         calls.end(size)
         if self._stopped & Stop.CALLS and not calls.is_full:
@@ -121,7 +123,7 @@ class CallingHalf(SendingHalf):
             self._server.loop.call_later(self._calls.patience, self._look_at_calls, self._calls.ended)
 
     def _look_at_calls(self, ended: int) -> None:
-        """`ended` is the number of calls that had ended when the timer was set."""
+        """Widen the window if no call has ended since the timer was set, when `ended` calls had."""
         self._is_timed = False
         calls = self._calls
         if self._transport is None or not self._stopped & Stop.CALLS:

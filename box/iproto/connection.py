@@ -1,9 +1,9 @@
-"""One client connection: packets in, replies out, and when to stop reading.
+"""One client connection: reads packets, writes replies, and decides when to stop reading.
 
-Requests of one read are served one after another without a task, for the length of a turn (`turns.py`); their replies
-leave in one write or, if there are many bytes, in some (`sending.py`, `output.py`). A reply that has to wait (for the
-log, a quorum, a function) is added when it is known. When input stops says `stop.py`; what is here already, a read of
-`readahead` bytes or a packet and the read that completed it, stays in `_chunks`.
+The requests of a read are served one after another without a task, for the length of a turn (`turns.py`). Their replies
+are sent in one write, or in a few if they are large (`sending.py`, `output.py`). A reply that has to wait for the log,
+a quorum or a function is added when it is ready. `stop.py` lists the reasons to stop input; what was read before that
+stays in `_chunks`: one read of `readahead` bytes, or a packet with the read that completed it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ if TYPE_CHECKING:
 
 
 _LONG_ARRAYS: Final = (0xDC, 0xDD)
+"""The marks of MessagePack arrays with 16 and 32 bits of length; shorter ones begin with 0x90 to 0x9f."""
 _LOOK_EVERY: Final = 16
-"""Quick requests after which a turn looks at the clock."""
+"""The number of quick requests after which a turn looks at the clock."""
 _GENERAL: Final = 3
-"""The number of requests more for which one that takes the general way counts."""
+"""The number of additional requests that one which takes the general way counts for."""
 _GATHER: Final = 0.005
-"""Seconds in which replies gather over several turns, as each write costs as much as some requests."""
+"""Seconds for which replies gather over several turns, because a write costs as much as a few requests."""
 _QUICK_SIZE: Final = 4096
-"""Bytes of a quick reply."""
+"""The bytes up to which a single tuple is sent by the short cut."""
 
 
 class ServerConnection(CallingHalf):
-    """The protocol object of one accepted socket."""
+    """The asyncio protocol of one accepted socket."""
 
     __slots__ = (
         "_chunks",
@@ -76,20 +77,21 @@ class ServerConnection(CallingHalf):
         super().__init__(server)
         self._chunks: list[bytes] = []
         self._have = 0
+        """The bytes in `_chunks`."""
         self._need = 0
-        """Bytes in `_chunks`, and how many there must be before it is worth looking at them."""
+        """The number of bytes in `_chunks` from which on they contain a whole packet."""
         self._deadline = 0.0
         """The end of this turn."""
         self._flush_by = 0.0
-        """The time at which gathered replies leave though there is more to serve."""
+        """The time at which gathered replies are sent even if more requests are to be served."""
         self._was_full = False
-        """Whether the last read filled its buffer, so that there is more."""
+        """True if the last read filled its buffer, so that the socket has more."""
         self._served = 0
-        """Requests that were served in earlier turns since the last read."""
+        """The number of requests served in earlier turns since the last read."""
         self._is_paused = False
-        """Whether the transport does not read."""
+        """True if reading of the transport is paused."""
         self._is_ended = False
-        """Whether the client has ended its side, with input left to serve."""
+        """True if the client has closed its side while input remains to be served."""
         self._pace = Pace(server.turns.clock)
         self._streams: RequestStreams | None = None
         self._watching: Watching | None = None
@@ -115,7 +117,10 @@ class ServerConnection(CallingHalf):
             self._flush()
 
     async def _greet(self) -> None:
-        """Run the on_connect triggers; a client whom one refuses gets the greeting, the error and the end."""
+        """Run the on_connect triggers, then greet the client.
+
+        If a trigger refuses the client, it gets the greeting and the error, and the connection closes.
+        """
         try:
             await self._server.node.sessions.run_on_connect(Context(self.session))
         except Exception as error:
@@ -130,14 +135,15 @@ class ServerConnection(CallingHalf):
         self._end()
 
     def _end(self) -> None:
-        """The client has gone: requests that are running finish, their replies go nowhere."""
+        """Clean up after the client has gone: running requests finish, and their replies are dropped."""
         self._transport = self._output.transport = None
         self._chunks.clear()
         self._out.clear()
         self._wake_pushers()
         if self._output.larges:
             self._queue()
-        self.session.push, self.session.until_read = push_to_nobody, None  # not each other: nothing is left to collect
+        # Break the reference cycle with the session, so that both are freed without the garbage collector.
+        self.session.push, self.session.until_read = push_to_nobody, None
         self._server.forget(self)
         self.end_streams()
         if self._watching is not None:
@@ -153,13 +159,13 @@ class ServerConnection(CallingHalf):
             self._server.dispatcher.unexpected(bug)
 
     def close(self) -> None:
-        """Send what there is to send and close."""
+        """Send the gathered replies and close the connection."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Break the connection off: what is not sent yet never is, nor is anything that is served from now on."""
+        """Break off the connection: replies that are not sent yet, and later ones, are dropped."""
         transport, self._transport = self._transport, None
         self._out.clear()
         self._wake_pushers()
@@ -229,7 +235,7 @@ class ServerConnection(CallingHalf):
                 self._read_on()
 
     def _read_on(self) -> None:
-        """Everything that was here is served."""
+        """Read again, or close after the client has closed its side, now that all input is served."""
         if self._is_ended:
             self.close()
         elif self._is_paused and self._transport is not None and not self._transport.is_closing():
@@ -237,13 +243,13 @@ class ServerConnection(CallingHalf):
             self._transport.resume_reading()
 
     def _queue(self) -> None:
-        """Wait for a turn, which usually comes soon: reading is only paused if something comes before it."""
+        """Wait for a turn. It usually comes soon, so reading is paused only when more input arrives before it."""
         if not self._stopped & Stop.TURN:
             self._stopped |= Stop.TURN
             self._server.turns.add(self)
 
     def take_turn(self, deadline: float) -> None:
-        """Go on with large replies, then with the input that is here."""
+        """Continue with large replies, then with the input that is here."""
         self._stopped &= ~Stop.TURN
         self._deadline = deadline
         self._was_full = False
@@ -269,7 +275,7 @@ class ServerConnection(CallingHalf):
         self._queue()
 
     def _send_larges(self) -> bool:
-        """Send what the transport and this turn take; True when nothing of large replies is left."""
+        """Send as much of large replies as the transport and this turn allow; returns True if nothing is left."""
         if self._stopped & Stop.OUTPUT:
             return False
         if self._output.pump(self._may_send):
@@ -287,7 +293,7 @@ class ServerConnection(CallingHalf):
         return not self._stopped & Stop.OUTPUT and self._server.turns.clock() < self._deadline
 
     def _pause(self, pause: Pause) -> None:
-        """Let requests gather before the next read."""
+        """Pause reading so that requests gather before the next read."""
         self._stop(Stop.PACE)
         if pause is Pause.LONG:
             self._server.loop.call_later(SECONDS, self._resume, Stop.PACE)
@@ -295,7 +301,7 @@ class ServerConnection(CallingHalf):
             self._count_turns(TURNS)
 
     def _count_turns(self, left: int) -> None:
-        """A short pause: resume after so many turns of the loop."""
+        """Resume after a short pause of `left` turns of the loop."""
         if left:
             self._server.loop.call_soon(self._count_turns, left - 1)
         else:
@@ -309,13 +315,13 @@ class ServerConnection(CallingHalf):
         self._wake_pushers()
 
     def admit(self) -> None:
-        """There is room for more requests on the server."""
+        """Serve requests again, because the server has room for more."""
         self._resume(Stop.LIMIT)
 
     # -- input ------------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer of the next read: `readahead` bytes, more for a packet of which more is missing."""
+        """Return the buffer of the next read: `readahead` bytes, or more to complete a large packet."""
         return self._server.input.view(self._need - self._have)
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -324,7 +330,7 @@ class ServerConnection(CallingHalf):
         self._was_full = nbytes >= read.readahead
 
     def data_received(self, data: bytes) -> None:
-        """Serve what was read. Transports without buffers call this."""
+        """Serve what was read. Transports without buffers call this directly."""
         server = self._server
         server.stats.net.totals[Net.RECEIVED] += len(data)
         if self._chunks or self._stopped:
@@ -339,7 +345,7 @@ class ServerConnection(CallingHalf):
             self._chunks.clear()
         if not self._was_full:
             self._serve_until(data, server.turns.begin())
-        elif self._has_time():  # the transport goes on with a read that was full: one turn for all
+        elif self._has_time():  # the transport reads on after a full read: all these reads share one turn
             self._serve_until(data, self._deadline)
         else:
             self._chunks.append(data)
@@ -348,7 +354,7 @@ class ServerConnection(CallingHalf):
             self._pause_reading()
 
     def eof_received(self) -> bool:
-        """The client sends no more: close the connection, but not before its input is served and the replies sent."""
+        """Return True to keep the connection open until the input of a client that has closed its side is served."""
         self._is_ended = bool(self._stopped) or self._has_input()
         return self._is_ended
 
@@ -356,13 +362,13 @@ class ServerConnection(CallingHalf):
         return bool(self._chunks) and self._have >= self._need
 
     def _serve_until(self, data: bytes, deadline: float) -> None:
-        """Serve the packets of `data` and keep what is left of it."""
+        """Serve the packets of `data` until the deadline, and keep the rest of it."""
         self._deadline = deadline
         self._look_at = _LOOK_EVERY
         self._have = self._need = 0
         if not self._out:
             self._flush_by = deadline + _GATHER
-        self._flush_scheduled = True  # all replies until the end of this method leave there
+        self._flush_scheduled = True  # replies schedule no flush of their own: this method flushes at its end
         try:
             pos, need, count = self._serve_packets(data)
         except BoxError as error:
@@ -386,7 +392,7 @@ class ServerConnection(CallingHalf):
                 self._pause(pause)
 
     def _may_go_on(self, count: int) -> bool:
-        """Send what has gathered if it is much; whether there is time and room for more than `count` requests."""
+        """Send gathered replies if they are large; returns True if time and room are left after `count` requests."""
         self._look_at = count + _LOOK_EVERY
         if self._output.size > FLUSH_SIZE:
             self._output.flush()
@@ -398,7 +404,11 @@ class ServerConnection(CallingHalf):
         return False
 
     def _serve_packets(self, data: bytes) -> tuple[int, int, int]:
-        """Serve packet by packet. Gives the position behind the last one, the size of the incomplete rest, a count."""
+        """Serve packet by packet.
+
+        Returns the position after the last served packet, the size of the incomplete packet there, and the number
+        served.
+        """
         server = self._server
         pos, end, count, need = 0, len(data), 0, 0
         while pos < end and not self._stopped:
@@ -413,6 +423,7 @@ class ServerConnection(CallingHalf):
                 mark, length, keys, kind, sync_key, sync = read_header(data, pos)
             except (IndexError, KeyError, struct.error):
                 mark = 0
+            # The usual header (`headers.py`); 5 bytes are its mark and length, which the length does not count.
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
@@ -424,7 +435,7 @@ class ServerConnection(CallingHalf):
                     self._look_at -= _GENERAL
                     server.dispatcher.dispatch(self, data[start:stop])
             if stop > end:
-                packet_bounds(data, pos)  # a size that is too large is refused before more of it comes
+                packet_bounds(data, pos)  # refuses a packet that is too large before the rest of it arrives
                 need = stop - pos
                 break
             pos = stop
@@ -433,10 +444,13 @@ class ServerConnection(CallingHalf):
         return pos, need, count
 
     def _serve(self, kind: int, sync: int, data: bytes, at: int, stop: int) -> bool:
-        """Serve a request whose body, at `at`, begins like an earlier one. False if it is not of that sort."""
+        """Serve a request by the short cut. Returns False, with nothing done, if it needs the general way.
+
+        It serves pings, and requests whose body, from `at` on, begins like an earlier one.
+        """
         server = self._server
         schema = server.schema
-        if not 0 < kind < 4:
+        if not 0 < kind < 4:  # SELECT, INSERT and REPLACE are 1 to 3
             if kind != RequestType.PING or stop != at:
                 return False
             self._out.append(reply_ok(sync, schema.version))
@@ -446,6 +460,7 @@ class ServerConnection(CallingHalf):
         plan = plans.tables[kind].get(data[at:tail])
         if plan is None or plans.version != schema.version or server.is_delayed:
             return False
+        # The last value must be an array: 0x90 to 0x9f are arrays of up to 15 elements.
         if tail >= stop or (data[tail] & 0xF0 != 0x90 and data[tail] not in _LONG_ARRAYS):
             return False
         ctx = self.ctx
@@ -466,10 +481,11 @@ class ServerConnection(CallingHalf):
             stored = server.dml.store(ctx, space, kind, data[tail:stop])
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
-                server.dml.counters[kind] -= kind != 1  # of a write that was none; the general way tells what it is
+                # The general way finds the exact error and counts a write itself; selects are counted after decoding.
+                server.dml.counters[kind] -= kind != 1
                 return False
             if error.code == ErrorCode.READONLY and server.dml.refuses_writes:
-                return False  # nothing is counted yet; the general way looks at the body first, as Tarantool does
+                return False  # nothing is counted yet; the general way checks the body first, as Tarantool does
             server.node.sessions.tell_denied(ctx, error)
             self.reply_error(sync, error)
             return True
@@ -485,19 +501,23 @@ class ServerConnection(CallingHalf):
     # -- replication ------------------------------------------------------------------------------------------
 
     def hand_over(self, row: Row) -> None:
-        """Give the connection to replication, which may keep it, unless the client has ended its side."""
+        """Give the connection to replication, which may keep it; close it if the client has closed its side."""
         if self._is_ended:
             self.close()
             return
         self._stop(Stop.BUSY)
-        # Not before the caller has put the rest of its input where `detach` finds it.
+        # In the next turn of the loop: by then the caller has stored the rest of its input for `detach`.
         self._server.loop.call_soon(self._begin_replication, row)
 
     def _begin_replication(self, row: Row) -> None:
         self._server.spawn(self._replicate(row))
 
     def detach(self) -> DetachedSocket:
-        """For replication: the socket and the input that came behind the request. SendingHalf wait until `attach`."""
+        """Give replication the socket, with the input that follows the request; replies wait until `attach`.
+
+        Raises:
+            ClientError: SESSION_CLOSED.
+        """
         if self._transport is None:
             raise client_error(ErrorCode.SESSION_CLOSED)
         self._flush()
@@ -507,7 +527,7 @@ class ServerConnection(CallingHalf):
         return DetachedSocket(self._transport, received, bool(self._stopped & Stop.OUTPUT))
 
     def attach(self, detached: DetachedSocket) -> None:
-        """Take the socket back and serve the input that has not been used, once the request is answered."""
+        """Take the socket back; its unused input is served once the request is answered."""
         self._is_detached = False
         detached.transport.set_protocol(self)
         if detached.received:
@@ -518,6 +538,7 @@ class ServerConnection(CallingHalf):
         self._wake_pushers()
 
     async def _replicate(self, row: Row) -> None:
+        """Let replication handle a request, then go on or close the connection."""
         node = self._server.node
         try:
             await node.replication.requests.handle(self, row)
@@ -536,7 +557,7 @@ class ServerConnection(CallingHalf):
             self._resume(Stop.BUSY)
 
     def _end_detached(self) -> None:
-        """The socket has not come back."""
+        """Close a socket that replication has not given back."""
         if self._transport is not None:
             self._transport.close()
         self._end()

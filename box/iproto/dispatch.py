@@ -1,7 +1,6 @@
-"""Runs requests: one method for each type. Everything here is the general way; `ServerConnection` has a shortcut
-for requests that look like an earlier one.
+"""Runs requests, by one method for each type: the general way. `ServerConnection` has a short cut for usual requests.
 
-Order of checks, as in Tarantool: the packet, the request's body, schema version, space or user, the operation.
+The order of checks is Tarantool's: the packet, the body of the request, schema version, space or user, the operation.
 """
 
 from __future__ import annotations
@@ -43,9 +42,11 @@ if TYPE_CHECKING:
     from box.session import RequestContext
 
 _ITERATOR_MAX: Final = 12
+"""The number of iterator types; valid types are below it."""
 _DELAY: Final = 0.001
+"""The seconds by which ERRINJ_IPROTO_TX_DELAY delays a data request."""
 _DELAYED_SHARE: Final = 0.1
-"""The delays of ERRINJ_IPROTO_TX_DELAY: seconds, and the share of data requests that wait so long."""
+"""The share of data requests that ERRINJ_IPROTO_TX_DELAY delays."""
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
 _STREAM_TYPE_MAX: Final = 17
 """As in Tarantool requests of larger types do not belong into streams, but for PING."""
@@ -66,7 +67,7 @@ def _check_body(row: Row) -> None:
 
 
 class Dispatcher:
-    """Runs requests of all connections of one server."""
+    """Runs the requests of all connections of one server."""
 
     def __init__(self, server: IprotoServer) -> None:
         self._server = server
@@ -125,10 +126,10 @@ class Dispatcher:
             self._commit,
             self._rollback,
         )
-        """Handlers that do not decode the body, so that its well-formedness is checked for them."""
+        """Handlers that do not decode the body, so that the dispatcher checks that it is well-formed."""
 
     def dispatch(self, connection: ServerConnection, packet: bytes) -> None:
-        """Run the request of a whole packet (without its length). Every failure becomes a reply."""
+        """Run the request of a whole packet, given without its length. Every failure becomes a reply."""
         try:
             row, body_at = decode_header(packet)
         except BoxError as error:
@@ -144,7 +145,7 @@ class Dispatcher:
     def run(self, connection: ServerConnection, row: Row) -> None:
         """Run the request of a decoded header and a raw body. Every failure becomes a reply.
 
-        The type is the lower byte of what the header says, as in Tarantool.
+        Only the lower byte of the header's type counts, as in Tarantool.
         """
         row.type &= 0xFF
         if self._is_late(row):
@@ -189,7 +190,7 @@ class Dispatcher:
             connection.reply_error(row.sync, self.unexpected(bug))
 
     def unexpected(self, bug: Exception) -> BoxError:
-        """The error that a client gets for a failure of the node itself, which says nothing of Python: the log does."""
+        """Log a bug of the node, and return the error that the client gets instead, which does not mention Python."""
         self._node.log.error("".join(traceback.format_exception(bug)).rstrip())
         if isinstance(bug, MemoryError):
             return BoxError(ErrorCode.MEMORY_ISSUE, "not enough memory", type="OutOfMemory")
@@ -219,7 +220,7 @@ class Dispatcher:
             raise client_error(ErrorCode.LOADING)
 
     def _check_schema(self, row: Row) -> None:
-        expected = row.schema_version & 0xFFFFFFFF  # larger ones lose their upper bits, as in Tarantool
+        expected = row.schema_version & 0xFFFFFFFF  # Tarantool reads it into 32 bits
         if expected and expected != self._schema.version:
             raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, expected, self._schema.version)
 
@@ -227,7 +228,7 @@ class Dispatcher:
         self._server.stats.collect(request_type)
 
     def _suspendable(self, connection: Requester, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
-        """Run work that makes a whole reply and may have to wait."""
+        """Run a coroutine that may wait and returns a whole reply."""
         self._server.in_flight += 1
         self._server.spawn(self._finish(connection, sync, work))
 
@@ -270,12 +271,12 @@ class Dispatcher:
         self._write(connection, row, self._space(connection.ctx, row, space_id), request)
 
     def _write(self, connection: Requester, row: Row, space: Any, request: Request) -> None:
-        """A trigger may wait, and its context with it."""
+        """Execute a change; it gets its own context if the space has triggers, which may wait."""
         ctx = connection.request_context(row.sync) if space.has_triggers else connection.ctx
         connection.finish_write(row.sync, self._dml.write(ctx, space, request))
 
     def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: BodyPlan) -> None:
-        """Remember the body up to the last value, if the request's own value is the last one."""
+        """Remember the beginning of a body if the given value is the last one in it."""
         beginning = row.body[: len(row.body) - len(last_value)]
         if beginning[-1:] == bytes((last_key,)) and row.body.endswith(last_value):
             self._server.plans.learn(self._schema.version, row.type, beginning, plan)
@@ -303,7 +304,7 @@ class Dispatcher:
     def _function_ended(
         self, connection: Requester, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
-        """Take the outcome of CALL or EVAL. Raises nothing: the request has left, and is answered here or never."""
+        """Reply to CALL or EVAL after the function has ended. Raises nothing: no caller is left to handle it."""
         ctx.has_ended = True
         if ctx.has_waited:
             self._server.leave()
@@ -401,7 +402,13 @@ class Dispatcher:
 
     @staticmethod
     def _is_right_proof(connection: ServerConnection, user: User, proof: list[Any]) -> bool:
-        """Check the scramble. A client may always become guest again with an empty proof, for connection pools."""
+        """Check the scramble of an AUTH request.
+
+        With an empty proof any client becomes guest again, unless guest has a password: connection pools need that.
+
+        Raises:
+            ClientError: INVALID_MSGPACK, or the error of `check_session`.
+        """
         if not proof and user.uid == UserId.GUEST and user.hash2 in _NO_PASSWORD:
             return True
         check_session(user)

@@ -4,7 +4,7 @@
 ce <u32 length>  82  00 <type>  01 <sync>      type below 0x80; the first byte of the sync, at offset 9, tells its width
 ```
 
-Any other form takes the general decoder (`box.wire.row`).
+Headers of any other form go to the general decoder (`box.wire.row`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ _HeaderReader = Callable[[bytes, int], tuple[Any, ...]]
 
 
 def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
-    """By the first byte of the sync: how to read `ce <length> 82 00 <type> 01 <sync>`, and its size.
+    """Return how to read `ce <length> 82 00 <type> 01 <sync>`, and the size of that, by the first byte of the sync.
 
-    The fields are 0xCE, length, 0x8200, type, 0x01, sync. Other forms of a header do not match the constants.
+    The reader returns 0xCE, length, 0x8200, type, 0x01 and sync. Headers of other forms do not match the constants.
     """
+    # A sync below 128 is a MessagePack fixint: its first byte is the number itself.
     one_byte = struct.Struct(">BIHBBB").unpack_from
     shapes: dict[int, tuple[_HeaderReader, int]] = dict.fromkeys(range(128), (one_byte, 10))
+    # uint8 to uint64: a mark, which "x" skips, and the number in big-endian order.
     for mark, (form, width) in {0xCC: ("B", 1), 0xCD: ("H", 2), 0xCE: ("I", 4), 0xCF: ("Q", 8)}.items():
         shapes[mark] = (struct.Struct(">BIHBBx" + form).unpack_from, 10 + width)
     return shapes

@@ -1,7 +1,7 @@
 """The buffer into which the connections of a server read.
 
-One buffer serves all connections, because each read is taken out before the next begins. A read has `readahead`
-bytes at most, as in Tarantool; a packet of which more is missing is read in larger pieces.
+One buffer serves all connections, because the bytes of each read are copied out before the next read begins. A read has
+at most `readahead` bytes, as in Tarantool; the rest of a larger packet is read in larger pieces.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 _LARGE: Final = 262144
+"""The bytes of a read for a packet that is larger than `readahead`."""
 _MOST: Final = 16 * 1024 * 1024
-"""Bytes of a read, whatever `readahead` says: no more can be in a socket."""
+"""The most bytes of a read, whatever `readahead` says: a socket's buffer cannot hold more."""
 
 
 class InputBuffer:
-    """The buffer of one server."""
+    """The input buffer of one server."""
 
     __slots__ = ("_usual", "_whole", "readahead")
 
@@ -22,15 +23,15 @@ class InputBuffer:
         self.resize(readahead)
 
     def resize(self, readahead: int) -> None:
-        """`readahead` has changed."""
+        """Set the bytes of a usual read (`readahead`)."""
         self.readahead = min(readahead, _MOST)
         self._whole = memoryview(bytearray(max(self.readahead, _LARGE)))
         self._usual = self._whole[: self.readahead]
 
     def view(self, missing: int) -> memoryview:
-        """The place of a read for a packet of which so many bytes are missing."""
+        """Return the part of the buffer to read into, for a packet of which `missing` bytes have not arrived."""
         return self._usual if missing <= self.readahead else self._whole
 
     def take(self, size: int) -> bytes:
-        """Take over the bytes that were read."""
+        """Return a copy of the bytes that were read."""
         return bytes(self._whole[:size])

@@ -1,6 +1,6 @@
-"""The needs of the binary server: the smallest set of a node's attributes, as protocols.
+"""What the binary server needs of a node, as protocols with as few members as possible.
 
-The node of `box.instance.node` has all of them; tests serve clients with a few lines of their own.
+The node of `box.instance.node` has all of them; tests serve clients with small stand-ins.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SpaceLike(Protocol):
-    """A space as the server sees it."""
+    """The part of a space that the server uses."""
 
     @property
     def has_triggers(self) -> bool:
@@ -46,7 +46,7 @@ class SpaceLike(Protocol):
 
 
 class SchemaLike(Protocol):
-    """The dictionary: spaces, users, functions and the version that replies carry."""
+    """The dictionary: spaces, users, functions, and the version that replies contain."""
 
     version: int
 
@@ -64,7 +64,7 @@ class SchemaLike(Protocol):
 
 
 class ReadsLike(Protocol):
-    """Reads of data."""
+    """The reads of data."""
 
     def select(
         self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
@@ -73,11 +73,11 @@ class ReadsLike(Protocol):
     def begin_long(
         self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> LongRead | None:
-        """A select that takes some turns of the loop; None for one that `select` does at once."""
+        """Return a select that is spread over turns of the loop, or None for one that `select` does at once."""
 
 
 class DmlLike(Protocol):
-    """Data changes. `counters` counts requests by type, whoever makes them."""
+    """The changes of data. `counters` counts all requests by type, including those of other callers."""
 
     counters: list[int]
 
@@ -88,7 +88,7 @@ class DmlLike(Protocol):
 
     @property
     def refuses_writes(self) -> bool:
-        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
+        """True if users' changes outside of a transaction get READONLY before any other check."""
 
     def store(self, ctx: Context, space: Any, kind: int, raw: bytes) -> Outcome: ...
 
@@ -109,7 +109,7 @@ class TransactionsLike(Protocol):
 
 
 class FunctionsLike(Protocol):
-    """Runs CALL and EVAL, after a check of privileges: arguments and results are one encoded array each.
+    """Runs CALL and EVAL after a check of privileges; arguments and results are one encoded array each.
 
     `ctx` is of this request alone, or of a stream, and may have a transaction open then. A refusal is raised; `ended`
     is told once of the results or the error, now or later.
@@ -121,22 +121,22 @@ class FunctionsLike(Protocol):
 
 
 class ReplicationLike(Protocol):
-    """Replication of the node."""
+    """The replication of the node."""
 
     @property
     def requests(self) -> ReplicaRequestsLike: ...
 
 
 class ReplicaRequestsLike(Protocol):
-    """The server's side of replication."""
+    """The server side of replication."""
 
     def ballot(self) -> Ballot: ...
 
     async def handle(self, connection: ServerConnection, row: Row) -> None:
         """Serve JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT.
 
-        `connection.detach()` gives the socket away and `attach` takes it back; an error becomes an ordinary reply
-        then, and the connection goes on. A socket that does not come back ends the connection.
+        `connection.detach()` gives the socket away and `attach` takes it back. If the socket is not away, an error
+        becomes an ordinary reply and the connection goes on; a socket that does not come back ends the connection.
         """
 
 
@@ -147,7 +147,7 @@ class ConfigLike(Protocol):
 
 
 class LogLike(Protocol):
-    """The node's log."""
+    """The log of the node."""
 
     def error(self, text: str) -> None: ...
 
@@ -157,7 +157,7 @@ class LogLike(Protocol):
 
 
 class StateLike(Protocol):
-    """The identity and the position of the instance. `is_configured` becomes true when `box.cfg` has finished."""
+    """The identity and the vclock of the instance. `is_configured` becomes true when `box.cfg` has finished."""
 
     @property
     def is_configured(self) -> bool: ...
@@ -170,7 +170,7 @@ class StateLike(Protocol):
 
 
 class NodeLike(Protocol):
-    """The node."""
+    """The part of the node that the server uses."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -195,7 +195,7 @@ class NodeLike(Protocol):
 
     @property
     def functions(self) -> FunctionsLike | None:
-        """None for a node without Lua."""
+        """The functions of the node, None if it has no Lua."""
 
     @property
     def errinj(self) -> ErrorInjections: ...
@@ -211,7 +211,7 @@ class NodeLike(Protocol):
 
     @property
     def monotonic(self) -> Callable[[], float]:
-        """A clock that never jumps, finer than the loop's."""
+        """A clock in seconds that never jumps and is finer than the loop's."""
 
     @property
     def replication(self) -> ReplicationLike: ...

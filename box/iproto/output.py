@@ -1,17 +1,17 @@
-"""Replies of one connection on their way to the client, with a bound for what waits.
+"""The replies of one connection on their way to the client, with a bound for those that wait.
 
-Replies gather in `parts` and leave in one write. Whoever makes them sends them (`flush`) when `size` passes
+Replies gather in `parts` and are sent in one write. The code that makes them calls `flush` when `size` exceeds
 `FLUSH_SIZE`, and makes no more while the transport is full.
 
-A large reply is not made in one go, which would stop the loop and hold everything twice: its rows, or the results of
-a function, are kept as they are, and pieces of about `_PIECE` bytes are made and sent when the transport has room and
-the connection its turn. The rows were all read at one moment, so that the reply is consistent, whatever happens
-meanwhile. Nothing else can be sent before it is complete.
+Making a large reply at once would block the loop and need the memory twice. So its rows, or the results of a function,
+are kept as they are, and pieces of about `_PIECE` bytes are made and sent when the transport has room and the
+connection has its turn. All rows were read at one moment, so that later changes do not affect the reply. Nothing else
+is sent before it is complete.
 
 ```
 add_rows   few rows      -> parts
            many rows     -> larges;  pump: lengths summed up, header, pieces of rows, the rest of the replies
-add_read   rows to find  -> larges;  pump: they are found first
+add_read   rows to find  -> larges;  pump: the rows are found first
 add_array  results       -> larges;  pump: header, slices of the body
 ```
 """
@@ -29,20 +29,21 @@ from box.iproto.stats import Net
 from box.wire.reply import reply_array_header, reply_error, reply_rows_header
 
 FLUSH_SIZE: Final = 65536
-"""Bytes of gathered replies that are worth a write."""
+"""The bytes of gathered replies from which on a write is worth its cost."""
 _PIECE: Final = 131072
-"""Bytes of a piece of a large reply: more than a transport's high-water mark, so that it is written at once."""
+"""The bytes of a piece of a large reply: more than a transport's high-water mark, so that it is written at once."""
 LARGE_SIZE: Final = 262144
+"""The bytes above which a reply of several rows is large; from as many on, results of a function are."""
 _LARGE_COUNT: Final = 8192
-"""A reply with more bytes or rows than that is large."""
+"""The number of rows above which a reply is large."""
 _SIZE_MAX: Final = 0xFFFFFF00
-"""Bytes of rows that a packet can hold, whose length has 32 bits."""
+"""The most bytes of rows in a packet, whose length has 32 bits and includes the header."""
 _STEP: Final = 16384
-"""Rows whose lengths are summed up, or which are forgotten, in one step: below a millisecond."""
+"""The number of rows that are measured or freed in one step, which takes less than a millisecond."""
 
 
 class LargeReply:
-    """A reply that is made piece by piece. Takes the list of rows, which `read` may have to fill, and empties it."""
+    """A reply of rows that is made piece by piece. It owns and empties the list of rows, which `read` may fill."""
 
     __slots__ = ("_pieces", "_read", "_rows")
 
@@ -52,11 +53,11 @@ class LargeReply:
         self._pieces = _pieces(sync, schema_version, rows, read)
 
     def next_piece(self) -> bytes | None:
-        """The next piece, b"" for a step that made none, None at the end."""
+        """Return the next piece, b"" for a step that made none, None at the end."""
         return next(self._pieces, None)
 
     def forget_some(self) -> bool:
-        """Let some rows go; False when there are none left."""
+        """Free some rows; returns False if none are left."""
         return _forget_some(self._rows, self._read)
 
 
@@ -68,8 +69,11 @@ def _forget_some(rows: list[bytes], read: LongRead | None) -> bool:
 
 
 def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | None) -> Iterator[bytes]:
-    """The pieces of a large reply. They do not know it: in a cycle, one that is given up in the middle would stay, with
-    the rows of its piece, until the garbage collector looks for it."""
+    """Yield the pieces of a large reply.
+
+    The generator does not refer to the reply. In a reference cycle, a reply that is dropped half-way would stay in
+    memory, with the rows of its piece, until the garbage collector finds it.
+    """
     size = 0
     try:
         while read is not None and read.take(rows):
@@ -87,7 +91,7 @@ def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | 
         return
     yield reply_rows_header(sync, schema_version, len(rows), size)
     count = 1 + _PIECE * len(rows) // max(size, 1)
-    rows.reverse()  # a list shrinks at its end
+    rows.reverse()  # rows are removed from the end, which is cheap for a list
     while rows:
         piece = rows[-count:]
         while len(piece) > 1 and sum(map(len, piece)) > 2 * _PIECE:
@@ -98,7 +102,7 @@ def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | 
 
 
 class LargeBody:
-    """A reply whose body is encoded: `header`, then the bytes of `body` from `start` on."""
+    """A reply with an encoded body: `header`, then the bytes of `body` from `start` on."""
 
     __slots__ = ("_body", "_header", "_start")
 
@@ -108,7 +112,7 @@ class LargeBody:
         self._start = start
 
     def next_piece(self) -> bytes | None:
-        """As that of `LargeReply`."""
+        """Return the next piece, None at the end."""
         start = self._start
         if start >= len(self._body):
             self._body = b""
@@ -118,7 +122,7 @@ class LargeBody:
         return header + self._body[start : start + _PIECE]
 
     def forget_some(self) -> bool:
-        """As that of `LargeReply`."""
+        """Free the body; returns False, because nothing is left."""
         self._body = b""
         return False
 
@@ -133,11 +137,12 @@ class Output:
         self.transport: asyncio.Transport | None = None
         self.parts: list[bytes] = []
         self.size = 0
-        """Bytes in `parts`, save those of replies that cannot be larger than their requests."""
+        """The bytes in `parts`, without replies that cannot be larger than their requests."""
         self.larges: deque[LargeReply | LargeBody] = deque()
+        """The large replies to be sent, the oldest first."""
 
     def add_rows(self, sync: int, schema_version: int, rows: Sequence[bytes]) -> bool:
-        """Gather a reply of rows. False for a large one, whose rows (a list, given away) `pump` sends."""
+        """Add a reply of rows. Returns False if it is large, so that `pump` sends it; then it owns the list."""
         count = len(rows)
         size = 0 if count > _LARGE_COUNT else sum(map(len, rows))
         if count > _LARGE_COUNT or (size > LARGE_SIZE and count > 1):
@@ -150,19 +155,23 @@ class Output:
         return True
 
     def add_read(self, sync: int, schema_version: int, read: LongRead) -> None:
-        """Reply with rows that are still to be found."""
+        """Add a reply of rows that have still to be found."""
         self.flush()
         self.larges.append(LargeReply(sync, schema_version, [], read))
 
     def add_array(self, sync: int, schema_version: int, array: bytes) -> None:
-        """Reply with the results of a function. OutOfMemory for those that no packet can hold."""
+        """Add a large reply of a function's results.
+
+        Raises:
+            OutOfMemory: no packet can hold them.
+        """
         if len(array) > _SIZE_MAX:
             raise out_of_memory(len(array), "obuf", "reply")
         self.flush()
         self.larges.append(LargeBody(*reply_array_header(sync, schema_version, array)))
 
     def flush(self) -> None:
-        """Write what has gathered, unless a large reply has to be completed first."""
+        """Write the gathered replies, unless a large reply has to be completed first."""
         parts = self.parts
         if self.larges or not parts:
             return
@@ -178,7 +187,7 @@ class Output:
             transport.write(data)
 
     def pump(self, may_go_on: Callable[[], bool]) -> bool:
-        """Send pieces of large replies while `may_go_on`, asked after each step; True when all are sent."""
+        """Send pieces of large replies while `may_go_on` returns True after each step; returns True if all are sent."""
         larges = self.larges
         while larges:
             piece = larges[0].next_piece()
@@ -193,7 +202,7 @@ class Output:
         return True
 
     def discard(self, may_go_on: Callable[[], bool]) -> bool:
-        """The client has gone: forget its replies, large ones step by step; True when all are forgotten."""
+        """Free the replies to a client that has gone, step by step; returns True if all are freed."""
         self.parts.clear()
         while self.larges:
             if not self.larges[0].forget_some():

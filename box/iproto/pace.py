@@ -1,9 +1,9 @@
 """Lets a client's requests gather before the next read, as network cards moderate their interrupts.
 
-A client that keeps many requests in flight and writes each with a system call of its own wakes the server for each, and
-both spend their time in the kernel. Not reading for a moment, while the client goes on writing, makes one read and
-one reply of many. It pays only if the client does not run out of requests meanwhile, which nobody can know; so
-on connections with a high rate the pauses are tried for some milliseconds each, and the best is kept for a second.
+A client that keeps many requests in flight and writes each with its own system call wakes the server for each of them,
+so that both spend their time in the kernel. If the server pauses while the client goes on writing, one read and one
+reply serve many requests. It pays only if the client does not run out of requests meanwhile, which cannot be known. So
+on connections with a high rate each pause is tried for some milliseconds, and the best one is kept for a second.
 """
 
 from __future__ import annotations
@@ -18,41 +18,47 @@ class Pause(IntEnum):
 
     NONE = 0
     SHORT = 1
-    """`TURNS` turns of the loop: below 0.1 ms, for which the loops have no timer."""
+    """`TURNS` turns of the loop: less than 0.1 ms, for which loops have no timer."""
     LONG = 2
-    """`SECONDS`, which leaves the processor to others."""
+    """`SECONDS` seconds, which leave the processor to other processes."""
 
 
 TURNS: Final = 40
+"""The turns of the loop in a short pause."""
 SECONDS: Final = 0.001
+"""The seconds of a long pause."""
 
 _TRIAL: Final = (1024, 256, 32)
+"""The reads of a trial with each pause: about 20 ms of a busy connection."""
 _KEPT: Final = (65536, 8192, 1024)
-"""Reads of a period with each pause: about 20 ms and 1 s of a busy connection."""
+"""The reads for which each pause is kept if it was the best: about 1 s of a busy connection."""
 _FEW: Final = (0, 2, 8)
+"""With each pause, a read that brings fewer requests shows that the client runs out of requests."""
 _FEW_IN_A_ROW: Final = 4
-"""A client is idle when so many reads after pauses bring fewer requests than that: one read may fall into the time
-in which the client works at the replies."""
+"""The number of such reads in a row that ends a pause; a single one may fall into a time when the client handles
+replies.
+"""
 _BUSY: Final = 50_000
-"""Requests a second above which it is worth trying."""
+"""Requests a second above which pauses are tried."""
 _MANY: Final = 32
-"""Requests a read from which on there is nothing to gain."""
+"""Requests in a read from which on a pause gains nothing."""
 _PREFERENCE: Final = 1.03
-"""A longer pause may cost so much of the rate, as it saves processor time."""
+"""A longer pause is preferred if its rate is lower by less than this factor, because it saves processor time."""
 
 
 class Pace:
-    """Watches the reads of one connection and says what to do before the next. `clock` knows microseconds."""
+    """Watches the reads of one connection and chooses the pause before the next; `clock` must resolve microseconds."""
 
     __slots__ = ("_clock", "_few", "_is_trial", "_left", "_pause", "_rates", "_requests", "_since")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._rates = [0.0, 0.0, 0.0]
-        """Requests a second with each pause in the trials that are under way."""
+        """Requests a second with each pause, in the present trials."""
         self._begin(Pause.NONE, is_trial=True)
 
     def _begin(self, pause: Pause, *, is_trial: bool) -> Pause:
+        """Begin a period with a pause: a trial, or the time for which the best pause is kept."""
         self._pause = pause
         self._is_trial = is_trial
         self._left = (_TRIAL if is_trial else _KEPT)[pause]
@@ -62,7 +68,7 @@ class Pace:
         return pause
 
     def after_read(self, requests: int) -> Pause:
-        """A read brought so many requests: the pause before the next."""
+        """Return the pause before the next read, after a read that brought `requests` requests."""
         self._requests += requests
         self._left -= 1
         if self._pause:
@@ -72,16 +78,16 @@ class Pace:
         return self._pause if self._left else self._next()
 
     def _next(self) -> Pause:
-        """A period has ended: choose what comes then."""
+        """Choose the pause after a period has ended."""
         rate = self._requests / max(self._clock() - self._since, 1e-9)
-        if not self._is_trial:  # compare anew, as the client may have changed
+        if not self._is_trial:  # compare again: the client may behave differently now
             return self._begin(Pause.NONE, is_trial=True)
         if self._pause is Pause.NONE and (rate < _BUSY or self._requests >= _TRIAL[Pause.NONE] * _MANY):
             return self._begin(Pause.NONE, is_trial=True)
         return self._try_next(rate)
 
     def _try_next(self, rate: float) -> Pause:
-        """A trial has given this rate: the next trial, or after the last the pause with the best rate."""
+        """Record the rate of a trial. Returns the pause of the next trial, or after the last one the best pause."""
         self._rates[self._pause] = rate
         if self._pause is not Pause.LONG:
             return self._begin(Pause(self._pause + 1), is_trial=True)

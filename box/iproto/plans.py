@@ -1,11 +1,11 @@
 """Remembered beginnings of request bodies.
 
-A client sends the same body again and again up to the key or the tuple: `82 10 cd 0200 21 <tuple>`. MessagePack is a
-prefix code, so two bodies that begin with the same bytes mean the same up to there. The general decoder leaves here
-what such a beginning means, and the next request needs one dictionary look-up instead of a decoder. What comes behind
-the beginning is the last value of the map; whoever decodes it finds out whether it is well formed.
+A client repeats the same body up to the key or the tuple: `82 10 cd 0200 21 <tuple>`. MessagePack is a prefix code, so
+two bodies with the same first bytes mean the same up to there. The general decoder stores what a beginning means, so
+the next request needs a dictionary look-up instead of decoding. What follows the beginning is the last value of the
+map; the code that decodes it checks that it is well formed.
 
-A change of the schema makes everything remembered void, because a plan holds the space itself.
+A change of the schema makes all plans void, because a plan holds the space itself.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from box.iproto.interface import SpaceLike
 
 _MAX_PLANS: Final = 4096
+"""The number of plans of a request type after which all of them are dropped, so that clients cannot fill the memory."""
 PLANNED_TYPES: Final = (RequestType.SELECT, RequestType.INSERT, RequestType.REPLACE)
+"""The request types that have plans."""
 
 
 class BodyPlan(NamedTuple):
-    """The meaning of one beginning: arguments of `Dml.select` up to the key, or the space of a write."""
+    """The meaning of a beginning: the arguments of a select up to the key, or the space of a change."""
 
     space: SpaceLike
     index_id: int = 0
@@ -32,8 +34,11 @@ class BodyPlan(NamedTuple):
 
 
 class Plans:
-    """Plans by request type and beginning. All beginnings of a type that are in use have the size `sizes[type]`: a
-    beginning of another size takes the place of the others, which suits clients of one kind and hurts nobody."""
+    """Plans by request type and beginning.
+
+    All beginnings of a type have the same size, `sizes[type]`. A beginning of another size replaces the others: that
+    serves clients of one kind well, and with mixed clients only the gain is lost.
+    """
 
     def __init__(self) -> None:
         self.version = -1
@@ -41,7 +46,7 @@ class Plans:
         self.tables: list[dict[bytes, BodyPlan]] = [{} for _ in self.sizes]
 
     def learn(self, version: int, request_type: int, beginning: bytes, plan: BodyPlan) -> None:
-        """Remember a beginning under the given schema version."""
+        """Remember the plan of a beginning, for this version of the schema."""
         if version != self.version:
             self.version = version
             for table in self.tables:

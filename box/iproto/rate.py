@@ -1,12 +1,13 @@
-"""A bound for messages that clients can cause as often as they like."""
+"""A limit for log messages that clients can cause at any rate."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _BURST: Final = 10
+"""The number of messages that pass in an interval."""
 _INTERVAL: Final = 5.0
-"""Messages in so many seconds, as in Tarantool."""
+"""The seconds of an interval; both are Tarantool's."""
 
 
 class RateLimit:
@@ -20,7 +21,10 @@ class RateLimit:
         self._suppressed = 0
 
     def take(self, now: float) -> int | None:
-        """None if a message has to be left out at `now`, in seconds; else how many were since the last that passed."""
+        """Return how many messages were suppressed since the last that passed, or None to suppress this one.
+
+        `now` is in seconds.
+        """
         if now - self._begin >= _INTERVAL:
             self._begin, self._passed = now, 0
         if self._passed == _BURST:

@@ -1,11 +1,12 @@
-"""The sending half of a client's connection: replies, and messages out of band.
+"""The sending half of a client's connection: replies, and out-of-band messages.
 
-Replies to requests that are served in one turn leave together at its end, with those of the turns that follow within
-some milliseconds; those that were waited for leave with all others of the same turn of the loop. What is too large for
-one piece goes out in the connection's turns (`output.py`), and nothing is served until it has left.
+Replies to requests that are served in one turn are sent together at its end, or with those of turns that follow within
+a few milliseconds. Replies that had to wait are sent with all others of the same turn of the loop. Large replies are
+sent in pieces in the connection's turns (`output.py`), and no request is served until they have left.
 
-A message out of band (`box.session.push`) belongs to a request that runs already. Whoever pushes waits until the client
-has read (`until_read`), unless a transaction would not outlive that; then there is a bound, and an error beyond it.
+An out-of-band message (`box.session.push`) belongs to a running request. The fiber that pushes waits until the client
+has read (`until_read`). If a transaction would not survive the wait it does not; then a bound applies, and an error
+beyond it.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
     from box.iproto.stats import Stats
 
 _QUICK_ROWS: Final = 16
+"""The number of rows above which a turn looks at the clock after the reply."""
 _PUSHED_MOST: Final = 16 * 1024 * 1024
-"""Bytes that may wait for a client when another message out of band comes."""
+"""The bytes waiting for a client above which an out-of-band message is refused."""
 _BEHIND: Final = Stop.OUTPUT | Stop.LARGE
+"""The reasons for which a client has not read what was sent."""
 
 
 class SchemaVersion(Protocol):
-    """The dictionary, of which replies tell the version."""
+    """The dictionary, whose version is part of each reply."""
 
     @property
     def version(self) -> int: ...
 
 
 class ReplyServer(Protocol):
-    """The server, as the sending half of its connections sees it."""
+    """The part of the server that the sending half of a connection uses."""
 
     in_flight: int
     loop: asyncio.AbstractEventLoop
@@ -52,16 +55,20 @@ class ReplyServer(Protocol):
     def stats(self) -> Stats: ...
 
     def leave(self) -> None:
-        """A request in flight has finished."""
+        """Count the end of a request in flight."""
 
 
 def push_to_nobody(value: bytes, sync: int) -> None:
-    """`SendingHalf.push` of a client that has gone. SESSION_CLOSED."""
+    """Refuse `SendingHalf.push` for a client that has gone.
+
+    Raises:
+        ClientError: SESSION_CLOSED.
+    """
     raise client_error(ErrorCode.SESSION_CLOSED)
 
 
 class SendingHalf(asyncio.BufferedProtocol):
-    """The half of `ServerConnection` that sends; see the module's text."""
+    """The half of `ServerConnection` that sends replies and out-of-band messages."""
 
     __slots__ = (
         "_flush_scheduled",
@@ -81,14 +88,15 @@ class SendingHalf(asyncio.BufferedProtocol):
         self._output = Output(server.stats.net.totals)
         self._out = self._output.parts
         self._look_at = 0
-        """The request of the turn before which to look at the clock."""
+        """The number of served requests at which the turn looks at the clock again."""
         self._stopped = 0
+        """The reasons not to read, as a sum of `Stop` values."""
         self._flush_scheduled = False
         self._is_detached = False
         self._pushers = Waiters()
 
     def _wait_for_larges(self) -> None:
-        """Serve nothing until the large replies have left, in this connection's turns."""
+        """Serve no request until the large replies have left, in this connection's turns."""
         raise NotImplementedError
 
     def reply(self, packet: bytes) -> None:
@@ -103,7 +111,7 @@ class SendingHalf(asyncio.BufferedProtocol):
         self.reply(reply_ok(sync, self._server.schema.version))
 
     def reply_rows(self, sync: int, rows: Sequence[bytes]) -> None:
-        """Send a reply of tuples, which may be a list of millions; the list is given away."""
+        """Send a reply of tuples, possibly millions of them; a list is given away."""
         if len(rows) > _QUICK_ROWS:
             self._look_at = 0
         if self._output.add_rows(sync, self._server.schema.version, rows):
@@ -113,12 +121,16 @@ class SendingHalf(asyncio.BufferedProtocol):
             self._wait_for_larges()
 
     def reply_read(self, sync: int, read: LongRead) -> None:
-        """Send a reply of tuples that are still to be found."""
+        """Send a reply of tuples that have still to be found."""
         self._output.add_read(sync, self._server.schema.version, read)
         self._wait_for_larges()
 
     def reply_array(self, sync: int, array: bytes) -> None:
-        """Send the results of a function, one encoded array. OutOfMemory for one that no packet can hold."""
+        """Send the results of a function, one encoded array.
+
+        Raises:
+            OutOfMemory: no packet can hold them.
+        """
         if len(array) < LARGE_SIZE:
             self.reply(reply_array(sync, self._server.schema.version, array))
         else:
@@ -131,7 +143,7 @@ class SendingHalf(asyncio.BufferedProtocol):
         self.reply(reply_error(sync, self._server.schema.version, error))
 
     def finish_write(self, sync: int, outcome: Outcome) -> None:
-        """Answer a write, now or when it has ended."""
+        """Reply to a write, now or when it has ended."""
         if isinstance(outcome, Pending):
             self._server.in_flight += 1
             outcome.on_done(partial(self._written, sync))
@@ -152,9 +164,11 @@ class SendingHalf(asyncio.BufferedProtocol):
     # -- out of band ------------------------------------------------------------------------------------------
 
     def push(self, value: bytes, sync: int) -> None:
-        """`box.session.push`: one encoded value for the client's request `sync`.
+        """Send one encoded value out of band for the client's request `sync` (`box.session.push`).
 
-        SESSION_CLOSED if it is gone, OutOfMemory if more waits for it already than may.
+        Raises:
+            ClientError: SESSION_CLOSED.
+            OutOfMemory: too much waits for the client already.
         """
         if self._transport is None:
             raise client_error(ErrorCode.SESSION_CLOSED)
@@ -165,7 +179,7 @@ class SendingHalf(asyncio.BufferedProtocol):
             self._output.flush()
 
     def until_read(self) -> Coroutine[Any, Any, None] | None:
-        """After a push: what to wait for before the next, None if the client is up to date."""
+        """Return a coroutine that waits until the client has read, or None if it has read everything."""
         if not self._stopped & _BEHIND:
             return None
         return self._pushers.until(lambda: not self._stopped & _BEHIND or self._transport is None)
@@ -186,5 +200,5 @@ class SendingHalf(asyncio.BufferedProtocol):
             self._output.flush()
 
     def look_soon(self) -> None:
-        """A request may have taken long: look at the clock before the next."""
+        """Let the turn look at the clock before the next request, because this one may have taken long."""
         self._look_at = 0

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def _nothing() -> None:
-    """Stands in for the listener of a closed server, which has nothing left to forget."""
+    """Do nothing: a closed server has no listener to remove."""
 
 
 class IprotoServer:
-    """Serves clients of one node on one address.
+    """Serves the clients of one node on one address.
 
-    `in_flight` counts requests that wait for something; above `limit` (`net_msg_max`) nobody is read from.
+    `in_flight` counts requests that wait for something; above `limit` (`net_msg_max`) no connection is read.
     """
 
     def __init__(self, node: NodeLike) -> None:
@@ -48,9 +48,12 @@ class IprotoServer:
         self.input = InputBuffer(int(node.config["readahead"]))
         self.turns = Turns(node.loop, node.monotonic)
         self.is_delayed = False
-        """ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the shortcut."""
+        """The error injection ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the short
+        cut.
+        """
         self._forget_injection: Callable[[], None] = node.errinj.on_change("ERRINJ_IPROTO_TX_DELAY", self._set_delayed)
         self._waiting: deque[ServerConnection] = deque()
+        """Connections that wait until fewer requests are in flight."""
         self._warnings = RateLimit()
         self._admission_scheduled = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -62,9 +65,13 @@ class IprotoServer:
     # -- listening --------------------------------------------------------------------------------------------
 
     async def listen(self, address: str | None) -> None:
-        """Stop listening, then listen on `address` (as in `box.cfg.listen`; None for nothing).
+        """Stop listening, then listen on `address`, in the form of `box.cfg.listen`, or on nothing if it is None.
 
-        Open connections stay. Raises CFG for what is no address and a SocketError if it cannot be bound.
+        Open connections stay.
+
+        Raises:
+            ConfigError: CFG, the address is malformed.
+            SocketError: the address cannot be bound.
         """
         uri = None if address is None else uris.check(address, "listen")
         await self.stop_listening()
@@ -80,7 +87,7 @@ class IprotoServer:
         return ServerConnection(self)
 
     async def stop_listening(self) -> None:
-        """Take no more connections; those that are open stay."""
+        """Accept no more connections; open ones stay."""
         if self._listener is None:
             return
         self._listener.close()
@@ -89,16 +96,16 @@ class IprotoServer:
 
     @property
     def bound_address(self) -> str | None:
-        """The address that the server listens on, as `box.info.listen` shows it; None if nowhere."""
+        """The address that the server listens on, as in `box.info.listen`, or None."""
         return None if self._listener is None else self._listener.address
 
     def abort(self) -> None:
-        """Break every connection off: nobody gets another answer."""
+        """Break off every connection; no client gets another reply."""
         for connection in list(self.connections):
             connection.abort()
 
     async def close(self) -> None:
-        """Stop listening and close every connection, without waiting for requests that are running."""
+        """Stop listening and close every connection, without waiting for running requests."""
         await self.stop_listening()
         self._forget_injection()
         self._forget_injection = _nothing
@@ -113,24 +120,24 @@ class IprotoServer:
     # -- for the connections ----------------------------------------------------------------------------------
 
     def open_session(self, connection: ServerConnection) -> Session:
-        """A session of the user guest."""
+        """Open a session of the user guest for a connection."""
         session = self.node.sessions.open("binary", self.schema.guest, push=connection.push)
         session.until_read = connection.until_read
         return session
 
     def make_salt(self) -> bytes:
-        """Random bytes for a greeting."""
+        """Return random bytes for a greeting."""
         return self.node.random.randbytes(SALT_SIZE)
 
     def remember(self, connection: ServerConnection) -> None:
-        """A connection is there."""
+        """Count a new connection."""
         self.connections[connection] = None
         self.turns.is_alone = len(self.connections) == 1
         self.stats.connections += 1
         self.stats.net.totals[Net.CONNECTIONS] += 1
 
     def forget(self, connection: ServerConnection) -> None:
-        """A connection has ended."""
+        """Remove a connection that has ended."""
         if connection in self.connections:
             del self.connections[connection]
             self.turns.is_alone = len(self.connections) <= 1
@@ -144,7 +151,7 @@ class IprotoServer:
             task.add_done_callback(self._tasks.pop)
 
     def wait_for_room(self, connection: ServerConnection) -> None:
-        """Call `admit` of the connection when fewer requests are in flight. First come, first served."""
+        """Call `admit` of a connection when fewer requests are in flight; first come, first served."""
         self._waiting.append(connection)
         suppressed = self._warnings.take(self.loop.time())
         if suppressed is None:
@@ -154,29 +161,31 @@ class IprotoServer:
         self.node.log.warn(f"stopping input on connection {connection.session.peer}, net_msg_max limit is reached")
 
     def set_limit(self, limit: int) -> None:
-        """`net_msg_max` has changed."""
+        """Set `net_msg_max`."""
         self.limit = limit
         self._schedule_admission()
 
     def set_readahead(self, size: float) -> None:
-        """`readahead` has changed."""
+        """Set `readahead`, in bytes."""
         self.input.resize(int(size))
 
     def leave(self) -> None:
-        """A request in flight has finished."""
+        """Count the end of a request in flight."""
         self.in_flight -= 1
         if self._waiting:
             self._schedule_admission()
 
     def _schedule_admission(self) -> None:
-        """Admitted requests run outside of the callbacks of those that have finished."""
+        """Admit waiting connections in the next turn of the loop, outside of the callbacks of ended requests."""
         if not self._admission_scheduled:
             self._admission_scheduled = True
             self.loop.call_soon(self._admit)
 
     def _admit(self) -> None:
-        """Let as many connections go on as there may be more requests in flight; those that add none leave the room
-        to the next."""
+        """Admit as many connections as there may be more requests in flight.
+
+        Admitted connections that add no request leave the room to the next ones.
+        """
         self._admission_scheduled = False
         room = self.limit - self.in_flight + 1
         for _ in range(min(room, len(self._waiting))):

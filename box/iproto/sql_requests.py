@@ -1,4 +1,4 @@
-"""EXECUTE and PREPARE, and the bodies of their replies.
+"""Runs EXECUTE and PREPARE, and encodes the bodies of their replies.
 
 ```
 rows       32 [column, ...]  30 [row, ...]        column   00 name  01 type  [02 collation  03 nullable
@@ -6,7 +6,7 @@ changes    42 {00 row count  [01 [id, ...]]}                04 autoincrement  05
 PREPARE    43 id  34 count of parameters  33 [{00 name  01 type}, ...]  [32 [column, ...]]
 ```
 
-The optional keys of a column come with the setting `sql_full_metadata`.
+The optional keys of a column are sent if the setting `sql_full_metadata` is on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ _AUTOINCREMENT_IDS: Final = 1
 
 
 async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
-    """The body of the reply to EXECUTE. What `Sql.execute` and `Sql.execute_prepared` raise."""
+    """Return the body of the reply to EXECUTE.
+
+    Raises:
+        BoxError: as `Sql.execute` or `Sql.execute_prepared`.
+    """
     if request.text is not None:
         return _result(await sql.execute(ctx, request.text, request.params))
     assert request.statement_id is not None
@@ -43,7 +47,11 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
 
 
 def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
-    """The body of the reply to PREPARE; with an id it forgets the statement. What `Sql.prepare` raises."""
+    """Return the body of the reply to PREPARE; with a statement id it drops the prepared statement.
+
+    Raises:
+        BoxError: as `Sql.prepare` or `Sql.unprepare`.
+    """
     if request.text is not None:
         return _prepared(sql.prepare(ctx, request.text))
     assert request.statement_id is not None

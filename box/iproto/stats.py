@@ -1,6 +1,6 @@
-"""Counters of `box.stat()` and `box.stat.net()`: a total and a rate per second for each name.
+"""The counters of `box.stat()` and `box.stat.net()`: a total and a rate per second for each name.
 
-The rate is the mean of the last five whole seconds, as in Tarantool. Counting is one addition on `totals`; a timer
+The rate is the mean of the last five whole seconds, as in Tarantool. Counting is one addition to `totals`; a timer
 turns differences of totals into rates once a second.
 """
 
@@ -14,11 +14,11 @@ from typing import Final
 from box.wire.constants import RequestType
 
 _WINDOW: Final = 5
-"""Seconds over which a rate is the mean."""
+"""The seconds over which a rate is the mean."""
 
 
 class Net(IntEnum):
-    """Places in the counters of `box.stat.net()`."""
+    """The places of the counters of `box.stat.net()`."""
 
     SENT = 0
     RECEIVED = 1
@@ -27,7 +27,7 @@ class Net(IntEnum):
 
 
 ERROR: Final = 14
-"""Place of the error counter behind those of the request types."""
+"""The place of the error counter, after those of the request types."""
 
 BOX_NAMES: Final[dict[int, str]] = {
     RequestType.SELECT: "SELECT",
@@ -43,6 +43,7 @@ BOX_NAMES: Final[dict[int, str]] = {
     RequestType.PREPARE: "PREPARE",
     ERROR: "ERROR",
 }
+"""The names that `box.stat()` shows, by the place of the counter: the request type, or `ERROR`."""
 
 
 class Meter:
@@ -53,32 +54,33 @@ class Meter:
         self.totals = [0] * (max(names) + 1)
         self._before = list(self.totals)
         self._seconds: deque[list[float]] = deque(maxlen=_WINDOW)
+        """The rates of each of the last seconds."""
 
     def roll(self, elapsed: float) -> None:
-        """Close an interval of `elapsed` seconds, a second or more."""
+        """Compute the rates of an interval of `elapsed` seconds, a second or more."""
         rates = [(now - before) / elapsed for now, before in zip(self.totals, self._before, strict=True)]
         self._before = list(self.totals)
         self._seconds.extend([rates] * min(_WINDOW, max(1, round(elapsed))))
 
     def rate(self, place: int) -> int:
-        """Events per second over the window."""
+        """Return the events per second of a counter over the window."""
         return int(sum(second[place] for second in self._seconds) / _WINDOW)
 
     def show(self) -> dict[str, dict[str, int]]:
-        """`{name: {"total": n, "rps": n}}` in the order of the places."""
+        """Return `{name: {"total": n, "rps": n}}` in the order of the places."""
         return {
             name: {"total": self.totals[place], "rps": self.rate(place)} for place, name in sorted(self.names.items())
         }
 
     def reset(self) -> None:
-        """`box.stat.reset()`."""
+        """Set all counters and rates to zero."""
         self.totals[:] = [0] * len(self.totals)
         self._before = list(self.totals)
         self._seconds.clear()
 
 
 class Stats:
-    """The counters of one node. `connections` and `requests` are those of now, not totals."""
+    """The counters of one node. `connections` and `requests` are present numbers, not totals."""
 
     def __init__(self) -> None:
         self.box = Meter(dict(BOX_NAMES))
@@ -99,7 +101,7 @@ class Stats:
         self._timer = loop.call_later(1, self._roll, loop, now)
 
     def stop(self) -> None:
-        """Stop the timer; totals stay."""
+        """Stop computing rates; totals stay."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -113,16 +115,16 @@ class Stats:
         self.box.totals[ERROR] += 1
 
     def reset(self) -> None:
-        """`box.stat.reset()`: everything starts from zero."""
+        """Set all totals and rates to zero (`box.stat.reset()`)."""
         self.box.reset()
         self.net.reset()
 
     def show_box(self) -> dict[str, dict[str, int]]:
-        """`box.stat()`."""
+        """Return `box.stat()`."""
         return self.box.show()
 
     def show_net(self) -> dict[str, dict[str, int]]:
-        """`box.stat.net()`: connections and requests have a `current` too."""
+        """Return `box.stat.net()`; connections and requests also have a `current` number."""
         shown = self.net.show()
         shown["CONNECTIONS"]["current"] = self.connections
         shown["REQUESTS"]["current"] = self.requests

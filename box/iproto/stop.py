@@ -1,15 +1,15 @@
-"""Reasons why a connection of the binary server does not read.
+"""The reasons for which a connection of the binary server stops its input.
 
-Input stops, neither read nor served, while
+Input is neither read nor served while one of them applies:
 
 ```
 OUTPUT   the client does not read its replies
-LARGE    a large reply is on its way
-LIMIT    more than `net_msg_max` requests of the whole server are waiting
+LARGE    a large reply is being sent
+LIMIT    more than `net_msg_max` requests of the whole server wait
 CALLS    as many functions of this client run as may bring results (`calling.py`)
 BUSY     the greeting waits for a trigger, or replication has the connection
 PACE     requests gather for a moment (`pace.py`)
-TURN     others have their turn
+TURN     other connections have their turn
 ```
 """
 
@@ -19,8 +19,11 @@ from typing import Final
 
 
 class Stop:
-    """See the module's text. Plain numbers, to be put together with `|`: they are looked at for every packet, which
-    with an `enum.Flag` takes longer than to read its header."""
+    """The reasons of the table in the module, to be combined with `|`.
+
+    They are plain numbers: they are tested for every packet, and with an `enum.Flag` that would take longer than
+    reading the packet's header.
+    """
 
     OUTPUT: Final = 1
     LIMIT: Final = 2

@@ -1,4 +1,4 @@
-"""Turns: how connections that have more to do than the loop can wait for share it.
+"""Turns: how connections that have much to do share the loop.
 
 ```
 a read          served at once, for the length of a turn; what is left then waits in the queue
@@ -6,8 +6,8 @@ the queue       first come, first served, a turn each, until the round ends; the
                 of the loop, after timers, sockets and the log have had theirs
 ```
 
-A client that sends one request is so answered before those in the queue, and one that pipelines gets its share of
-each round, however much it sends. A turn ends by time, looked at every few requests and after each costly one.
+So a client that sends one request is answered before those in the queue, and one that pipelines gets its share of each
+round, however much it sends. A turn ends by time; the clock is read after every few requests and each costly one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 _ALONE: Final = 0.003
-"""Seconds of a turn while the server has one connection."""
+"""Seconds of a turn while the server has at most one connection."""
 _USUAL: Final = 0.00025
+"""Seconds of a turn while the server has several connections."""
 _BRIEF: Final = 0.0001
 """Seconds of a turn after a read while others wait in the queue."""
 _ROUND: Final = 0.0005
@@ -27,10 +28,10 @@ _ROUND: Final = 0.0005
 
 
 class TakesTurns(Protocol):
-    """A connection in the queue."""
+    """A connection that can wait in the queue."""
 
     def take_turn(self, deadline: float) -> None:
-        """Work until about `deadline`, a time of the monotonic clock. Whoever has not finished queues again."""
+        """Work until about `deadline`, a time of the monotonic clock; queue again if work is left."""
 
 
 class Turns:
@@ -39,26 +40,26 @@ class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.is_alone = True
-        """Whether the server has one connection at most, which then gets long turns."""
+        """True if the server has at most one connection, which then gets long turns."""
         self._loop = loop
         self._waiting: deque[TakesTurns] = deque()
         self._is_scheduled = False
 
     def begin(self) -> float:
-        """The deadline of a turn that begins now, outside of the queue."""
+        """Return the deadline of a turn outside of the queue that begins now."""
         if self._waiting:
             return self.clock() + _BRIEF
         return self.clock() + (_ALONE if self.is_alone else _USUAL)
 
     def add(self, who: TakesTurns) -> None:
-        """Queue for a turn."""
+        """Queue a connection for a turn."""
         self._waiting.append(who)
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._round)
 
     def _round(self) -> None:
-        """Give turns, each one at most, until the time of the round is over."""
+        """Give at most one turn to each waiting connection, until the time of the round is over."""
         waiting, clock = self._waiting, self.clock
         length = _ALONE if self.is_alone else _USUAL
         now = clock()

@@ -1,6 +1,6 @@
-"""Transactions: what a transaction carries (`transaction`), how it goes (`lifecycle`).
+"""Transactions: their state (`transaction`) and their life cycle (`lifecycle`).
 
-Requests come in through `dml` (changes) and its base `reads`; their decoded and journal forms are in `box.wire.change`.
-Tuples live in `storage`, or with versions in `mvcc`. Synchronous transactions wait in `limbo`, which `synchro` moves
-on under the `latch`.
+Changes come in through `dml`, reads through `reads`; `box.wire.change` has their decoded and journal forms. `storage`
+keeps the tuples, or `mvcc` if they have versions. Synchronous transactions wait in `limbo`, which `synchro` drives
+under the `latch`.
 """

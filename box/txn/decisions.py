@@ -1,22 +1,22 @@
-"""Decisions of CONFIRM, ROLLBACK and PROMOTE rows, and rows that say otherwise.
+"""Finds CONFIRM, ROLLBACK and PROMOTE rows that contradict an earlier decision.
 
 ```
-decided here                        comes later                                        then
-rows m..n of 2 are rolled back      PROMOTE or CONFIRM of a row between m and n        contradiction
-rows m..n of 2 came as NOPs         PROMOTE or CONFIRM of a row between m and n        contradiction
-rows of 2 are confirmed up to c     PROMOTE of 2 up to n with 0 < n < c                contradiction
-rows of 2 are confirmed up to c     ROLLBACK of 2 from m on with m <= c                contradiction
+decided here                        a later row                                        is
+rows m..n of 2 are rolled back      PROMOTE or CONFIRM of a row between m and n        a contradiction
+rows m..n of 2 came as NOPs         PROMOTE or CONFIRM of a row between m and n        a contradiction
+rows of 2 are confirmed up to c     PROMOTE of 2 up to n with 0 < n < c                a contradiction
+rows of 2 are confirmed up to c     ROLLBACK of 2 from m on with m <= c                a contradiction
 ```
 
-An effect cannot be taken back: a transaction that was rolled back may have been followed by others that build on its
-absence, and its callers know the outcome. So an instance that finds a contradiction says that it differs from others
-and applies no more rows, instead of choosing one of the two decisions silently.
+A decision that has taken effect cannot be reverted: later transactions may build on it, and callers know the outcome.
+So an instance that finds a contradiction reports that it has diverged and applies no more rows, instead of silently
+choosing one of the two decisions.
 
-The lsn of a PROMOTE is that of a synchronous row, so that it falls between the rows of a ROLLBACK only if its author
-had not seen that: otherwise the rows would not have been in its limbo.
+The lsn of a PROMOTE is that of a synchronous row. If it falls between the rows of a ROLLBACK, its author had not
+received the ROLLBACK: otherwise these rows would have left its limbo.
 
-Known is what the log tells since the last snapshot, for each instance the newest 64 ranges. Tarantool 2.10 and later
-refuse such rows as well, with the same text; 2.8.1 takes them silently.
+The record covers the decisions since the last snapshot, and at most the newest 64 ranges of each instance. Tarantool
+2.10 and later refuse such rows as well, with the same text; 2.8.1 accepts them silently.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from box.wire.row import Row
 
 SPLIT_BRAIN: Final = 244
-"""The code of Tarantool 2.11. The table of 2.8.1, which `box.error` lists, has none for it."""
+"""The error code that Tarantool 2.11 uses; the table of 2.8.1, which `box.error` lists, has no such code."""
 _RANGES: Final = 64
-"""Ranges remembered for each instance: a contradiction concerns the newest rows of a former leader."""
+"""The number of ranges remembered for each instance; a contradiction concerns the newest rows of a former leader."""
 
 
 class _Range(NamedTuple):
-    """Rows of one instance that have no effect here, and the decision that made it so."""
+    """Rows `first` to `last` of one instance that have no effect here, and the decision that is the reason."""
 
     first: int
     last: int
@@ -46,32 +46,34 @@ class _Range(NamedTuple):
 
 
 def decision_text(row: Row, request: SynchroRequest) -> str:
-    """`PROMOTE {replica 2, lsn 5711, term 7} of instance 1, lsn 40`."""
+    """Return a decision as text: `PROMOTE {replica 2, lsn 5711, term 7} of instance 1, lsn 40`."""
     term = f", term {request.term}" if request.term else ""
     about = f"{{replica {request.replica_id}, lsn {request.lsn}{term}}}"
     return f"{RequestType(request.type).name} {about} of instance {row.replica_id}, lsn {row.lsn}"
 
 
 class DecisionRecord:
-    """One per node, beside its limbo. Pure: no clock, no files."""
+    """The decisions that have taken effect on this node. Pure: no clock, no files."""
 
     def __init__(self) -> None:
         self._without_effect: dict[int, list[_Range]] = {}
+        """The newest ranges of rows without an effect, by the id of the instance that wrote them."""
         self._confirmed: dict[int, tuple[int, str]] = {}
-        """For each instance the lsn up to which its rows are confirmed, and the decision that says so."""
+        """By instance id: the lsn up to which its rows are confirmed, and the text of the decision that confirmed them.
+        """
 
     def note(self, row: Row, request: SynchroRequest, outcome: LimboOutcome) -> None:
-        """A decision has had its effect."""
+        """Record a decision that has taken effect."""
         owner_id, text = request.replica_id, decision_text(row, request)
         if outcome.rolled_back:
             first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
-            if first > 0:  # 0: they are not written yet, so nobody else has them
+            if first > 0:  # rows with lsn 0 are not written yet, so no other instance has them
                 self._add(outcome.rolled_back[0].origin_id or row.replica_id, _Range(first, last, text))
         if request.type != RequestType.ROLLBACK and request.lsn > self._confirmed.get(owner_id, (0, ""))[0]:
             self._confirmed[owner_id] = request.lsn, text
 
     def note_nops(self, rows: list[Row]) -> None:
-        """A transaction of another instance has become NOPs here, or came as such."""
+        """Record a transaction of the log, or of another instance, if all its rows are NOPs."""
         first, last = rows[0], rows[-1]
         if last.type == RequestType.NOP and first.replica_id and all(row.type == RequestType.NOP for row in rows):
             self._add(first.replica_id, _Range(first.lsn, last.lsn, "an earlier decision, which made it a NOP"))
@@ -85,7 +87,7 @@ class DecisionRecord:
         del ranges[:-_RANGES]
 
     def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
-        """The error of a decision that has an effect and says the contrary of what has been decided here."""
+        """Return the error for a decision that would contradict an earlier one, or None."""
         owner_id, lsn = request.replica_id, request.lsn
         confirmed, text = self._confirmed.get(owner_id, (0, ""))
         if request.type == RequestType.ROLLBACK:

@@ -1,9 +1,9 @@
-"""The short way of rows of system spaces while an instance starts: runs of a snapshot, its own or another instance's.
+"""The short way for rows of system spaces during a start: runs of a snapshot, local or sent by another instance.
 
-Such a row is on disk, and nobody undoes it: a start that fails makes the dictionary anew. So there is no transaction,
-and what a rollback would need is dropped. What is left of the general way: the checks of the tuple, the indexes, the
-system trigger, and what that wants to have done at the commit. Spaces with triggers of users take the general way, and
-all spaces while there are versions of tuples: the user has an open transaction.
+Such rows are on disk already and are never undone: if the start fails, the dictionary is made anew. So they need no
+transaction, and the hooks of a rollback are dropped. What remains of the general way are the checks of the tuple, the
+indexes, the system trigger and its commit hooks. The general way is used for spaces with user triggers, and for all
+spaces while tuples have versions because the user has an open transaction.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 
 class _Alone:
-    """The transaction of one statement, as far as system triggers ask for it."""
+    """A stand-in for a transaction of one statement, with the methods that system triggers use."""
 
     def check_single_statement(self, what: str) -> None:
-        """It is."""
+        """Accept every operation: the transaction has one statement."""
 
 
 class _NoHooks(list[Any]):
-    """Hooks of a rollback, which are forgotten."""
+    """A list of rollback hooks that drops what is appended."""
 
     def append(self, hook: object) -> None:
-        """Nobody rolls back."""
+        """Drop the hook, because these rows are never rolled back."""
 
 
 _NO_ROLLBACK: Final[list[Callable[[], None]]] = _NoHooks()
 
 
 class _LoadedRow:
-    """The statement that inserts one row, as far as system triggers ask for it."""
+    """A stand-in for the statement that inserts one row, with the attributes that system triggers use."""
 
     __slots__ = ("first", "last", "new", "old", "on_commit", "on_rollback", "row", "type")
 
@@ -59,7 +59,7 @@ class _LoadedRow:
 
 
 class DictionaryLoad:
-    """See the module's text. `credentials` are admin's."""
+    """Inserts rows into system spaces by the short way. The `credentials` are those of admin."""
 
     def __init__(self, schema: Schema, storage: TupleStorage, planner: Planner) -> None:
         self._schema = schema
@@ -68,11 +68,15 @@ class DictionaryLoad:
         self._alone = _Alone()
 
     def takes(self, space: Space) -> bool:
-        """Whether rows of the space can go this way, now."""
+        """Return True if rows of the space can be inserted by the short way now."""
         return not (space.has_triggers or self._storage.has_versions)
 
     def add(self, credentials: Credentials, space: Space, tuples: Iterable[bytes]) -> None:
-        """Insert tuples; what the format, an index or the trigger raises ends the run there."""
+        """Insert tuples in their order; the first error ends the run.
+
+        Raises:
+            BoxError: the error of the format, of an index or of the system trigger.
+        """
         with self._schema.loading():
             for raw in tuples:
                 self._insert(credentials, space, raw)

@@ -1,4 +1,4 @@
-"""The one door for changes of data: consoles, clients, embedding programs, appliers and recovery come through it.
+"""The one entrance for changes of data: consoles, clients, embedding programs, appliers and recovery use it.
 
 ```
 Dml.store, Dml.write     by the space's plan:
@@ -49,13 +49,17 @@ if TYPE_CHECKING:
     from box.txn.transaction import Transaction
 
 _WRITE: Final = int(Privilege.W | Privilege.U)
+"""The privileges that let a user write to every space without a check of the space."""
 _STATEMENTS_A_SIGN: Final = 1024
-"""Statements of one transaction after which what its commit needs to know of them is gathered: so many, or twice as
-many of another instance, are left for the commit, about a millisecond each."""
+"""The number of statements after which a growing transaction gathers what its commit needs.
+
+A commit has to gather the rest, which is less than this number, or less than twice as many in a transaction of another
+instance: about a millisecond for each 1024.
+"""
 _HELD_AT_ONCE: Final = 50
-"""Synchronous changes that are worth a journey to the other instances."""
+"""The number of synchronous changes after which those made so far are sent to the other instances."""
 MAX_TUPLE_SIZE: Final = 1048576
-"""The default of `memtx_max_tuple_size`."""
+"""The default of `memtx_max_tuple_size`, in bytes."""
 
 
 class Dml:
@@ -73,14 +77,19 @@ class Dml:
         self.counters = [0] * TYPE_STAT_MAX if counters is None else counters
         self.reads = Reader(txns, self.counters)
         self.is_read_only = False
-        """The mode of the instance; whether the limbo allows changes is another question."""
+        """True if the instance is in read-only mode; the limbo may forbid changes in addition."""
         self.on_busy: Callable[[], None] = lambda: None
-        """Called now and then while a transaction grows large, perhaps in one turn of the loop."""
+        """Called after every `_STATEMENTS_A_SIGN` statements of a transaction, which may all run in one turn of the
+        loop.
+        """
         self.on_many_held: Callable[[], None] = lambda: None
-        """Called with every so many synchronous changes: others should have them while more are made."""
+        """Called after every `_HELD_AT_ONCE` synchronous changes, so that other instances receive them while more are
+        made.
+        """
         self.is_alone = False
-        """The caller writes what this change commits before anybody else has a turn."""
+        """True if the caller writes the commit of each change to the log before any other task runs."""
         self._held = 0
+        """The number of synchronous changes since the last call of `on_many_held`."""
         self._schema = schema
         self._loop = loop
         self._limbo = txns.synchro.limbo
@@ -97,7 +106,7 @@ class Dml:
 
     @property
     def max_tuple_size(self) -> int:
-        """`memtx_max_tuple_size`, bytes."""
+        """`memtx_max_tuple_size` in bytes."""
         return self._planner.max_tuple_size
 
     @max_tuple_size.setter
@@ -107,7 +116,7 @@ class Dml:
 
     @property
     def memory_limit(self) -> int:
-        """`memtx_memory`, bytes."""
+        """`memtx_memory` in bytes."""
         return self._schema.memory.limit
 
     @memory_limit.setter
@@ -115,7 +124,7 @@ class Dml:
         self._schema.memory.set_limit(size)
 
     def set_memory(self, has_memory: bool) -> None:
-        """ERRINJ_TUPLE_ALLOC: while there is no memory, no tuple can be stored."""
+        """Set the error injection ERRINJ_TUPLE_ALLOC: without memory no tuple can be stored."""
         self._planner.has_memory = has_memory
         self._forget_plans()
 
@@ -131,15 +140,17 @@ class Dml:
     # -- changes
 
     def write(self, ctx: Context, space: Space, request: Request) -> Outcome:
-        """Execute a request in the open transaction of `ctx`, or in one of its own, which is committed.
+        """Execute a request in the open transaction of `ctx`, or in a transaction of its own, which is committed.
 
-        Gives the tuple that is stored or was removed, None for an upsert and where there is none; a `Pending` if a
-        trigger waits or the commit is not complete. `ctx` is busy until a trigger's write has ended. A request with
-        a row, which comes from the log or from another instance, is taken by a read-only instance as well.
+        Returns the tuple that was stored or removed; None for an upsert and if there is no such tuple; a `Pending` if a
+        trigger waits or the commit is not complete. `ctx` is busy until a write that waits for a trigger has ended. A
+        read-only instance accepts requests with a `row`, which come from the log or from another instance.
 
-        READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT, TUPLE_FOUND,
-        CANT_UPDATE_PRIMARY_KEY, MORE_THAN_ONE_TUPLE, EXACT_MATCH, KEY_PART_TYPE, MEMTX_MAX_TUPLE_SIZE, WAL_IO, what
-        the operations raise, and what triggers raise.
+        Raises:
+            ClientError: READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT,
+                TUPLE_FOUND, CANT_UPDATE_PRIMARY_KEY, MORE_THAN_ONE_TUPLE, EXACT_MATCH, KEY_PART_TYPE,
+                MEMTX_MAX_TUPLE_SIZE, WAL_IO, or the error of an update operation.
+            BoxError: the error of a trigger.
         """
         return self.store(ctx, space, request.type, request.tuple, request)
 
@@ -207,12 +218,14 @@ class Dml:
 
     @property
     def refuses_writes(self) -> bool:
-        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
+        """True if users' changes outside of a transaction get READONLY before any other check."""
         return self.is_read_only or self._limbo.is_read_only
 
     def _is_quiet(self, plan: WritePlan, txn: Transaction | None) -> bool:
-        """Whether tuples may have versions and none has: nobody has an open transaction that would be concerned by a
-        change, and nobody can open one before the change is complete."""
+        """Return True if tuples may have versions but none has, and none will get one before this change is complete.
+
+        Then no open transaction is concerned, so that the short way is allowed.
+        """
         if txn is not None or not plan.is_usual_alone or self._limbo.entries:
             return False
         return not self.txns.storage.has_versions and self.txns.journal.completes_at_once
@@ -228,7 +241,7 @@ class Dml:
             self._grows(txn)
 
     def _grows(self, txn: Transaction) -> None:
-        """A transaction without an open statement has become large, or larger."""
+        """Gather what the commit of a growing transaction needs. None of its statements is open."""
         newest = txn.statements[txn.gathered :]
         gather(txn)
         self.txns.storage.grows(txn)
@@ -242,10 +255,13 @@ class Dml:
     def write_run(
         self, ctx: Context, run: ChangeRun, start: int, stop: int, on_end: Callable[[BoxError | None], None]
     ) -> int:
-        """Execute changes of another instance, each a transaction of its own, as far as the short way goes.
+        """Execute changes of another instance, each in its own transaction, as far as the short way can.
 
-        Gives the number of the first that was not executed. `on_end` is told when the others are in the journal, or
-        have failed. WAL_IO if the journal takes nothing; then nothing was changed.
+        Returns the number of the first change that was not executed. `on_end` is called when the executed ones are in
+        the journal or have failed.
+
+        Raises:
+            DiskWriteError: WAL_IO, the journal accepts nothing; then nothing is changed.
         """
         journal, limbo, is_sync = self.txns.journal, self._limbo, bool(run.flags)
         if ctx.txn is not None or not journal.takes_runs or ctx.credentials.universal & _WRITE != _WRITE:
@@ -287,21 +303,29 @@ class Dml:
         return waiting
 
     async def stop(self) -> None:
-        """End the writes whose triggers wait."""
+        """Cancel the writes whose triggers wait, and drop the work that is left over."""
         for waiting in list(self._waiting):
             await waiting.stop()
         self.txns.commits.stop()
         self.txns.work.stop()
 
     async def execute(self, ctx: Context, space: Space, request: Request) -> bytes | None:
-        """As `write`, and wait for the end."""
+        """Execute a request as `write` does, and wait for its result.
+
+        Raises:
+            BoxError: as `write`, or the error of the commit.
+        """
         return await completed(self.write(ctx, space, request))
 
     def write_at_once(self, ctx: Context, space: Space, request: Request) -> None:
-        """As `write` for a row of the log or a snapshot while the instance starts, when commits are complete at once.
+        """Execute a row of the log or of a snapshot during a start, when commits are complete at once.
 
-        The user may have set triggers on system spaces already (`box.ctl.on_schema_init`); they run, but
-        TRANSACTION_YIELD is raised if they wait. Changes of the dictionary do not give way to others.
+        Triggers that the user has set on system spaces already (`box.ctl.on_schema_init`) run, but must not wait.
+        Changes of the dictionary give no turn to other tasks.
+
+        Raises:
+            TransactionYieldError: a trigger waits.
+            BoxError: as `write`.
         """
         if not space.has_triggers and space.system_trigger is None:
             self.write(ctx, space, request)
@@ -313,20 +337,27 @@ class Dml:
             raise client_error(ErrorCode.TRANSACTION_YIELD) from None
 
     def load_dictionary(self, ctx: Context, space: Space, tuples: list[bytes]) -> None:
-        """`write_at_once` for inserts into a system space that come from a snapshot. Raises what the first that cannot
-        be taken raises."""
+        """Insert tuples of a snapshot into a system space, as `write_at_once` does.
+
+        Raises:
+            BoxError: the error of the first tuple that cannot be inserted.
+        """
         if self._dictionary.takes(space):
             self.counters[INSERT] += len(tuples)
             self._dictionary.add(ctx.credentials, space, tuples)
             return
         for raw in tuples:
-            # As the row that the snapshot has of it: the instance may be read-only.
+            # With a row the write is allowed even if the instance is read-only.
             row = Row(RequestType.INSERT, body=space.tuple_prefix + raw)
             self.write_at_once(ctx, space, Request(INSERT, raw, row=row))
 
     def write_row(self, ctx: Context, row: Row) -> Outcome:
-        """Execute a row of the log or of another instance inside the transaction that is open; its origin, lsn and
-        flags stay. NO_SUCH_SPACE, INVALID_MSGPACK, MISSING_REQUEST_FIELD, and what `write` raises."""
+        """Execute a row of the log or of another instance in the open transaction; its origin, lsn and flags stay.
+
+        Raises:
+            ClientError: NO_SUCH_SPACE, INVALID_MSGPACK or MISSING_REQUEST_FIELD.
+            BoxError: as `write`.
+        """
         if row.type == RequestType.NOP:
             self.run_nop(ctx, row)
             return None
@@ -334,8 +365,11 @@ class Dml:
         return self.write(ctx, self._schema.space(space_id), request)
 
     def write_rows(self, ctx: Context, rows: list[Row]) -> int:
-        """Execute rows of another instance in the open transaction, which has no statement yet, as far as the short
-        way goes. Gives the number of those that were executed; `write_row` finds out what is with the next one."""
+        """Execute rows of another instance in the open transaction as far as the short way can.
+
+        The transaction has no statement yet. Returns the number of executed rows; `write_row` executes the next one or
+        raises its error.
+        """
         txn = ctx.txn
         assert txn is not None
         if ctx.credentials.universal & _WRITE != _WRITE:
@@ -357,14 +391,16 @@ class Dml:
         return done
 
     def stage(self, ctx: Context, rows: list[Row]) -> StagedTransaction | None:
-        """Begin to execute the rows of a large transaction of another instance in slices; see `box.txn.staged`. The
-        caller waits for `txns.work` before. None if they have to be executed in one go."""
+        """Begin to execute the rows of a large transaction of another instance in slices; see `box.txn.staged`.
+
+        The caller waits for `txns.work` first. Returns None if the rows have to be executed in one go.
+        """
         if ctx.credentials.universal & _WRITE != _WRITE or self.txns.storage.allows_yield:
             return None
         return StagedTransaction(self._schema, self._planner, rows, self.counters)
 
     def run_nop(self, ctx: Context, row: Row) -> None:
-        """A row without effect, which only moves the vclock. A transaction is open."""
+        """Add a row without an effect to the open transaction; it only advances the vclock."""
         txn = ctx.txn
         assert txn is not None
         statement = self.txns.begin_statement(txn, None, RequestType.NOP)

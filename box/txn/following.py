@@ -1,7 +1,7 @@
-"""Tells whoever makes something of an index's tuples (`box.schema.ddl.build`) what a transaction with versions changes.
+"""Tells index builds (`box.schema.ddl.build`) and other followers of an index what a transaction with versions changes.
 
-Its writes change what index entries stand for when it is prepared, and again if it is rolled back after that; the
-entries themselves were changed before, or will be later. Whoever follows takes the changes when it has the time.
+The meaning of index entries changes when a transaction is prepared, and again if it is rolled back after that; the
+entries themselves change at other times. Followers may read the changes later.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from box.txn.transaction import Statement, Transaction
 
 _MANY: Final = 1024
-"""Statements that are too many to be gone through at once."""
+"""The number of statements from which on a follower reads the changes lazily instead of at once."""
 
 
 def tell_followers(txn: Transaction, indexes: Iterable[Index], *, is_undo: bool) -> None:
-    """The values that a transaction has written to these indexes count from now on or, when it is undone, no more."""
+    """Tell the followers of these indexes that the changes of a transaction take effect, or are undone."""
     for index in indexes:
         if isinstance(index, OrderedIndex) and index.followers:
             for follower in tuple(index.followers):
                 changes = _changes_in(txn.statements[:], index, is_undo)
-                if len(txn.statements) < _MANY or txn.hooked:  # statements that are taken back one by one change
+                # A transaction with few statements or with hooks is undone statement by statement, which changes
+                # them: the follower gets a copy of what they say now.
+                if len(txn.statements) < _MANY or txn.hooked:
                     changes = iter(list(changes))
                 follower(changes)
 
@@ -34,7 +36,7 @@ def tell_followers(txn: Transaction, indexes: Iterable[Index], *, is_undo: bool)
 def _changes_in(
     statements: list[Statement], index: Index, is_undo: bool
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """The tuples before and after each change of the space that has this primary index, in order."""
+    """Yield the tuples before and after each change of the space with this primary index, in their order."""
     applied = [
         statement
         for statement in statements

@@ -1,7 +1,7 @@
-"""Everything that the commit of a transaction needs to know of its statements, gathered while it grows.
+"""Gathers what the commit of a transaction needs to know about its statements while the transaction grows.
 
-A transaction of many statements has looked at all but its newest when it is committed, so that its commit is no long
-turn of the loop. Statements that are taken back make what was gathered worthless.
+So the commit of a transaction of many statements looks only at the newest ones and takes no long turn of the loop.
+Undoing statements discards what was gathered.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NOP: Final = int(RequestType.NOP)
 
 
 def gather(txn: Transaction) -> None:
-    """Take in the statements that a transaction has got since the last time. None of them is open.
+    """Add the statements since the last call to what is gathered. None of them is open.
 
-    Moves `gathered`, `rows`, `size`, `spaces` and `has_own_rows`.
+    Updates `gathered`, `rows`, `size`, `spaces` and `has_own_rows` of the transaction.
     """
     statements, count, last = txn.statements, txn.gathered, None
     size, add = txn.size, txn.rows.append
@@ -40,5 +40,5 @@ def gather(txn: Transaction) -> None:
 
 
 def forget_gathered(txn: Transaction) -> None:
-    """Begin anew: statements were taken back."""
+    """Discard what was gathered, because statements were undone."""
     txn.gathered, txn.rows, txn.size, txn.spaces, txn.has_own_rows = 0, [], 0, {}, True

@@ -1,12 +1,12 @@
-"""The general way of a change, with everything that has a say in it.
+"""The general way of a change, with everything that can take part in it.
 
 ```
 transaction  ->  access  ->  statement  ->  sequence  ->  before_replace triggers  ->  indexes
              ->  journal row  ->  on_replace triggers  ->  system trigger (DDL)  ->  commit
 ```
 
-An error undoes the statement, and without an open transaction the implicit one as well. Only a user's trigger and DDL
-over many tuples ever wait; without them the coroutine ends in its first step.
+An error undoes the statement, and the implicit transaction if no other one is open. Only user triggers and DDL over
+many tuples ever wait; without them the coroutine ends in its first step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class GeneralWrite:
-    """See the module's text."""
+    """Executes requests by the general way of the table above."""
 
     def __init__(self, txns: TransactionManager, planner: Planner) -> None:
         self._txns = txns
@@ -44,7 +44,13 @@ class GeneralWrite:
         self._planner = planner
 
     async def run(self, ctx: Context, space: Space, request: Request) -> Outcome:
-        """Execute a request, in the open transaction or in one of its own, whose commit may be pending at the end."""
+        """Execute a request in the open transaction, or in one of its own.
+
+        Returns the tuple that was stored or removed, or the `Pending` commit of its own transaction.
+
+        Raises:
+            BoxError: as `Dml.write`; the statement is undone.
+        """
         txn, txns = ctx.txn, self._txns
         is_alone = txn is None
         if txn is None:
@@ -77,6 +83,7 @@ class GeneralWrite:
         return commit
 
     def _begin(self, ctx: Context, txn: Transaction, space: Space, request: Request) -> OpenStatement:
+        """Check access, open a statement and let the space's sequence fill its field."""
         space.check_access(ctx.credentials, Privilege.W)
         statement = self._txns.begin_statement(txn, space, request.type)
         statement.requires_old = request.type != REPLACE or space.has_triggers
@@ -92,6 +99,7 @@ class GeneralWrite:
         return statement
 
     async def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: OpenStatement) -> None:
+        """Run the system trigger of a statement that has changed a tuple."""
         if space.system_trigger is None or (statement.old is None and statement.new is None):
             return
         storage = self._storage
@@ -101,7 +109,7 @@ class GeneralWrite:
         if work is None:
             return
         if len(txn.statements) > 1 and not storage.allows_yield:
-            finish = run_through(work)  # others would see the statements before this one
+            finish = run_through(work)  # a wait would show the transaction's earlier statements to others
         else:
             finish = await self._wait_for(txn, statement, work)
         with storage.alteration(txn):
@@ -110,7 +118,13 @@ class GeneralWrite:
     async def _wait_for(
         self, txn: Transaction, statement: Statement, work: Coroutine[Any, Any, Callable[[], None]]
     ) -> Callable[[], None]:
-        """Wait for an index build or the like. Others see the row of the system space meanwhile, as in Tarantool."""
+        """Wait for the work of a system trigger, such as an index build; returns what is to be done then.
+
+        As in Tarantool, others see the row of the system space meanwhile.
+
+        Raises:
+            TransactionConflictError: TRANSACTION_CONFLICT.
+        """
         may_yield, txn.may_yield = txn.may_yield, True
         self._storage.waiting[statement] = None
         try:
@@ -126,6 +140,7 @@ class GeneralWrite:
     def _apply(
         self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request
     ) -> bytes | None:
+        """Change the indexes as a request says. Returns the result of the request."""
         kind = request.type
         if kind == NOP:
             return None
@@ -153,12 +168,14 @@ class GeneralWrite:
     def _store(
         self, txn: Transaction, space: Space, statement: Statement, raw: bytes, mode: Mode, old: bytes | None = None
     ) -> None:
+        """Check a tuple by the plan of its space, and put it into all indexes."""
         plan = self._planner.plan(space)
         fields = plan.validate(raw)
         plan.check_size(raw)
         self._storage.store(txn, space, statement, raw, fields, mode, old)
 
     def _upsert(self, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
+        """Insert the tuple of an UPSERT, or apply its operations to the present tuple."""
         raw, ops = request.tuple, request.ops
         fields = space.format.validate(raw)
         primary = unique_index(space, 0)
@@ -170,14 +187,15 @@ class GeneralWrite:
             return
         new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
         if primary.key_of(space.format.validate(new)) != key:
-            return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
+            return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
         self._store(txn, space, statement, new, Mode.UPDATE, old)
 
 
 def _check(space: Space, new: bytes) -> None:
-    """Hold the check constraints of SQL, which rows of the log and of other instances keep already.
+    """Check the SQL check constraints of a space; rows of the log and of other instances are checked already.
 
-    Raises CK_CONSTRAINT_FAILED.
+    Raises:
+        ClientError: CK_CONSTRAINT_FAILED.
     """
     fields = unpack(new)
     for check in space.checks.values():
@@ -185,6 +203,7 @@ def _check(space: Space, new: bytes) -> None:
 
 
 def _add_row(space: Space, statement: Statement, request: Request) -> None:
+    """Give a statement its journal row, unless the space is temporary."""
     if space.is_temporary:
         return
     row = request.row
@@ -195,14 +214,21 @@ def _add_row(space: Space, statement: Statement, request: Request) -> None:
 
 
 def _bind_to_primary(space: Space, request: Request, found: bytes) -> None:
-    """Other instances find the tuple by its primary key: theirs may lag behind in the secondary one."""
+    """Rewrite a request by a secondary key as one by the primary key.
+
+    Another instance may find a different tuple by the secondary key, because its other rows lag behind.
+    """
     request.key = space.index(0).key_def.extract_values(unpack(found))
     request.index_id = 0
     request.refresh_row(space.id)
 
 
 def _apply_elsewhere(ctx: Context, space: Space, statement: Statement, request: Request) -> bytes | None:
-    """Engines that keep no tuples."""
+    """Execute a request on a space whose engine stores no tuples: blackhole, a service or a view.
+
+    Raises:
+        ClientError: UNSUPPORTED, VIEW_IS_RO, or the error of the service.
+    """
     name = RequestType(request.type).name.lower()
     if space.engine == "blackhole":
         if request.type not in (INSERT, REPLACE):

@@ -1,15 +1,15 @@
-"""A read-write lock for fibers, granted in the order of asking.
+"""A read-write lock for fibers, granted in the order of requests.
 
 ```
 held by        try_read     try_write    a release grants
 nobody         yes          yes
-readers        no writer    no           the first writer in the queue once the last reader is gone
-               waits
+readers        if no        no           the first writer in the queue, once the last reader has left
+               writer waits
 a writer       no           no           the first in the queue: one writer, or all readers up to the next writer
 ```
 
-Everything happens on one thread: a free lock is taken without a switch, and whoever is granted the lock on release
-runs its continuation before anyone who asks later, because the queue is served first come, first served.
+Everything happens on one thread: a free lock is taken without a switch of fibers. The queue is served first come, first
+served, so the holder that a release chooses runs before any later request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 
 
 class RWLatch:
-    """Readers share it, a writer has it alone. The caller releases what it took, once."""
+    """A lock that many readers share or one writer holds. A holder releases it exactly once."""
 
     __slots__ = ("_queue", "_readers", "_writing")
 
@@ -29,7 +29,7 @@ class RWLatch:
         self._readers = 0
         self._writing = False
         self._queue: deque[tuple[bool, Callable[[], None]]] = deque()
-        """Those who wait: (wants to write, what to call when it is granted)."""
+        """The waiting requests: (True for a writer, function to call when the latch is granted)."""
 
     @property
     def is_writing(self) -> bool:
@@ -38,35 +38,35 @@ class RWLatch:
 
     @property
     def is_free(self) -> bool:
-        """True if nobody holds the latch or waits for it."""
+        """True if the latch is not held and no request waits."""
         return not (self._writing or self._readers or self._queue)
 
     def try_read(self) -> bool:
-        """Take the latch as a reader if that needs no wait."""
+        """Take the latch as a reader if that needs no wait; returns True if it was taken."""
         if self._writing or self._queue:
             return False
         self._readers += 1
         return True
 
     def try_write(self) -> bool:
-        """Take the latch as the writer if that needs no wait."""
+        """Take the latch as the writer if that needs no wait; returns True if it was taken."""
         if not self.is_free:
             return False
         self._writing = True
         return True
 
     def release_read(self) -> None:
-        """Give back what `try_read` or `when_readable` granted."""
+        """Release the latch as a reader."""
         self._readers -= 1
         self._grant()
 
     def release_write(self) -> None:
-        """Give back what `try_write` or `when_writable` granted."""
+        """Release the latch as the writer."""
         self._writing = False
         self._grant()
 
     def when_readable(self, granted: Callable[[], None]) -> None:
-        """Call `granted` as a reader: at once if the latch allows, otherwise in turn."""
+        """Call `granted` as a reader: at once if possible, otherwise in turn."""
         if self.try_read():
             granted()
         else:
@@ -80,6 +80,7 @@ class RWLatch:
             self._queue.append((True, granted))
 
     def _grant(self) -> None:
+        """Grant the latch to the first requests of the queue, as far as they are compatible."""
         while self._queue and not self._writing:
             writes, granted = self._queue[0]
             if writes and self._readers:
@@ -92,16 +93,16 @@ class RWLatch:
             granted()
 
     async def wait_read(self) -> None:
-        """Take the latch as a reader."""
+        """Wait for the latch and take it as a reader."""
         await self._wait(False)
 
     async def wait_write(self) -> None:
-        """Take the latch as the writer."""
+        """Wait for the latch and take it as the writer."""
         await self._wait(True)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
-        """`async with latch.reading():` for the length of a block."""
+        """Hold the latch as a reader for the length of an `async with` block."""
         await self._wait(False)
         try:
             yield
@@ -110,7 +111,7 @@ class RWLatch:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
-        """`async with latch.writing():` for the length of a block."""
+        """Hold the latch as the writer for the length of an `async with` block."""
         await self._wait(True)
         try:
             yield
@@ -118,6 +119,7 @@ class RWLatch:
             self.release_write()
 
     async def _wait(self, writes: bool) -> None:
+        """Wait for the latch; a cancelled waiter leaves the queue or releases what it was granted."""
         if self.try_write() if writes else self.try_read():
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -134,7 +136,7 @@ class RWLatch:
             raise
 
     def _resume(self, future: asyncio.Future[None], writes: bool) -> None:
-        """Hand the latch to a waiting task; a task that was cancelled meanwhile gives it back at once."""
+        """Hand the latch to a waiting task, or release it at once if the task was cancelled meanwhile."""
         if future.cancelled():
             (self.release_write if writes else self.release_read)()
         else:

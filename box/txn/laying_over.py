@@ -1,4 +1,4 @@
-"""Changes of a space's indexes that count from one moment on, and are merged in slices afterwards."""
+"""Lays prepared changes over the indexes of a space in one turn, and merges them in slices afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from box.schema.space import Space
 
 MERGED_KEYS: Final = 256
-"""Merged in a few tenths of a millisecond."""
+"""The number of keys merged in one turn, which takes a few tenths of a millisecond."""
 
 
 def lay_over(
@@ -19,8 +19,11 @@ def lay_over(
     changes: Iterable[tuple[OrderedIndex, Any, int, int]],
     add_work: Callable[[Callable[[], bool]], None],
 ) -> None:
-    """Make changes of a space at once: for each index a tree for `OrderedIndex.lay_over`, and by how many entries and
-    bytes of tuples it grows. `add_work` takes the merge, as steps that tell whether there is more."""
+    """Make prepared changes of a space visible at once.
+
+    `changes` has for each index a tree for `OrderedIndex.lay_over`, and the numbers of entries and of tuple bytes by
+    which the index grows. `add_work` receives the merge as steps that return True while there is more to do.
+    """
     _forget_plan(space)
     for index, tree, growth, size in changes:
         index.lay_over(tree, growth, size)
@@ -29,10 +32,11 @@ def lay_over(
 
 
 def _merge(index: OrderedIndex) -> bool:
+    """Merge a slice of what is laid over an index; returns True if there is more."""
     return index.merge(MERGED_KEYS)
 
 
 def _forget_plan(space: Space) -> bool:
-    """The plan has the indexes' former ways to find a tuple."""
+    """Drop the write plan of a space, which holds bound methods of its indexes that no longer apply."""
     space.write_plan = None
     return False

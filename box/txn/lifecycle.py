@@ -1,13 +1,13 @@
 """The transaction manager: begin, commit, rollback, savepoints, and the way through journal and limbo.
 
 ```
-commit      prepare (MVCC conflicts, order)  ->  rows  ->  limbo entry if needed  ->  journal
-journal ok  no limbo entry: committed        else the limbo decides
-journal bad undo, WAL_IO                     the journal fails the newest entry first, so undoing is always exact
+commit        prepare (MVCC conflicts, order)  ->  rows  ->  limbo entry if needed  ->  journal
+written       without a limbo entry: committed; with one: the limbo decides
+write failed  undone, WAL_IO; the journal fails the newest entry first, so undoing is always exact
 ```
 
-Everything up to the journal's queue happens without a switch, so that the order of the changes in the indexes, of
-the limbo's entries and of the rows in the log is the same. Nothing is reported as done before it is in the log.
+Everything up to the journal's queue happens without a switch of fibers. So changes of the indexes, entries of the limbo
+and rows of the log have one order. No outcome is reported before it is in the log.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from box.wire.entry import JournalEntry, JournalSink
 
 _MANY_STATEMENTS: Final = 4096
-"""From so many on those of a transaction that has ended are let go in slices."""
+"""The number of statements from which on those of an ended transaction are freed in slices."""
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
-"""Engines without transactions: they neither bind a transaction nor forbid it to yield."""
+"""Engines without transactions: they neither bind a transaction to an engine nor forbid it to yield."""
 
 
 class TransactionManager:
-    """One per node. `journal` is exchanged by the node when recovery ends."""
+    """Begins and ends all transactions of one node. The node replaces `journal` when recovery ends."""
 
     def __init__(
         self, journal: JournalSink, storage: TupleStorage, synchro: LimboDriver, loop: AbstractEventLoop
@@ -65,10 +65,10 @@ class TransactionManager:
         self.storage = storage
         self.synchro = synchro
         self.work = SlicedWork(loop)
-        """Left over of large transactions: changes to be merged, versions to be folded, statements to be let go."""
+        """What remains to be done for large transactions: merging changes, folding versions, freeing statements."""
         storage.add_work = self.work.add
         self.commits = SlicedWork(loop)
-        """Commits that wait for what the storage does first."""
+        """Commits that wait until the storage is ready for them (`TupleStorage.make_ready`)."""
         self._loop = loop
         self.default_timeout: float | None = None
         """Seconds that a transaction of a user may take from its first yield on; None: any time."""
@@ -83,7 +83,11 @@ class TransactionManager:
     # -- begin, commit, rollback
 
     def begin(self, ctx: Context) -> Transaction:
-        """Open a transaction. ER_ACTIVE_TRANSACTION."""
+        """Open a transaction.
+
+        Raises:
+            TransactionError: ACTIVE_TRANSACTION.
+        """
         if ctx.txn is not None:
             raise client_error(ErrorCode.ACTIVE_TRANSACTION)
         self._next_id += 1
@@ -107,7 +111,7 @@ class TransactionManager:
         return txn
 
     def commit(self, ctx: Context) -> Transaction | None:
-        """Commit the open transaction, if there is one.
+        """Commit the open transaction, if there is one, without waiting.
 
         Returns at once: the transaction if its outcome is still to come, None if it is complete. Raises
         COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, what `before_commit` raises,
@@ -137,18 +141,24 @@ class TransactionManager:
             raise
 
     def _commit_ready(self, txn: Transaction, steps: Iterator[None]) -> bool:
-        """Make ready for a commit, and commit in the turn of the last step: nobody comes in between."""
+        """Take one step to make the storage ready, or commit if none is left; returns True if there are more.
+
+        The commit follows the last step in the same turn, so that no other task comes in between.
+        """
         for _ in steps:
             return True
-        with suppress(BoxError):  # the transaction has it
+        with suppress(BoxError):  # waiters get the error from the transaction
             self._commit(txn, True)
         return False
 
     def commit_open(self, ctx: Context, txn: Transaction, *, waits: bool = True) -> None:
-        """Hand the transaction over to journal and limbo; raises what stopped it before, or at once.
+        """Commit a transaction: hand it to the limbo, if needed, and to the journal.
 
-        `waits`: somebody waits for the outcome, so the limbo's timeout counts. Appliers and recovery do not wait:
-        transactions of other instances stay in the limbo until their owner decides.
+        `waits`: a caller on this instance waits for the outcome, so the limbo's timeout counts. Appliers and recovery
+        do not wait: transactions of other instances stay in the limbo until their owner decides.
+
+        Raises:
+            ClientError: as `commit`; the transaction is rolled back.
         """
         _leave(ctx, txn)
         self._commit(txn, waits)
@@ -178,7 +188,11 @@ class TransactionManager:
             raise txn.error
 
     def rollback(self, ctx: Context) -> None:
-        """Roll back the open transaction, if there is one. ER_ROLLBACK_IN_SUB_STMT."""
+        """Roll back the open transaction, if there is one.
+
+        Raises:
+            TransactionError: ROLLBACK_IN_SUB_STMT.
+        """
         txn = ctx.txn
         if txn is None:
             return
@@ -187,22 +201,22 @@ class TransactionManager:
         self.rollback_open(ctx, txn)
 
     def rollback_open(self, ctx: Context, txn: Transaction) -> None:
-        """Roll back whatever state of nesting the transaction is in: its fiber ended or a statement failed."""
+        """Roll back a transaction at any level of nesting, because its fiber has ended or a statement has failed."""
         txn.nesting.clear()
         _leave(ctx, txn)
         self._fail(txn, None)
 
     def fiber_stopped(self, ctx: Context) -> None:
-        """The fiber ended; a transaction that it left open is rolled back."""
+        """Roll back the transaction that an ended fiber has left open, if any."""
         if ctx.txn is not None:
             self.rollback_open(ctx, ctx.txn)
 
     def is_in_txn(self, ctx: Context) -> bool:
-        """True between begin and the start of commit or rollback."""
+        """Return True between begin and the start of commit or rollback."""
         return ctx.txn is not None
 
     def on_yield(self, ctx: Context) -> None:
-        """The fiber that has a transaction open is about to wait for something, not for the first time maybe.
+        """Undo the open transaction of a fiber that is about to wait, unless it may yield.
 
         Without MVCC others would see the changes, so they are undone at once, each time, and the commit will fail with
         TRANSACTION_YIELD. Otherwise its time begins to count, if it is limited.
@@ -228,13 +242,21 @@ class TransactionManager:
     # -- savepoints
 
     def savepoint(self, ctx: Context) -> Savepoint:
-        """Mark the current place. ER_NO_TRANSACTION."""
+        """Return a savepoint at the current place of the open transaction.
+
+        Raises:
+            TransactionError: NO_TRANSACTION.
+        """
         if ctx.txn is None:
             raise client_error(ErrorCode.NO_TRANSACTION)
         return Savepoint(ctx.txn)
 
     def rollback_to_savepoint(self, ctx: Context, savepoint: Savepoint) -> None:
-        """Undo the statements after the savepoint. ER_NO_TRANSACTION, ER_NO_SUCH_SAVEPOINT."""
+        """Undo the statements after a savepoint.
+
+        Raises:
+            TransactionError: NO_TRANSACTION or NO_SUCH_SAVEPOINT.
+        """
         txn = ctx.txn
         if txn is None:
             raise client_error(ErrorCode.NO_TRANSACTION)
@@ -245,9 +267,10 @@ class TransactionManager:
     # -- statements
 
     def begin_statement(self, txn: Transaction, space: Space | None, request_type: int) -> OpenStatement:
-        """Open a statement, possibly inside another one's trigger.
+        """Open a statement, possibly in a trigger of another one.
 
-        ER_SUB_STMT_MAX, ER_TRANSACTION_CONFLICT, ER_CROSS_ENGINE_TRANSACTION.
+        Raises:
+            TransactionError: SUB_STMT_MAX, TRANSACTION_CONFLICT or CROSS_ENGINE_TRANSACTION.
         """
         if len(txn.nesting) > SUB_STMT_MAX:
             raise client_error(ErrorCode.SUB_STMT_MAX)
@@ -274,7 +297,7 @@ class TransactionManager:
             raise client_error(ErrorCode.CROSS_ENGINE_TRANSACTION)
 
     def cancel_statement(self, txn: Transaction) -> None:
-        """Undo the innermost open statement and what its triggers did."""
+        """Undo the innermost open statement and those of its triggers."""
         self.undo_to(txn, txn.nesting.pop())
 
     def undo_to(self, txn: Transaction, length: int) -> None:
@@ -286,7 +309,11 @@ class TransactionManager:
         self._undo_all(txn, undone)
 
     def _undo_all(self, txn: Transaction, statements: list[Statement]) -> None:
-        """Newest change first. A statement nested in a before_replace trigger changed the indexes before the outer."""
+        """Undo statements, newest change first.
+
+        A statement in a before_replace trigger has changed the indexes before the outer one, so the order of statements
+        differs.
+        """
         for statement in sorted(statements, key=applied_as, reverse=True):
             self._undo(txn, statement)
 
@@ -301,6 +328,7 @@ class TransactionManager:
     # -- the way of a commit
 
     def _prepare(self, txn: Transaction) -> None:
+        """Check that a transaction may commit, and give it its place in the order of commits."""
         if txn.aborted_by_yield:
             raise client_error(ErrorCode.TRANSACTION_YIELD)
         if txn.state is TxnState.TIMED_OUT:
@@ -313,7 +341,7 @@ class TransactionManager:
         txn.state = TxnState.PREPARED
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
-        """Decide whether the commit has to wait for a quorum, and queue it if so."""
+        """Decide whether the commit has to wait in the limbo, and queue it if so."""
         is_synchronous = False
         for space in txn.spaces:
             if space.is_sync:
@@ -331,7 +359,7 @@ class TransactionManager:
         rows[-1].flags |= WAIT_SYNC_AND_ACK if txn.wait_ack else WAIT_SYNC
 
     def _on_written(self, entry: JournalEntry) -> None:
-        """The journal is done with a transaction: written, or failed with everything behind it undone already."""
+        """Continue a commit that the journal has written or failed; after a failure later ones are undone already."""
         assert isinstance(entry, Transaction)
         if entry.error is not None:
             self._fail_write(entry, entry.error)
@@ -345,9 +373,11 @@ class TransactionManager:
             self._succeed(entry)
 
     def prepare_rollback(self, entries: Sequence[JournalEntry | LimboEntry]) -> Iterator[None]:
-        """The write of these entries, oldest first, has failed, or the limbo rolls them back: make the turn short in
-        which they learn of it, and their changes are undone from the newest on. A step of the iterator is a turn;
-        nobody commits meanwhile."""
+        """Prepare to undo entries, given oldest first, whose write has failed or which the limbo rolls back.
+
+        Each step of the iterator is a turn of the loop, and nothing commits meanwhile. Afterwards the turn that undoes
+        them, newest first, is short.
+        """
         self.storage.forget_undos()
         large = [
             number
@@ -357,7 +387,7 @@ class TransactionManager:
         if large:
             between = entries[large[0] : large[-1] + 1]
             undone = [entry for entry in between if isinstance(entry, (Transaction, ShortWrite, HeldChange))]
-            if len(undone) == len(between):  # not with runs of another instance's rows
+            if len(undone) == len(between):  # runs of rows from another instance cannot be prepared
                 yield from self.storage.prepare_undo(undone)
 
     def _confirmed(self, commits: list[LimboEntry]) -> None:
@@ -396,7 +426,7 @@ class TransactionManager:
         self._finish(txn, txn.on_rollback[::-1])
 
     def _finish(self, txn: Transaction, hooks: list[TransactionHook]) -> None:
-        """Run the triggers; those that wait are finished before anybody learns of the outcome."""
+        """Run the triggers of an ended transaction to their ends, then report its outcome."""
         if not hooks:
             txn.finish()
             if len(txn.statements) >= _MANY_STATEMENTS:
@@ -412,7 +442,7 @@ class TransactionManager:
         task.add_done_callback(self._hook_tasks.discard)
 
     def _call(self, hook: TransactionHook, txn: Transaction) -> Awaitable[None] | None:
-        """A trigger's error comes too late to change the outcome."""
+        """Call a trigger; an error is only logged, because the outcome is decided already."""
         try:
             return hook(txn.statements)
         except Exception as error:
@@ -429,6 +459,7 @@ def _leave(ctx: Context, txn: Transaction) -> None:
 
 
 async def _run_all(waiting: list[Awaitable[None]], then: Callable[[], None]) -> None:
+    """Wait for all triggers, then call `then`."""
     try:
         for outcome in waiting:
             await outcome
@@ -437,9 +468,10 @@ async def _run_all(waiting: list[Awaitable[None]], then: Callable[[], None]) -> 
 
 
 def _put_in_order(rows: list[Row]) -> None:
-    """Sort the rows of a journal entry: those of other instances first, then our own.
+    """Sort the rows of a journal entry: those of other instances first, then those made here.
 
-    When the last one is local to this instance and others are not, a NOP closes the transaction for the replicas.
+    If the last row is local to this instance and others are not, a NOP is appended to close the transaction for
+    replicas.
     """
     if len(rows) > 1:
         for row in rows:

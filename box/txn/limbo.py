@@ -1,4 +1,4 @@
-"""The limbo: synchronous transactions that are written to the WAL and not confirmed yet.
+"""The limbo: synchronous transactions that are written to the WAL but not confirmed yet.
 
 ```
 state          event                                        what happens                              next
@@ -10,8 +10,8 @@ PROPOSED       a quorum has the proposal, and the owner     decide: write ROLLBA
                may decide
 PROPOSED       promote()                                    decide: write PROMOTE, which confirms     ROLLING_BACK
                                                             nothing
-WAITING,       an entry's deadline otherwise                its callers learn that nobody knows       same
-PROPOSED
+WAITING,       an entry's deadline otherwise                its callers get the error that the        same
+PROPOSED                                                    outcome is unknown
 WAITING        promote()                                    decide: write PROMOTE(lsn)                ROLLING_BACK
 any            a row of another instance goes to the WAL    nothing yet                               CONFIRMING or
                                                                                                       ROLLING_BACK
@@ -25,23 +25,25 @@ ROLLING_BACK
 WAITING        append from another origin                   refused: UNCOMMITTED_FOREIGN_SYNC_TXNS    same
 ```
 
-A pure state machine: no clock, no files, no waiting. `decide` says which row to write, `begin` and `end` frame the
-write, `process` returns what became of the entries; box.txn.synchro acts on it.
+A pure state machine: no clock, no files, no waiting. `decide` returns the row to write, `begin` and `end` frame its
+write, `process` returns the outcome of the entries; box.txn.synchro acts on it.
 
-An acknowledgement is the lsn of the owner's rows that an instance has in its WAL. The quorum counts instances, the
-owner itself among them: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
+An acknowledgement is the lsn up to which an instance has the owner's rows in its WAL. The quorum counts instances,
+including the owner: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
 
-The owner may always decide without elections. With elections only the leader of the latest known term may, once it
-has written its PROMOTE. An owner that may not decide leaves its entries to the next leader, whose PROMOTE commits them
-or rolls them back. A timer alone decides nothing.
+Without elections the owner may always decide. With elections only the leader of the latest known term may, once it has
+written its PROMOTE. An owner that may not decide leaves its entries to the next leader, whose PROMOTE commits them or
+rolls them back. A timeout alone decides nothing.
 
-A proposal is a NOP with the flag PROPOSED. It says: all that waits before this row is to be rolled back. It is binding
-for whoever has it and leads next, so that a ROLLBACK that follows it is certain as soon as a quorum has the proposal:
-box.replication.raft has the argument.
+A proposal is a NOP with the flag PROPOSED. It says that everything that waits before this row is to be rolled back. It
+binds every instance that has it and leads next, so a ROLLBACK that follows it is certain as soon as a quorum has the
+proposal: box.replication.raft has the argument.
 
-Transactions that are not synchronous but follow one that is wait in the same queue and share its fate.
-ARCHITECTURE.md follows a CONFIRM through all parts. Source: Tarantool's behaviour as of 2.8.1, and the public patch
-"applier: process synchro rows after WAL write" (April 2021) for the order of log and decision.
+Asynchronous transactions that follow a synchronous one wait in the same queue and share its fate. ARCHITECTURE.md
+follows a CONFIRM through all parts.
+
+Source: the behaviour of Tarantool 2.8.1, and the public patch "applier: process synchro rows after WAL write" (April
+2021) for the order of log and decision.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
 
 class LimboState(Enum):
-    """See the table above."""
+    """The states of the limbo, as in the table of the module."""
 
     EMPTY = auto()
     WAITING = auto()
@@ -71,67 +73,73 @@ class LimboState(Enum):
 
 
 class Voters(Protocol):
-    """Knowledge of the instances that may elect the next leader."""
+    """What is known about the instances that may elect the next leader."""
 
     def were_heard_since(self, moment: float) -> bool:
-        """Whether a quorum of them was heard of since then, and nobody of a newer term."""
+        """Return True if a quorum of them was heard of since `moment`, and none in a newer term."""
 
     def have(self, lsn: int) -> bool:
-        """Whether a quorum of them has the owner's rows up to `lsn`."""
+        """Return True if a quorum of them has the owner's rows up to `lsn`."""
 
 
 class Decision(NamedTuple):
-    """A row to write: its type (NOP: a proposal to roll back) and the lsn it is about."""
+    """A row to write: its type (NOP for a proposal to roll back) and the lsn it is about."""
 
     type: int
     lsn: int
 
 
 class LimboOutcome(NamedTuple):
-    """Entries that left the limbo: committed oldest first, rolled back newest first."""
+    """Entries that have left the limbo: the committed ones oldest first, the rolled back ones newest first."""
 
     committed: list[LimboEntry]
     rolled_back: list[LimboEntry]
 
 
 class Limbo:
-    """See the module's text. `instance_id` is 0 until the instance is registered."""
+    """The queue of one node, as described in the module. `instance_id` is 0 until the instance is registered."""
 
     def __init__(self, quorum: int = 1, timeout: float = 5.0) -> None:
         self.instance_id = 0
         self.owner_id = 0
-        """The instance whose transactions are in the queue, or were last; 0: nobody's yet."""
+        """The instance whose transactions are in the queue, or were last; 0 if there has been none."""
         self._quorum = quorum
         self.timeout = timeout
-        """Seconds from the WAL write of the first entry to its rollback."""
+        """Seconds from the WAL write of the first entry to its rollback (`replication_synchro_timeout`)."""
         self.confirmed_lsn = 0
-        """The lsn that the owner confirmed, from the moment the CONFIRM row is on its way."""
+        """The lsn up to which the owner has confirmed, set as soon as the CONFIRM row goes to the WAL."""
         self.rollback_count = 0
-        """Grows by one for every entry that is rolled back: a checkpoint compares it before and after."""
+        """The number of entries rolled back so far; a checkpoint compares it before and after."""
         self.greatest_term = 0
+        """The greatest term of a PROMOTE row that was processed, 0 if there was none."""
         self.entries: deque[LimboEntry] = deque()
-        """Oldest first. For reading; only this class changes it."""
+        """The queue, oldest entry first. Only this class changes it."""
         self.is_foreign = False
-        """The owner is another instance; see `is_read_only`. For reading."""
+        """True if the owner is another instance, as of the last `refresh_mode` or change; see `is_read_only`. Others
+        only read it.
+        """
         self._acks: dict[int, int] = {}
+        """The lsn that each instance has acknowledged."""
         self.reached = 0
-        """The lsn that a quorum has acknowledged. For reading."""
+        """The lsn that a quorum has acknowledged. Others only read it."""
         self._terms: dict[int, int] = {}
+        """The greatest term in which each instance wrote a PROMOTE row."""
         self.writing: Decision | None = None
-        """The row that is on its way to the log. For reading."""
+        """The decision that is being written to the log. Others only read it."""
         self._confirmed_before = 0
+        """The value of `confirmed_lsn` to restore if the row cannot be written."""
         self._told = 0
-        """The number of the oldest entries whose callers wait no longer, because the outcome was not known in time."""
+        """The number of the oldest entries whose callers got the error that the outcome is unknown."""
         self.proposal = 0
-        """The lsn of the row that proposes to roll back all that is in the queue; 0: there is none."""
+        """The lsn of the row that proposes to roll back the whole queue; 0 if there is none."""
         self._put_off_at = 0.0
-        """The time when the first entry was overdue and could not be rolled back: its timeout begins anew then."""
+        """The time when the first entry was overdue but could not be rolled back; its timeout restarts then."""
 
     # -- questions
 
     @property
     def state(self) -> LimboState:
-        """The state by the table above."""
+        """The state by the table of the module."""
         if self.writing is not None:
             confirming = self.writing.type == RequestType.CONFIRM
             return LimboState.CONFIRMING if confirming else LimboState.ROLLING_BACK
@@ -146,56 +154,58 @@ class Limbo:
 
     @property
     def is_rolling_back(self) -> bool:
-        """True while the whole queue is lost already: a ROLLBACK, a PROMOTE or a proposal is being written, or our own
-        proposal is in the log."""
+        """True if the whole queue will be rolled back.
+
+        That is so while a ROLLBACK, a PROMOTE or a proposal is being written, and while our own proposal is in the log.
+        """
         if self.writing is not None:
             return self.writing.type != RequestType.CONFIRM
         return self.proposal != 0 and self.owner_id == self.instance_id
 
     @property
     def is_read_only(self) -> bool:
-        """True while transactions of another instance wait here: writing would collide with them.
+        """True while transactions of another instance wait here: changes would collide with them.
 
-        As in Tarantool, an owner who fills the queue again after it was empty makes nobody read-only, until
-        `refresh_mode`; a local transaction meets UNCOMMITTED_FOREIGN_SYNC_TXNS then.
+        As in Tarantool, a foreign owner that fills an empty queue again makes no instance read-only before
+        `refresh_mode`; until then a local transaction gets UNCOMMITTED_FOREIGN_SYNC_TXNS.
         """
         return self.is_foreign and bool(self.entries)
 
     def refresh_mode(self) -> None:
-        """See whether the owner is another instance: the modes of this instance are looked at anew."""
+        """Update `is_foreign`, because the modes of this instance are computed again."""
         self.is_foreign = self.owner_id != self.instance_id
 
     @property
     def last_synchro_lsn(self) -> int:
-        """The lsn of the newest synchronous entry, NO_LSN if there is none or it is not written yet."""
+        """The lsn of the newest synchronous entry; NO_LSN if there is none or it is not written yet."""
         return next((entry.lsn for entry in reversed(self.entries) if entry.wait_ack), NO_LSN)
 
     @property
     def last(self) -> LimboEntry | None:
-        """The newest entry."""
+        """The newest entry, or None."""
         return self.entries[-1] if self.entries else None
 
     def replica_term(self, replica_id: int) -> int:
-        """The greatest term in which the instance wrote a PROMOTE row."""
+        """Return the greatest term in which an instance wrote a PROMOTE row, 0 if it wrote none."""
         return self._terms.get(replica_id, 0)
 
     @property
     def terms(self) -> Mapping[int, int]:
-        """The greatest term in which each instance wrote a PROMOTE row, of those that did."""
+        """The greatest term in which each instance wrote a PROMOTE row, for those that wrote one."""
         return self._terms
 
     def restore(self, owner_id: int, terms: Mapping[int, int]) -> None:
-        """Take over what an earlier run knew of promotions, before anything is queued."""
+        """Restore what an earlier run knew of promotions, before anything is queued."""
         self.owner_id = owner_id
         self._terms = dict(terms)
         self.greatest_term = max(self._terms.values(), default=0)
 
     def is_outdated(self, replica_id: int) -> bool:
-        """True if another instance was promoted in a later term: with elections on, its rows become NOPs."""
+        """Return True if another instance was promoted in a later term; with elections, rows of this one are NOPs."""
         return self.replica_term(replica_id) < self.greatest_term
 
     def withdraw(self, origin_id: int, term: int) -> None:
-        """A promotion of this instance turns out to be none; its latest one before was in `term`, 0: there was none."""
+        """Withdraw an instance's latest promotion, which had no effect; its previous one was in `term` (0: none)."""
         self._terms.pop(origin_id, None)
         if term:
             self._terms[origin_id] = term
@@ -210,18 +220,25 @@ class Limbo:
     # -- transactions
 
     def takes(self, origin_id: int) -> bool:
-        """Whether `append` of a transaction of this instance (0: our own) would be allowed."""
+        """Return True if `append` of a transaction of an instance (0: this one) would be allowed."""
         return not self.is_rolling_back and (not self.entries or self.owner_id == (origin_id or self.instance_id))
 
     def check_append(self, origin_id: int) -> None:
-        """Raise what `append` of a transaction of this instance would raise (0: our own)."""
+        """Check that `append` of a transaction of an instance (0: this one) is allowed.
+
+        Raises:
+            TransactionError: SYNC_ROLLBACK or UNCOMMITTED_FOREIGN_SYNC_TXNS.
+        """
         if self.is_rolling_back:
             raise client_error(ErrorCode.SYNC_ROLLBACK)
         if self.entries and self.owner_id != (origin_id or self.instance_id):
             raise client_error(ErrorCode.UNCOMMITTED_FOREIGN_SYNC_TXNS, self.owner_id)
 
     def push(self, origin_id: int, entry: LimboEntry) -> bool:
-        """Enter the queue behind others of the same owner while no decision is being written; False: use `append`."""
+        """Append an entry in the usual case: others of the same owner wait, and no decision is being written.
+
+        Returns False, with nothing changed, in any other case; then use `append`.
+        """
         if not self.entries or self.writing is not None or self.owner_id != (origin_id or self.instance_id):
             return False
         if self.proposal:
@@ -230,7 +247,11 @@ class Limbo:
         return True
 
     def append(self, origin_id: int, *entries: LimboEntry) -> None:
-        """Enter the queue before the WAL write. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
+        """Queue entries of an origin before their WAL write; 0 stands for this instance.
+
+        Raises:
+            TransactionError: SYNC_ROLLBACK or UNCOMMITTED_FOREIGN_SYNC_TXNS.
+        """
         owner_id = origin_id or self.instance_id
         if self.writing is not None or self.proposal or (self.entries and self.owner_id != owner_id):
             self.check_append(origin_id)
@@ -243,7 +264,11 @@ class Limbo:
         self.entries.extend(entries)
 
     def abort(self, entry: LimboEntry) -> None:
-        """Take out an entry whose WAL write failed: always the newest one, because rollbacks go backwards."""
+        """Remove the newest entry, whose WAL write failed. Rollbacks go backwards, so it is always the newest one.
+
+        Raises:
+            AssertionError: the entry is not the newest one.
+        """
         if self.entries[-1] is not entry:
             raise AssertionError(f"{entry!r} is not the last of {self!r}")
         self.entries.pop()
@@ -251,12 +276,13 @@ class Limbo:
         self.rollback_count += 1
 
     def _has_shrunk(self) -> None:
+        """Adjust counters after entries have left the queue."""
         self._told = min(self._told, len(self.entries))
         if not self.entries:
             self.proposal = 0
 
     def note_proposal(self, origin_id: int, lsn: int) -> None:
-        """A proposal to roll back is in the log: it is about what its author, the owner, has in the queue."""
+        """Record a proposal to roll back that is in the log, if its author owns the queue."""
         if self.entries and self.owner_id == origin_id:
             self.proposal = lsn
 
@@ -264,7 +290,7 @@ class Limbo:
 
     @property
     def quorum(self) -> int:
-        """So many instances must have a synchronous transaction, the owner among them."""
+        """The number of instances, including the owner, that must have a transaction before it is confirmed."""
         return self._quorum
 
     @quorum.setter
@@ -273,24 +299,24 @@ class Limbo:
         self.reached = self._quorum_ack()
 
     def acknowledge(self, replica_id: int, lsn: int) -> None:
-        """An instance has the owner's rows up to `lsn` in its WAL."""
+        """Record that an instance has the owner's rows up to `lsn` in its WAL."""
         before = self._acks.get(replica_id, 0)
         if lsn > before:
             self._acks[replica_id] = lsn
-            if before <= self.reached:  # or it was ahead of a quorum already
+            if before <= self.reached:  # an instance ahead of the quorum does not change what the quorum has
                 self.reached = self._quorum_ack()
 
     def _quorum_ack(self) -> int:
-        """The lsn that a quorum has acknowledged, 0 if none."""
+        """Return the lsn that a quorum has acknowledged, 0 if there is none."""
         acknowledged = sorted(self._acks.values(), reverse=True)
         if len(acknowledged) < self._quorum:
             return 0
         return acknowledged[self._quorum - 1]
 
     def decide(self, now: float, voters: Voters | None = None) -> Decision | None:
-        """The row that this instance, which may decide, must write now. None: nothing, or a row is on its way already.
+        """Return the row that this instance must write now, or None if there is none or one is being written.
 
-        `voters` are those who may elect another leader meanwhile, None without elections.
+        The caller has checked that this instance may decide. `voters` is None without elections.
         """
         if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
@@ -309,13 +335,13 @@ class Limbo:
 
     @property
     def _first_since(self) -> float | None:
-        """The time from which on the first entry's timeout counts; None if it does not."""
+        """The time from which on the first entry's timeout counts, or None if it does not count."""
         first = self.entries[0]
         return None if first.since is None or not first.wait_ack else max(first.since, self._put_off_at)
 
     @property
     def deadline(self) -> float | None:
-        """The time when the next entry times out; None if none can now."""
+        """The time when the next entry times out, or None if none can now."""
         if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
         since = self._first_since
@@ -326,7 +352,10 @@ class Limbo:
         return None if since is None else since + self.timeout
 
     def put_off(self, now: float) -> list[LimboEntry]:
-        """Overdue entries cannot be decided here: the callers of the returned ones are to learn that, once."""
+        """Return entries that are overdue but cannot be decided here; each entry is returned only once.
+
+        Their callers are to get the error that the outcome is unknown.
+        """
         if not self.entries or self.owner_id != self.instance_id:
             return []
         first_since = self._first_since
@@ -342,7 +371,7 @@ class Limbo:
         return overdue
 
     def _quorum_lsn(self) -> int:
-        """The newest synchronous entry that a quorum has, 0 if none."""
+        """Return the lsn of the newest synchronous entry that a quorum has, 0 if there is none."""
         limit = self.reached
         found = 0
         for entry in self.entries:
@@ -353,8 +382,11 @@ class Limbo:
         return found
 
     def begin(self, decision: Decision, replica_id: int = 0) -> None:
-        """A row, our own or another instance's, is handed to the WAL; `replica_id` has made its transactions (0: the
-        owner). The last CONFIRM of a former owner may come late: its lsns mean nothing for the new one."""
+        """Record that a decision, ours or another instance's, is being written to the WAL.
+
+        `replica_id` is the instance whose transactions it is about (0: the owner). A former owner's last CONFIRM may
+        arrive late: its lsns mean nothing for the new owner.
+        """
         self.writing = decision
         self._confirmed_before = self.confirmed_lsn
         is_ours = self.owner_id == self.instance_id and replica_id in (0, self.owner_id)
@@ -362,7 +394,7 @@ class Limbo:
             self.confirmed_lsn = max(self.confirmed_lsn, decision.lsn)
 
     def end(self, *, written: bool) -> None:
-        """The row is in the WAL (its outcome comes from `process`), or it could not be written."""
+        """Record that the WAL write of a decision has ended; `process` yields its outcome if it was written."""
         self.writing = None
         if not written:
             self.confirmed_lsn = self._confirmed_before
@@ -370,7 +402,7 @@ class Limbo:
     # -- outcomes
 
     def confirm(self, lsn: int) -> LimboOutcome:
-        """Commit the synchronous entries up to `lsn` and the others between and right after them."""
+        """Commit the synchronous entries up to `lsn`, with the asynchronous ones between and right after them."""
         committed = []
         while self.entries:
             entry = self.entries[0]
@@ -382,14 +414,14 @@ class Limbo:
         return LimboOutcome(committed, [])
 
     def roll_back(self, lsn: int) -> LimboOutcome:
-        """Roll back the synchronous entries from `lsn` on, and everything behind the first of them."""
+        """Roll back the synchronous entries from `lsn` on, with everything after the first of them."""
         rolled_back = [self.entries.pop() for _ in range(self._count_from(lsn))]
         self._has_shrunk()
         self.rollback_count += len(rolled_back)
         return LimboOutcome([], rolled_back)
 
     def _count_from(self, lsn: int) -> int:
-        """The number of the newest entries that begin with the first synchronous one from `lsn` on."""
+        """Return the number of entries from the first synchronous one with at least `lsn` to the newest."""
         count = 0
         for number, entry in enumerate(reversed(self.entries), 1):
             if entry.wait_ack:
@@ -399,34 +431,34 @@ class Limbo:
         return count
 
     def rolled_back_by(self, request: SynchroRequest) -> list[LimboEntry]:
-        """The entries that `process` will roll back, oldest first."""
+        """Return the entries that `process` will roll back, oldest first."""
         _, lsn = self._decided_by(request)
         return [] if lsn is None else list(islice(self.entries, len(self.entries) - self._count_from(lsn), None))
 
     def _decided_by(self, request: SynchroRequest) -> tuple[int | None, int | None]:
-        """The lsn up to which a row confirms, and that from which on it rolls back; None: nothing."""
+        """Return the lsn up to which a row confirms, and the lsn from which on it rolls back; None is no effect."""
         is_promotion, lsn = request.type == RequestType.PROMOTE, request.lsn
         if self.is_outdated_promotion(request):
             return None, None
         if request.replica_id not in (0, self.owner_id):
             if not is_promotion:
-                return None, None  # about transactions that are no longer here
-            lsn = 0  # the new owner did not have what is queued here
+                return None, None  # it is about transactions of a former owner, which have left the queue
+            lsn = 0  # the author did not know this owner's transactions, so it confirms none of them
         if is_promotion:
             return lsn, lsn + 1
         return (lsn, None) if request.type == RequestType.CONFIRM else (None, lsn)
 
     def is_outdated_promotion(self, request: SynchroRequest) -> bool:
-        """Whether somebody else was promoted in a later term than this PROMOTE's."""
+        """Return True if another instance was promoted in a later term than that of this PROMOTE."""
         is_promotion = request.type == RequestType.PROMOTE
         return is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term
 
     def has_effect(self, request: SynchroRequest) -> bool:
-        """Whether a row decides about transactions that are, or were last, in the queue."""
+        """Return True if a row decides about transactions of the present owner."""
         return self._decided_by(request) != (None, None)
 
     def process(self, request: SynchroRequest) -> LimboOutcome:
-        """A CONFIRM, ROLLBACK or PROMOTE row is in the WAL (or was read from it)."""
+        """Return the outcome of a CONFIRM, ROLLBACK or PROMOTE row that is in the WAL or was read from it."""
         confirmed, undone = self._decided_by(request)
         if request.term > self.replica_term(request.origin_id):
             self._terms[request.origin_id] = request.term

@@ -1,21 +1,22 @@
-"""Versions of tuples: transactions that may yield and do not see each other (`memtx_use_mvcc_engine`).
+"""Versions of tuples, so that open transactions may yield and do not see each other (`memtx_use_mvcc_engine`).
 
-An index entry is a tuple's bytes as long as everybody sees the same, and a `Slot` while there are several answers (see
-`box.txn.versions`). A statement writes what a key holds after it, a tuple or None, to the slot of every key that it
+An index entry is the bytes of a tuple while all readers see the same, and a `Slot` while they see different values (see
+`box.txn.versions`). A statement writes the new value of a key, a tuple or None, to the slot of each key that it
 changes, in every index.
 
-A REPLACE does not care which tuple it replaces, so another one under the same primary key may be prepared, or prepared
-and rolled back, while it is in progress. It comes later anyway: its secondary keys follow then, so that it hides the
-tuple that it replaces now, in every index. Where many have to follow they do that in slices. Their transaction is
-behind meanwhile: it reads secondary indexes with care (`box.txn.versioned_reads`), and its commit waits.
+The outcome of a REPLACE does not depend on the tuple it replaces. So while it is in progress, another tuple under the
+same primary key may be prepared, or be rolled back after that. The REPLACE comes later in any case and has to hide
+whatever tuple is there now, so its writes under secondary keys are adapted. If many have to be, that is done in slices.
+Meanwhile their transaction is behind: it reads secondary indexes with care (`box.txn.versioned_reads`), and its commit
+waits.
 
-What transactions read is remembered (`box.txn.versioned_reads`). When a writer is prepared, every other open
-transaction that has read a value which the writer replaced, or a place where it put something, goes to a read view just
-before the writer if it has written nothing, and is aborted otherwise. Slots that everybody sees the same in again go
-(`box.txn.slots`).
+The reads of transactions are recorded (`box.txn.versioned_reads`). When a writer is prepared, it affects every other
+open transaction that has read a value that the writer replaced, or an empty place that it filled. If that transaction
+has written nothing, it continues in a read view just before the writer; otherwise it is aborted. Slots in which all
+readers see the same again are removed (`box.txn.slots`).
 
-Source: Tarantool's visibility rules (prepared data is visible in transactions, not outside); the version chain per key
-instead of per tuple is this node's.
+Source: Tarantool's visibility rules (prepared data is visible in transactions, not outside). The version chain for each
+key, instead of each tuple, is a choice of Lunabox.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from box.txn.transaction import Statement
 
 _MANY_COMPARED: Final = 64
-"""Statements that are compared as sets with what others have read, rather than one by one."""
+"""The number of statements from which on writes are compared with the reads of others as sets, not one by one."""
 _ATTEMPTS: Final = 4
-"""So many times a commit waits for what is below its writes to be gathered, if others change that meanwhile."""
+"""The number of times that a commit gathers what is below its writes, if others change that meanwhile."""
 
 
 class MvccStorage(VersionedReads):
@@ -56,11 +57,13 @@ class MvccStorage(VersionedReads):
     def __init__(self) -> None:
         super().__init__()
         self._writes: dict[Statement, list[Write]] = {}
-        """Of statements whose outcome is open, or which are not folded yet."""
+        """The writes of statements whose outcome is open, or which are not folded yet."""
         self._undone: dict[Transaction, Places] = {}
-        """Of large transactions whose write has failed, and who are about to be told: what they leave if they go."""
+        """What large transactions leave when they are undone. Their write has failed, and their callers are about to be
+        told.
+        """
         self._refreshes: deque[tuple[list[Slot], list[Transaction]]] = deque()
-        """Slots in which another value is prepared now, and the transactions that are behind with their replaces."""
+        """Slots in which another value is prepared now, with the transactions whose replaces have to be adapted."""
         self._altering: Transaction | None = None
         """The transaction whose system trigger is running."""
 
@@ -94,7 +97,7 @@ class MvccStorage(VersionedReads):
         self._hide_old(txn, statement, space, keys)
 
     def _hide_old(self, txn: Transaction, statement: Statement, space: Space, keys: list[Keys]) -> None:
-        """The tuple that the statement takes the place of is gone from the keys that the new one does not have."""
+        """Write None under those keys of the replaced tuple that the new tuple does not have."""
         if statement.old is None:
             return
         writes = self._writes[statement]
@@ -106,6 +109,7 @@ class MvccStorage(VersionedReads):
                     writes.append(self._put(txn, statement, index, key, None))
 
     def _put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
+        """Write a value under a key, in its slot or in a new one."""
         slot = index.find(key)
         if type(slot) is Slot:
             self._share(slot, txn)
@@ -117,7 +121,7 @@ class MvccStorage(VersionedReads):
         return write
 
     def _share(self, slot: Slot, txn: Transaction) -> None:
-        """A transaction is about to write to a slot; others may have done that."""
+        """Record that a transaction is about to write to a slot that others may have written to."""
         for write in slot.writes:
             if write.txn is not txn:
                 self._written[txn].share(slot, write.txn)
@@ -157,7 +161,7 @@ class MvccStorage(VersionedReads):
             self._take_back(txn, written, places)
         if len(txn.statements) < slots.MANY:
             return False
-        # Nobody sees any of it from now on.
+        # An aborted transaction is invisible, so its writes may be taken out later.
         if txn.psn:
             self._refresh_replaces(written, written.shared)
         txn.run_rollback_hooks()
@@ -165,7 +169,7 @@ class MvccStorage(VersionedReads):
         return True
 
     def _take_back(self, txn: Transaction, written: WriteSet, places: Places | None) -> None:
-        """A prepared transaction is rolled back: whoever has seen it learns of that."""
+        """Abort or invalidate the readers that have seen a prepared transaction that is being rolled back."""
         self._readers.break_views(txn.psn)
         tell_followers(txn, written.indexes, is_undo=True)
         if not self._readers.has_other(txn):
@@ -183,7 +187,7 @@ class MvccStorage(VersionedReads):
         self._slots.let_go(places)
 
     def _take_out(self, statement: Statement) -> None:
-        """A statement of a transaction that was rolled back."""
+        """Remove the writes of a statement whose transaction was rolled back."""
         for write in self._writes.pop(statement, ()):
             slot = write.slot
             if write in slot.writes:
@@ -191,17 +195,20 @@ class MvccStorage(VersionedReads):
             self._slots.fold(slot)
 
     def _overtake_rivals(self, written: WriteSet) -> None:
-        """Something else is below what others have written."""
+        """Tell transactions that share slots with these writes that another value is below their own writes."""
         for rival in written.rivals:
             if (other := self._written.get(rival)) is not None:
                 other.overtaken += 1
 
     def _refresh_replaces(self, written: WriteSet, changed: Collection[Slot]) -> None:
-        """Give replaces in progress another tuple to hide: the one prepared under their primary key has changed."""
+        """Adapt replaces in progress that have to hide another tuple.
+
+        The tuple that is prepared under their primary key has changed.
+        """
         blind = [rival for rival in written.rivals if self._is_blind(rival)]
         if not blind:
             return
-        followed = list(changed)  # hiding a tuple may add to them
+        followed = list(changed)  # a copy: hiding a tuple may add slots to the original
         if len(followed) < slots.MANY:
             self._refresh(followed)
             return
@@ -211,7 +218,7 @@ class MvccStorage(VersionedReads):
         self.add_work(self._refresh_some)
 
     def _refresh_some(self) -> bool:
-        """A slice of the refreshes; tells whether there is more."""
+        """Adapt a slice of the replaces; returns True if there is more."""
         if not self._refreshes:
             return False
         changed, blind = self._refreshes[0]
@@ -224,25 +231,28 @@ class MvccStorage(VersionedReads):
         return bool(self._refreshes)
 
     def _catch_up(self, txn: Transaction) -> None:
+        """Record that one of the lists of slots that a transaction waits for is done."""
         left = self._behind.pop(txn, 1) - 1
         if left:
             self._behind[txn] = left
 
     def _refresh(self, changed: Iterable[Slot]) -> None:
+        """Adapt the replaces in progress that have written to these slots of primary indexes."""
         for slot in changed:
             for write in [] if slot.index.iid else slot.first_in_progress():
                 statement = write.statement
-                if write.txn.read_view:  # it never commits, and goes on hiding what it sees
+                if write.txn.read_view:  # it never commits, and still hides the tuple that its view shows
                     continue
                 if not statement.requires_old and statement.old != slot.prepared:
                     self._refresh_old(write.txn, statement, slot.prepared)
 
     def _is_blind(self, txn: Transaction) -> bool:
-        """Whether it is in progress and has replaced tuples without asking which."""
+        """Return True if a transaction is in progress and has replaced tuples without reading them."""
         written = self._written.get(txn)
         return written is not None and written.is_blind and not txn.psn and txn.state is not TxnState.ABORTED
 
     def _refresh_old(self, txn: Transaction, statement: Statement, old: bytes | None) -> None:
+        """Let a REPLACE hide another old tuple than before."""
         space, writes = statement.space, self._writes[statement]
         assert space is not None
         assert statement.new is not None
@@ -262,7 +272,7 @@ class MvccStorage(VersionedReads):
         statements = txn.statements[written.gathered :]
         writes = list(self._writes_of(statements))
         written.gather(writes, len(txn.statements))
-        # The collector would look at all of these again and again, and finds nothing: `_fold` ends the cycles.
+        # The garbage collector would scan all of these repeatedly and find nothing: folding breaks the cycles.
         untrack(writes)
         untrack(write.slot for write in writes)
         untrack(write.slot.writes for write in writes)
@@ -279,9 +289,11 @@ class MvccStorage(VersionedReads):
         return self._become_ready(txn, written)
 
     def _has_to_gather(self, txn: Transaction, written: WriteSet) -> bool:
+        """Return True if many shared slots have to be looked at again before the commit."""
         return written.is_overtaken and len(written.shared) >= slots.MANY and self._readers.has_other(txn)
 
     def _become_ready(self, txn: Transaction, written: WriteSet) -> Iterator[None]:
+        """Adapt replaces and gather what is below shared slots, a slice in each step."""
         for _ in range(_ATTEMPTS):
             while txn in self._behind:
                 self._refresh_some()
@@ -295,7 +307,7 @@ class MvccStorage(VersionedReads):
             written.known = overtaken
 
     def prepare(self, txn: Transaction) -> None:
-        while txn in self._behind:  # nobody has waited for `make_ready`
+        while txn in self._behind:  # some commits do not wait for the steps of `make_ready`
             self._refresh_some()
         self._leave(txn)
         written = self._written.get(txn)
@@ -308,7 +320,7 @@ class MvccStorage(VersionedReads):
         self._refresh_replaces(written, written.shared)
 
     def _break_readers(self, txn: Transaction, written: WriteSet) -> None:
-        """Others have read what a transaction changes that is being prepared."""
+        """Put transactions that have read what a prepared one changes into a read view or into conflict."""
         if len(txn.statements) < _MANY_COMPARED:
             compared: Iterable[Slot] = self._slots_of(txn)
         else:
@@ -354,12 +366,13 @@ class MvccStorage(VersionedReads):
             self._altering = before
 
     def space_altered(self, space: Space) -> None:
-        """The space has other indexes now: whoever has uncommitted changes in it cannot go on."""
+        """Put transactions with uncommitted changes in a space into conflict, because it has other indexes now."""
         for txn in self._readers.by_txn:
             if txn is not self._altering and any(statement.space is space for statement in txn.statements):
                 txn.state = TxnState.CONFLICTED
 
     def _leave(self, txn: Transaction) -> None:
+        """Forget the reads of a transaction, and fold slots that only its read view needed."""
         reads = self._readers.leave(txn)
         if reads is not None:
             self._slots.let_go(reads)
@@ -368,12 +381,15 @@ class MvccStorage(VersionedReads):
 
 
 def _is_put(txn: Transaction, index: Index, key: SortKey) -> bool:
-    """Whether there is a tuple under a key that had none. A later statement may have taken it away again."""
+    """Return True if a transaction has left a tuple under a key that had none.
+
+    A later statement may have removed it again.
+    """
     slot = index.find(key)
     return type(slot) is Slot and slot.last_of(txn) is not None and slot.below(txn) is None
 
 
 def _is_back(txn: Transaction, index: Index, key: SortKey) -> bool:
-    """Whether a transaction that is rolled back has left no tuple under a key that has one without it."""
+    """Return True if the rollback of a transaction brings back a tuple under a key where it has left none."""
     slot = index.find(key)
     return type(slot) is Slot and slot.has_writes_of(txn) and slot.last_of(txn) is None and slot.below(txn) is not None

@@ -1,9 +1,10 @@
-"""Writes that are on their way: what `Dml.write` gives instead of a result that is not known yet.
+"""Writes in progress: what `Dml.write` returns while the result is not known yet.
 
 ```
-waits for                      class          ends with
-the log, the limbo             Commit         the commit's outcome (box.txn.transaction)
-a user's trigger, then those   WaitingWrite   the outcome of the whole write
+waits for                        class          ends with
+the log, the limbo               Commit         the outcome of the commit (box.txn.transaction)
+a user's trigger, then the       WaitingWrite   the outcome of the whole write
+log and the limbo
 ```
 """
 
@@ -18,25 +19,26 @@ from box.errors import BoxError, ErrorCode, fiber_is_cancelled
 
 
 class Pending:
-    """Something that ends later, once. `done` is true then, and `error` says why it failed; `result` is the tuple that
-    it gives (None: there is none). The error is FiberIsCancelled if the node was closed before the outcome was known.
+    """Something that ends once, later: then `done` is true, and `error` or `result` is set.
 
-    Subclasses have the slots, because some are entries of the journal as well: `__slots__` stays empty here.
+    `result` is the tuple that the write gives, or None if there is none. The error is FiberIsCancelled if the node was
+    closed before the outcome was known. `__slots__` is empty here because some subclasses are journal entries as well;
+    the subclasses define the slots.
     """
 
     if not TYPE_CHECKING:
         __slots__ = ()
 
     _callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None
-    """Mostly there is one."""
+    """The functions to call at the end; mostly there is one, which needs no list."""
     done: bool
     error: BoxError | None
     result: bytes | None
 
     def on_done(self, callback: Callable[[Any], None]) -> None:
-        """Call back once at the end, at once if that was before.
+        """Call a function once at the end, or at once if that has passed.
 
-        The argument is this object, or a `Told` where its callers learn something before its end or after it.
+        Its argument is this object, or a `Told` if callers get an answer before the end.
         """
         if self.done:
             callback(self)
@@ -48,7 +50,11 @@ class Pending:
             self._callbacks = [self._callbacks, callback]
 
     async def wait(self) -> bytes | None:
-        """Wait for the end; the result, or its error raised. Cancelling the waiter leaves what it waits for alone."""
+        """Wait for the end and return the result. Cancelling the waiter does not cancel the write.
+
+        Raises:
+            BoxError: the error with which it has ended.
+        """
         ended: Pending = self
         if not self.done:
             future: asyncio.Future[Pending] = asyncio.get_running_loop().create_future()
@@ -59,26 +65,30 @@ class Pending:
         return ended.result
 
     may_be_cancelled: ClassVar[bool] = False
-    """A commit may not: what was handed to the log is decided there."""
+    """True if `cancel` is allowed. A commit may not be cancelled: what the log has received is decided there."""
 
     def cancel(self) -> None:
-        """Ask it to end with FiberIsCancelled."""
+        """Ask it to end with FiberIsCancelled.
+
+        Raises:
+            AssertionError: it cannot be cancelled.
+        """
         raise AssertionError(f"{self!r} cannot be cancelled")
 
     def finish(self) -> None:
-        """It has ended: tell those who wait for it."""
+        """Mark it as ended and call those that wait."""
         self.done = True
         callbacks, self._callbacks = self._callbacks, None
         _call(callbacks, self)
 
     def take_callers(self) -> Callers:
-        """Take over the duty to tell those who wait now. The end of this object tells only callers that come later."""
+        """Take over the duty to call those that wait now; the end of this object calls only those that come later."""
         callers, self._callbacks = Callers(self._callbacks), None
         return callers
 
 
 class Told(Pending):
-    """An error that callers learn instead of the end of what they wait for."""
+    """An error that callers get instead of the end of what they wait for."""
 
     __slots__ = ("_callbacks", "done", "error", "result")
 
@@ -90,7 +100,7 @@ class Told(Pending):
 
 
 class Callers:
-    """Those who waited for a `Pending` and do so no longer. They must be told once."""
+    """The callers that were taken from a `Pending`; they must be told once."""
 
     __slots__ = ("_callbacks",)
 
@@ -98,7 +108,7 @@ class Callers:
         self._callbacks = callbacks
 
     def tell(self, error: BoxError) -> None:
-        """Raise `error` in each of them."""
+        """Give each of the callers an error."""
         callbacks, self._callbacks = self._callbacks, None
         _call(callbacks, Told(error))
 
@@ -119,11 +129,13 @@ def _wake(future: asyncio.Future[Pending], ended: Pending) -> None:
 
 
 Outcome = bytes | Pending | None
-"""Of a write: the tuple that it stored or removed, None where there is none, or that this is not known yet."""
+"""The outcome of a write: the tuple that it stored or removed, None if there is none, or a `Pending` for a later
+outcome.
+"""
 
 
 class WaitingWrite(Pending):
-    """A write whose trigger waits for `waited_for`: its rest is a task."""
+    """A write whose trigger waits for `waited_for`; the rest of it runs as a task."""
 
     __slots__ = ("_callbacks", "_task", "done", "error", "result")
 
@@ -138,11 +150,11 @@ class WaitingWrite(Pending):
         self._task.add_done_callback(self._ended)
 
     def cancel(self) -> None:
-        """The trigger's wait ends, the statement is undone. A commit that follows is not stopped any more."""
+        """End the wait of the trigger, which undoes the statement. A commit that has begun is not stopped."""
         self._task.cancel()
 
     async def stop(self) -> None:
-        """Cancel it, and wait until its statement is undone."""
+        """Cancel the write and wait until its statement is undone."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -169,5 +181,9 @@ class WaitingWrite(Pending):
 
 
 async def completed(outcome: Outcome) -> bytes | None:
-    """The result of a write once it is known. Raises its error."""
+    """Return the result of a write once it is known.
+
+    Raises:
+        BoxError: the error of the write.
+    """
     return await outcome.wait() if isinstance(outcome, Pending) else outcome

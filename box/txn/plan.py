@@ -1,4 +1,4 @@
-"""Plans of changes: facts about one layout of a space, found once. How to check a tuple, where to put it.
+"""Write plans: how to check a tuple of a space and where to store it, worked out once for each layout of the space.
 
 A plan is kept with the space (`Space.write_plan`), which forgets it when another layout is installed.
 """
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from box.schema.space import Space
 
 TUPLE_OVERHEAD: Final = 14
-"""Bytes that Tarantool adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
+"""The bytes that Tarantool adds to the MessagePack of a tuple; `memtx_max_tuple_size` counts them."""
 NO_MEMORY: Final = -1
-"""A limit of tuples that none keeps, so that writes need no check of their own for ERRINJ_TUPLE_ALLOC."""
+"""A size limit that no tuple can meet, so that writes need no check of their own for ERRINJ_TUPLE_ALLOC."""
 _OFFSET_SIZE: Final = 4
+"""The bytes of a field offset in a Tarantool tuple."""
 
 
 class WritePlan:
@@ -31,7 +32,9 @@ class WritePlan:
     `box.txn.short`. `is_usual_alone`: so it is for a change by itself of an asynchronous space, while no tuple has
     versions. `is_sync`: the limbo has a say in each commit.
 
-    `max_tuple_size` counts Tarantool's overhead; `max_size` is what is left for the MessagePack.
+    `is_short`: only the indexes and the journal take part in a change, see `box.txn.short`. `is_usual`: the limbo may
+    take part too, at the commit. `is_short_alone`: as `is_short`, also if tuples may have versions, as long as none
+    has. `max_tuple_size` includes Tarantool's overhead; `max_size` is what remains for the MessagePack, in bytes.
     """
 
     __slots__ = (
@@ -84,7 +87,7 @@ class WritePlan:
             self.put = index.put
 
     def on(self, indexes: list[Any], memory: MemoryQuota) -> WritePlan:
-        """The same for other indexes with the same definitions, the primary one first, and other memory."""
+        """Return a copy for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
         plan.find, plan.replace, plan.put = primary.find, primary.replace, primary.put
         plan.secondary = indexes[1:]
@@ -92,7 +95,12 @@ class WritePlan:
         return plan
 
     def check_size(self, raw: bytes) -> None:
-        """Refuse a tuple that is too large, or for which there is no room. MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
+        """Check the size of a tuple, and that there is room for it.
+
+        Raises:
+            DataError: MEMTX_MAX_TUPLE_SIZE.
+            OutOfMemory: there is no room.
+        """
         if len(raw) <= self.max_size and self.memory.extend(len(raw)):
             return
         size = len(raw) + self.overhead
@@ -101,8 +109,12 @@ class WritePlan:
         raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, size)
 
     def exchange_all(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
-        """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND, and
-        errors of `Index.keys_of`."""
+        """Replace `old`, which has the same primary key or is None, by `new` in all of several indexes.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND in a secondary index; nothing is changed.
+            BoxError: an error of `Index.keys_of`; nothing is changed.
+        """
         if self.has_many_keys:
             self._exchange_many(space, old, key, new, fields)
             return
@@ -126,7 +138,7 @@ class WritePlan:
             index.put(new_key, new)
 
     def _exchange_many(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
-        """As `exchange_all`, where tuples have any number of keys."""
+        """Replace `old` by `new` like `exchange_all`, for indexes with several keys for a tuple."""
         changes = []
         for index in self.secondary:
             new_keys = index.keys_of(new, fields)
@@ -149,14 +161,14 @@ class WritePlan:
 
 
 def _offset_count(space: Space) -> int:
-    """The number of field offsets in a tuple of Tarantool: for key fields that do not simply follow each other."""
+    """Return the number of field offsets in a Tarantool tuple: one for each key field outside its natural place."""
     places: set[Any] = set()
     for index in space.indexes.values():
         parts = index.definition.parts
         if index.definition.opts.get("func"):
             continue
         if index.key_def.is_multikey:
-            places.add("[*]")  # the number of elements
+            places.add("[*]")  # Tarantool stores the number of elements of a multikey array in one more offset
         if all(part.fieldno == number and part.path is None for number, part in enumerate(parts)):
             continue
         places |= {(part.fieldno, part.path) for part in parts if part.fieldno or part.path is not None}
@@ -164,17 +176,17 @@ def _offset_count(space: Space) -> int:
 
 
 class Planner:
-    """Makes the plans of one node's spaces. `short_allowed`: tuples have no versions."""
+    """Makes the write plans of one node's spaces. `short_allowed`: tuples have no versions."""
 
     def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
         self.max_tuple_size = max_tuple_size
         self.has_memory = True
-        """False: no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
+        """False if no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
         self._memory = memory
         self._short_allowed = short_allowed
 
     def plan(self, space: Space) -> WritePlan:
-        """The plan of the space's present layout."""
+        """Return the plan for the space's present layout, made at the first call."""
         plan: WritePlan | None = space.write_plan
         if plan is None:
             limit = self.max_tuple_size if self.has_memory else NO_MEMORY

@@ -1,4 +1,4 @@
-"""`box.ctl.promote`: who takes over a limbo waits until a quorum has what is in it, then says so in a PROMOTE row."""
+"""`box.ctl.promote`: waits until a quorum has the limbo's transactions, then takes over the limbo by a PROMOTE row."""
 
 from __future__ import annotations
 
@@ -14,51 +14,64 @@ if TYPE_CHECKING:
 
 
 def _no_check() -> None:
-    """Elections are off."""
+    """Check nothing, because elections are off."""
 
 
 class LimboAccess(Protocol):
-    """The limbo's driver, as a promotion sees it."""
+    """The methods of the limbo's driver that a promotion needs."""
 
     @property
     def own_vclock(self) -> Mapping[int, int]:
-        """The rows that are in the WAL of this instance."""
+        """The vclock of the WAL of this instance."""
 
     def now(self) -> float:
-        """The clock that deadlines are told in, seconds."""
+        """Return the time in seconds, by the clock of the deadlines."""
 
     async def wait_change(self, deadline: float) -> bool:
-        """Wait for another state of the queue, of options or of acknowledgements; False at the deadline.
-        FiberIsCancelled if the node closes."""
+        """Wait until the queue, an option or an acknowledgement changes; returns False at the deadline.
+
+        Raises:
+            FiberIsCancelled: the node closes.
+        """
 
     async def write(self, request: SynchroRequest, check: Callable[[], None]) -> None:
-        """Write a row when nobody else changes the limbo, if `check` raises nothing then, and act on it. WAL_IO."""
+        """Take the latch, call `check`, write a row and process it.
+
+        Raises:
+            BoxError: the error of `check`; nothing is written.
+            DiskWriteError: WAL_IO.
+        """
 
 
 class Promoter:
-    """One per node."""
+    """Runs the promotions of one node."""
 
     def __init__(self, limbo: Limbo, access: LimboAccess) -> None:
         self._limbo = limbo
         self._access = access
         self._acks: dict[int, Mapping[int, int]] = {}
+        """The vclock that each follower has acknowledged."""
         self._is_promoting = False
 
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
-        """A follower told which rows it has, whoever's they are."""
+        """Record the rows of all origins that a follower has."""
         self._acks[replica_id] = dict(vclock)
 
     def forget(self, replica_id: int) -> None:
-        """The acknowledgements of a follower do not count for a promotion that begins later."""
+        """Forget the acknowledgements of a follower: they do not count for later promotions."""
         self._acks.pop(replica_id, None)
 
     async def promote(self, term: int, check_leads: Callable[[], None] | None = None) -> None:
-        """Confirm what a quorum has, roll back the rest.
+        """Confirm what a quorum has and roll back the rest.
 
-        `check_leads` raises what keeps an elected leader from it now: who leads no longer takes nothing over, and what
-        others acknowledge then may be rows that they have rolled back. Without elections the former owner gets some
-        time to decide itself. UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO,
-        FiberIsCancelled if the node closes meanwhile.
+        `check_leads` raises an error if the elected leader must not continue: an instance that no longer leads takes
+        nothing over, and the rows that others acknowledge then may be rolled back there. It is None without elections;
+        then the former owner first gets some time to decide itself.
+
+        Raises:
+            UnsupportedError: UNSUPPORTED, another call is running.
+            ClientError: INTERFERING_PROMOTE, QUORUM_WAIT or WAL_IO.
+            FiberIsCancelled: the node closes.
         """
         if self._is_promoting:
             raise unsupported("box.ctl.promote", "simultaneous invocations")
@@ -72,7 +85,7 @@ class Promoter:
             self._is_promoting = False
 
     async def _promotable_lsn(self, former: int, check_leads: Callable[[], None] | None) -> int:
-        """Up to where the former owner's transactions can be confirmed, once a quorum has all of them."""
+        """Return the lsn up to which the former owner's transactions can be confirmed; waits until a quorum has all."""
         limbo = self._limbo
         if not len(limbo):
             return limbo.confirmed_lsn
@@ -86,7 +99,7 @@ class Promoter:
                 return limbo.confirmed_lsn
         quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
         if limbo.proposal and check_leads is not None:
-            # If a quorum has the proposal, too, its author may have rolled back what waits.
+            # Confirm nothing: if a quorum has the proposal, its author may have rolled back what waits.
             return limbo.entries[0].lsn - 1
         await self._wait_quorum(former, lsn, quorum, check_leads or _no_check)
         if quorum < limbo.quorum:
@@ -96,7 +109,11 @@ class Promoter:
         return lsn
 
     async def _wait_quorum(self, origin_id: int, lsn: int, quorum: int, check_leads: Callable[[], None]) -> None:
-        """Wait until so many instances, this one included, have the origin's rows up to `lsn`."""
+        """Wait until `quorum` instances, including this one, have the origin's rows up to `lsn`.
+
+        Raises:
+            RequestTimeoutError: QUORUM_WAIT, the synchro timeout is over.
+        """
         timeout = self._limbo.timeout
         deadline = self._access.now() + timeout
         while self.holders(origin_id, lsn) < quorum:
@@ -107,10 +124,10 @@ class Promoter:
                 raise client_error(ErrorCode.QUORUM_WAIT, quorum, text)
 
     def voters_with(self, origin_id: int, lsn: int) -> int:
-        """As `holders`, without anonymous replicas, which have no vote."""
+        """Return the number of instances like `holders`, without anonymous replicas, which have no vote."""
         return self.holders(origin_id, lsn) - (self._acks.get(0, {}).get(origin_id, 0) >= lsn > 0)
 
     def holders(self, origin_id: int, lsn: int) -> int:
-        """The number of instances, this one included, that have the origin's rows up to `lsn` in their logs."""
+        """Return the number of instances, including this one, that have the origin's rows up to `lsn` in their logs."""
         own = self._access.own_vclock.get(origin_id, 0) >= lsn
         return own + sum(vclock.get(origin_id, 0) >= lsn for vclock in self._acks.values())

@@ -1,7 +1,7 @@
-"""Promotions that are known: the latest PROMOTE row, those before it, and the rows that they made void.
+"""What is known of promotions: the latest PROMOTE row, those before it, and the rows that they have made void.
 
-Kept in step with the log: each CONFIRM, ROLLBACK and PROMOTE row is noted when it is in it, after the limbo has
-acted on it.
+It is kept in step with the log: each CONFIRM, ROLLBACK and PROMOTE row is recorded once it is in the log, after the
+limbo has processed it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 
 
 class PromotionRecord:
-    """One per node, beside its limbo."""
+    """The promotions and decisions that this node knows."""
 
     def __init__(self, limbo: Limbo) -> None:
         self._limbo = limbo
         self.void = VoidRows()
         """Rows that promotions have rolled back."""
         self.latest = (0, 0)
-        """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot, which
-        has not kept it."""
+        """Origin and lsn of the PROMOTE row of the latest term; zeros if the row is older than a snapshot that has not
+        kept it.
+        """
         self.history = PromotionHistory()
         self.void_promotions = VoidPromotions()
         self._decisions = DecisionRecord()
         self.contradiction: BoxError | None = None
-        """The first decision that contradicts one which had its effect here: this instance differs from others."""
+        """The error of the first decision that contradicts one that has taken effect here: this instance has diverged.
+        """
         self._decided: dict[int, tuple[int, int]] = {}
-        """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
+        """For each origin, the lsns of its newest unbroken run of CONFIRM, ROLLBACK and PROMOTE rows: (first, last)."""
 
     def process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
-        """A row is in the log: what becomes of the limbo's entries."""
+        """Process a row that is in the log. Returns the outcome of the limbo's entries."""
         limbo = self._limbo
         if request.is_void:
             self.void.note(row.replica_id, row.lsn, row.lsn)
@@ -60,12 +62,13 @@ class PromotionRecord:
                 self.history.add(Promotion(request.term, row.replica_id, row.lsn, before))
             self._note_void(owner_id, outcome)
         elif request.type == RequestType.PROMOTE and before < request.term and row.lsn:
-            # Otherwise a snapshot has kept what it was, or it is no row of a log.
+            # A term that is not new to the instance comes from a snapshot, which has kept its effect; a request
+            # without an lsn is not a row of a log.
             self.void_promotions.note([(row.replica_id, row.lsn)])
         return outcome
 
     def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
-        """The error of a row, which is about to have its effect, if it contradicts a decision that has had its own."""
+        """Return the error of a row that is about to take effect but contradicts an earlier decision, or None."""
         if request.is_void or self.is_to_be_void(row) or self._limbo.is_outdated_promotion(request):
             return None
         contradiction = self._decisions.contradiction_of(row, request)
@@ -73,15 +76,18 @@ class PromotionRecord:
         return contradiction
 
     def note_nops(self, rows: list[Row]) -> None:
-        """A transaction that was applied, whose rows may all be NOPs."""
+        """Record an applied transaction, if all its rows are NOPs."""
         self.void.note_nops(rows)
         self._decisions.note_nops(rows)
 
     def note_recovered(self, origin_id: int, seen: Container[tuple[int, int]], ends: Mapping[int, int]) -> None:
-        """The log has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an instance
-        that they make outdated, with its effect: they were found out to be none, and void is what their instances have
-        written since; `ends` tells their newest rows. A snapshot of an earlier version may know of promotions that come
-        later in the log."""
+        """Record promotions as void that a recovered synchronous transaction of `origin_id` contradicts.
+
+        It is in the log with its effect, after promotions that would make it outdated; their (origin, lsn) are in
+        `seen`. So these promotions were found to have no effect, and what their instances have written since is void;
+        `ends` has the newest lsn of each instance. A snapshot of an earlier version may know promotions that come later
+        in the log, hence the test by `seen`.
+        """
         if self._limbo.is_outdated(origin_id):
             for promotion in self.history.since(self._limbo.replica_term(origin_id)):
                 place = promotion.origin_id, promotion.lsn
@@ -89,7 +95,7 @@ class PromotionRecord:
                     self._note_none(promotion, ends)
 
     def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
-        """After a promotion: what it has rolled back, and what others have decided before it."""
+        """Record what a promotion has made void: rows that it rolled back, and earlier decisions of other instances."""
         if outcome.rolled_back:
             first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
             if first > 0:
@@ -99,45 +105,46 @@ class PromotionRecord:
                 self.void.note(origin_id, first, last)
 
     def coming_void(self, leader: Standing, own_vclock: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Origin and lsn of promotions without an effect at a leader that are not here and not known as such."""
+        """Return origin and lsn of promotions without effect at a leader that are neither here nor recorded as void."""
         named, known = leader.void_promotions, self.void_promotions
         return [one for one in named if one[1] > own_vclock.get(one[0], 0) and one not in known]
 
     def is_to_be_void(self, row: Row) -> bool:
-        """Whether a row that comes from a leader is a promotion that has no effect there."""
+        """Return True if a row is a PROMOTE that has no effect at the leader."""
         return row.type == RequestType.PROMOTE and (row.replica_id, row.lsn) in self.void_promotions
 
     def withdraw_unknown(self, leader: Standing, own_vclock: Mapping[int, int]) -> None:
-        """Promotions that a leader had not were none."""
+        """Withdraw the promotions that a leader did not have: they had no effect."""
         for promotion in self.history.withdraw_unknown(leader):
             self._withdraw(promotion, own_vclock)
 
     def withdraw_latest(self, own_vclock: Mapping[int, int]) -> bool:
-        """The latest promotion was none; False if none is known."""
+        """Withdraw the latest promotion, which had no effect; returns False if none is known."""
         promotion = self.history.withdraw_latest()
         if promotion is not None:
             self._withdraw(promotion, own_vclock)
         return promotion is not None
 
     def _withdraw(self, promotion: Promotion, own_vclock: Mapping[int, int]) -> None:
-        """One that is not in the history any more."""
+        """Undo the effects of a promotion that was removed from the history."""
         self._limbo.withdraw(promotion.origin_id, promotion.before)
         self._note_none(promotion, own_vclock)
         self.latest = self.history.latest
 
     def _note_none(self, promotion: Promotion, ends: Mapping[int, int]) -> None:
+        """Record that a promotion, and the rows that its instance has written since, are void."""
         self.void.note(promotion.origin_id, promotion.lsn, ends.get(promotion.origin_id, 0))
         self.void_promotions.note([(promotion.origin_id, promotion.lsn)])
 
     def kept(self) -> Promotions | None:
-        """For a snapshot; None where nobody was promoted."""
+        """Return what a snapshot keeps, or None if no instance was ever promoted."""
         limbo = self._limbo
         if not limbo.terms:
             return None
         return Promotions(limbo.owner_id, dict(limbo.terms), self.latest, dict(self.void.ends))
 
     def restore(self, kept: Promotions) -> None:
-        """Take over what a snapshot has kept."""
+        """Restore what a snapshot has kept."""
         self._limbo.restore(kept.owner_id, kept.terms)
         self.latest = kept.latest
         if kept.latest[1]:

@@ -1,4 +1,4 @@
-"""Reads of a transaction under MVCC: tuples, and the places where there was none."""
+"""The reads of a transaction under MVCC: tuples, and the places where it found none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Range:
-    """A part of an index that a transaction has read: from the start of an iteration to the last tuple it took."""
+    """A part of an index that a transaction has read: from the start of an iteration to the last tuple taken."""
 
     __slots__ = ("_bounds", "complete", "index", "iterator", "last")
 
@@ -24,10 +24,12 @@ class Range:
         kind = index.iterator_type(iterator)
         self._bounds = index.bounds(kind, key) if isinstance(index, TreeIndex) else EVERYTHING
         self.last: bytes | None = None
+        """The last tuple taken, None before the first."""
         self.complete = False
+        """True once the iteration has reached its end."""
 
     def covers(self, key: SortKey) -> bool:
-        """True if a tuple that appears under this key would have been read."""
+        """Return True if the iteration would have returned a tuple under this key."""
         if not self.complete and self.last is None:
             return False
         if not isinstance(self.index, TreeIndex):
@@ -40,7 +42,7 @@ class Range:
         return last is None or bool(key >= last if IteratorType(self.iterator).is_reverse else key <= last)
 
     def span(self) -> tuple[SortKey | None, SortKey | None]:
-        """Keys that it covers are not below the first, and not above the second; None is no bound."""
+        """Return the least and greatest key that the range may cover; None stands for no bound."""
         low, high, _, _ = self._bounds
         if self.complete or self.last is None or not isinstance(self.index, TreeIndex):
             return low, high
@@ -50,7 +52,7 @@ class Range:
         return (last, high) if IteratorType(self.iterator).is_reverse else (low, last)
 
     def _last_key(self) -> SortKey | None:
-        """The key of the last tuple, the outermost one where it has several; None if it has none there."""
+        """Return the key of the last tuple: of several keys the outermost one in the range, None if none is in it."""
         assert self.last is not None
         keys = self.index.stored_keys(self.last, unpack(self.last))
         found = [key for key in keys if is_within(key, self._bounds)]
@@ -64,27 +66,29 @@ class ReadSet:
 
     def __init__(self) -> None:
         self.tuples: dict[int, set[bytes]] = {}
-        """By space id."""
+        """The tuples read, by space id."""
         self.points: dict[Index, set[SortKey]] = {}
-        """Full keys under which there was nothing."""
+        """The full keys under which no tuple was found, by index."""
         self.ranges: list[Range] = []
+        """The ranges read."""
 
     def add_point(self, index: Index, key: SortKey) -> None:
-        """There was nothing under this full key."""
+        """Record that no tuple was found under a full key."""
         points = self.points.get(index)
         if points is None:
             points = self.points[index] = set()
         points.add(key)
 
     def containers(self) -> list[list[Any] | set[Any]]:
-        """Everything that it is made of, for whoever lets it go in slices."""
+        """Return all lists and sets of this object, so that they can be freed in slices."""
         return [*self.tuples.values(), *self.points.values(), self.ranges]
 
     def has_tuple(self, space_id: int, value: bytes) -> bool:
+        """Return True if a tuple of a space was read."""
         return value in self.tuples.get(space_id, ())
 
     def has_place(self, index: Index, key: SortKey) -> bool:
-        """True if nothing was found where now something is."""
+        """Return True if no tuple was found where a key is now."""
         if key in self.points.get(index, ()):
             return True
         return any(place.index is index and place.covers(key) for place in self.ranges)

@@ -1,7 +1,7 @@
-"""Transactions that have read, and what becomes of them when what they have read changes.
+"""Transactions that have read, and their new states when what they have read changes.
 
 ```
-event                                         a reader that has only read           one that has written
+event                                         a reader that has only read           a reader that has written
 a writer prepared a change of what it read    goes to a read view before the writer  is in conflict
 such a change was rolled back after it was    is in conflict                         is in conflict
 read, or after the read view was taken
@@ -29,24 +29,25 @@ class Readers:
 
     def __init__(self) -> None:
         self.by_txn: dict[Transaction, ReadSet] = {}
+        """The reads of each of them."""
         self._in_view: dict[Transaction, None] = {}
         """Those that are in a read view, or may go to one by themselves and have a `read_view` of 0 until then."""
 
     def of(self, txn: Transaction) -> ReadSet:
-        """The reads of a transaction so far."""
+        """Return the reads of a transaction so far."""
         reads = self.by_txn.get(txn)
         if reads is None:
             reads = self.by_txn[txn] = ReadSet()
         return reads
 
     def leave(self, txn: Transaction) -> ReadSet | None:
-        """The transaction is prepared or over. Gives what it has read."""
+        """Remove a transaction that is prepared or over, and return its reads."""
         self._in_view.pop(txn, None)
         return self.by_txn.pop(txn, None)
 
     @property
     def oldest_view(self) -> int:
-        """Changes with this psn and later ones are invisible to somebody; 0: to nobody."""
+        """The least psn that some read view does not show; 0 if there is no read view."""
         return min((txn.read_view for txn in self._in_view if txn.read_view), default=0)
 
     def may_go_to_view(self, txn: Transaction) -> None:
@@ -54,7 +55,7 @@ class Readers:
         self._in_view[txn] = None
 
     def has_other(self, writer: Transaction) -> bool:
-        """Whether anybody wants to know what becomes of the writes of a transaction."""
+        """Return True if an open transaction other than the writer has read or written something."""
         return next(self._others(writer), None) is not None
 
     def _others(self, writer: Transaction) -> Iterator[tuple[Transaction, ReadSet]]:
@@ -63,7 +64,7 @@ class Readers:
                 yield reader, reads
 
     def compare(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
-        """`below` is no longer the newest value under the slot's key, `value` is."""
+        """Break the readers of a slot's newest value, which changes from `below` to `value`."""
         if below is None and value is None:
             return
         index = slot.index
@@ -75,12 +76,13 @@ class Readers:
     def compare_places(
         self, writer: Transaction, places: Places, has_changed: Callable[[Index, SortKey], bool]
     ) -> None:
-        """The same for a large transaction, without a look at every slot."""
+        """Break the readers of what a large transaction changes, without a look at every slot."""
         for reader, reads in self._others(writer):
             if places.meet(reads, has_changed):
                 self._break(writer, reader)
 
     def _break(self, writer: Transaction, reader: Transaction) -> None:
+        """Put a reader into a read view before the writer, or into conflict."""
         if reader.statements or writer.state is TxnState.ABORTED:
             reader.state = TxnState.CONFLICTED
         else:
@@ -89,7 +91,7 @@ class Readers:
             self._in_view[reader] = None
 
     def break_views(self, psn: int) -> None:
-        """A prepared change was rolled back: read views that include it show what never was."""
+        """Put transactions into conflict whose read views show the change of a psn, because it was rolled back."""
         for reader in self._in_view:
             if reader.read_view > psn:
                 reader.state = TxnState.CONFLICTED

@@ -1,7 +1,7 @@
 """Reading: get, select, count, min, max, random, len and cursors.
 
-Order of checks, as Tarantool has it: iterator type, read access to the space, index, key. Views of system spaces
-show the tuples that the reader may see, `_session_settings` the settings of the reader's session.
+The order of checks is Tarantool's: iterator type, read access to the space, index, key. Views of system spaces show the
+tuples that the reader may see, `_session_settings` shows the settings of the reader's session.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
 
 _ITERATOR_MAX: Final = 12
+"""The number of iterator types; valid types are below it."""
 _READ: Final = int(Privilege.R | Privilege.U)
+"""The privileges that let a user read every space without a check of the space."""
 _SELECT: Final = int(RequestType.SELECT)
-"""As in Tarantool a select counts in any case, a get and a cursor only without an error."""
+"""The counter of reads. As in Tarantool, a select always counts, a get or a cursor only if it raises no error."""
 
 
 class Reader:
-    """All reads of one node. Tuples are bytes, keys are lists of decoded values. `counters` are those of `Dml`."""
+    """All reads of one node. Tuples are bytes, keys are lists of decoded values; `counters` are those of `Dml`."""
 
     def __init__(self, txns: TransactionManager, counters: list[int]) -> None:
         self.txns = txns
@@ -43,9 +45,10 @@ class Reader:
         self.counters = counters
 
     def get(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
-        """The tuple with a full key of a unique index.
+        """Return the tuple with a full key of a unique index, or None.
 
-        ACCESS_DENIED, NO_SUCH_INDEX_ID, MORE_THAN_ONE_TUPLE, EXACT_MATCH, KEY_PART_TYPE.
+        Raises:
+            ClientError: ACCESS_DENIED, NO_SUCH_INDEX_ID, MORE_THAN_ONE_TUPLE, EXACT_MATCH or KEY_PART_TYPE.
         """
         if _READ & ~ctx.credentials.universal:
             space.check_access(ctx.credentials, Privilege.R)
@@ -65,14 +68,15 @@ class Reader:
     def select(
         self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> list[bytes]:
-        """At most `limit` tuples of an iteration, the first `offset` left out.
+        """Return at most `limit` tuples of an iteration, after the first `offset`.
 
-        ILLEGAL_PARAMS (iterator), ACCESS_DENIED, NO_SUCH_INDEX_ID, KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY,
-        UNSUPPORTED_INDEX_FEATURE.
+        Raises:
+            ClientError: ILLEGAL_PARAMS (iterator), ACCESS_DENIED, NO_SUCH_INDEX_ID, KEY_PART_COUNT, KEY_PART_TYPE,
+                PARTIAL_KEY or UNSUPPORTED_INDEX_FEATURE.
         """
         self.counters[_SELECT] += 1
         index = self._checked_index(ctx, space, iid, iterator)
-        if offset + limit > sys.maxsize:  # more than any iterator can count
+        if offset + limit > sys.maxsize:  # `islice` takes no greater numbers
             offset, limit = min(offset, sys.maxsize), max(0, min(limit, sys.maxsize - offset))
         if space.is_plain:
             if ctx.txn is not None:
@@ -83,7 +87,11 @@ class Reader:
     def begin_long(
         self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> LongRead | None:
-        """A `select` that is worth some turns of the loop and can have them; None for another. Errors as `select`."""
+        """Begin a `select` that is large enough to be spread over turns of the loop; returns None for any other.
+
+        Raises:
+            BoxError: as `select`.
+        """
         hides = space.row_filter
         if limit < LONG or ctx.txn is not None or not (space.is_plain or hides):
             return None
@@ -110,63 +118,88 @@ class Reader:
         )
 
     def cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """An iteration step by step; each step sees the index as it is then. Errors as `select`, raised at once."""
+        """Return an iterator over tuples; each step sees the index as it is then.
+
+        Raises:
+            BoxError: as `select`, at once.
+        """
         rows = self._rows(ctx, space, self._checked_index(ctx, space, iid, iterator), iterator, key)
         self.counters[_SELECT] += 1
         return rows
 
     def view(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleView:
-        """An iteration outside of a transaction, to be read in slices: the tuples are those of now. Errors as `select`.
+        """Open a view of the present tuples of an iteration, to be read in slices outside of a transaction.
 
-        Whoever opens it closes it, unless it was read to its end."""
+        The caller closes it, unless it was read to the end.
+
+        Raises:
+            BoxError: as `select`.
+        """
         index = self._checked_index(ctx, space, iid, iterator)
         if not space.is_plain:
             return ListView(self._rows(ctx, space, index, iterator, key))
         return self._storage.view_of(index, index.cursor(iterator, key))
 
     def count(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> int:
-        """The number of tuples of an iteration; errors as `select`."""
+        """Return the number of tuples of an iteration.
+
+        Raises:
+            BoxError: as `select`.
+        """
         index = self._checked_index(ctx, space, iid, iterator)
         if not space.is_plain:
             return sum(1 for _ in self._rows(ctx, space, index, iterator, key))
         return self._storage.count(ctx.txn, self._open(ctx, space, index), iterator, key)
 
     def min(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
-        """The least tuple whose key begins with `key`; TREE only (UNSUPPORTED_INDEX_FEATURE)."""
+        """Return the least tuple whose key begins with `key`, or None.
+
+        Raises:
+            UnsupportedError: UNSUPPORTED_INDEX_FEATURE, the index is not a TREE.
+        """
         index = self._ordered(ctx, space, iid, "min()")
         return self._storage.least(ctx.txn, self._open(ctx, space, index), key)
 
     def max(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
-        """The greatest tuple whose key begins with `key`; TREE only (UNSUPPORTED_INDEX_FEATURE)."""
+        """Return the greatest tuple whose key begins with `key`, or None.
+
+        Raises:
+            UnsupportedError: UNSUPPORTED_INDEX_FEATURE, the index is not a TREE.
+        """
         index = self._ordered(ctx, space, iid, "max()")
         return self._storage.greatest(ctx.txn, self._open(ctx, space, index), key)
 
     def random(self, ctx: Context, space: Space, iid: int, seed: int) -> bytes | None:
-        """Some tuple, the same for the same seed and contents."""
+        """Return a tuple chosen by `seed`, or None. Equal seeds and contents give equal tuples."""
         space.check_access(ctx.credentials, Privilege.R)
         return self._storage.random(ctx.txn, space.index(iid), seed)
 
     def len(self, ctx: Context, space: Space, iid: int = 0) -> int:
-        """The number of tuples. UNSUPPORTED_INDEX_FEATURE for views."""
+        """Return the number of tuples.
+
+        Raises:
+            UnsupportedError: UNSUPPORTED_INDEX_FEATURE for views.
+        """
         space.check_access(ctx.credentials, Privilege.R)
         return self._storage.size(ctx.txn, space.index(iid))
 
     def bsize(self, space: Space) -> int:
-        """Bytes of all tuples of a space, without those of open transactions where tuples have versions."""
+        """Return the bytes of all tuples of a space; under MVCC without those of open transactions."""
         return space.primary.tuple_bytes if space.is_plain and space.primary is not None else 0
 
     def read_view(self, space: Space) -> list[bytes]:
-        """All tuples in the order of the primary index, for a checkpoint or a join.
+        """Return all tuples in the order of the primary index, for a checkpoint or a join.
 
-        What is on its way to the log is in the view, open transactions are not. The caller waits until the log
-        and the limbo have settled (`Journal.sync`, `LimboDriver.wait_confirm`) before it trusts the view.
-        Settings and the values of generated sequences are not stored anywhere, so they are not in it.
+        The view includes changes on their way to the log, but not those of open transactions. The caller must wait
+        until the log and the limbo have settled (`Journal.sync`, `LimboDriver.wait_confirm`) before it relies on the
+        view. Settings and the values of generated sequences are not stored as tuples, so they are not included.
         """
         return self._storage.read_view(space) if space.is_plain else []
 
     # -- helpers
 
     def _checked_index(self, ctx: Context, space: Space, iid: int, iterator: int) -> Index:
+        """Check iterator type and read access, and return the index."""
         if not 0 <= iterator < _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         if _READ & ~ctx.credentials.universal:
@@ -174,6 +207,7 @@ class Reader:
         return space.index(iid)
 
     def _ordered(self, ctx: Context, space: Space, iid: int, feature: str) -> Index:
+        """Check read access, and return an index that must be a TREE."""
         space.check_access(ctx.credentials, Privilege.R)
         index = space.index(iid)
         if index.definition.type.upper() != "TREE" or not space.is_plain:
@@ -181,12 +215,13 @@ class Reader:
         return index
 
     def _open(self, ctx: Context, space: Space, index: Index) -> Index:
-        """Bind an open transaction to the engine; the index that really holds the tuples."""
+        """Bind the open transaction to the engine, and return the index that holds the tuples, also for a view."""
         if ctx.txn is not None:
             self.txns.use_engine(ctx.txn, space)
         return index if space.row_filter is None else cast("ViewIndex", index).source
 
     def _rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        """Return an iterator over the tuples that the reader may see."""
         if space.service is not None:
             return iter(space.service.select(ctx.session, iterator, key))
         rows = self._storage.scan(ctx.txn, self._open(ctx, space, index), iterator, key)

@@ -1,4 +1,4 @@
-"""The short way of the usual change, autocommitted or inside a transaction: from old to new in the indexes, no more.
+"""The short way of a usual change, autocommitted or in a transaction: it only changes the indexes.
 
 It serves memtx spaces that are replicated, without triggers, sequence or versions of tuples: nothing but the indexes
 has a say in a statement. A change by itself needs no transaction then; where the limbo has a say it waits there itself.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from box.wire.row import Row
 
 Changed = tuple[bytes | None, bytes | None]
-"""The tuples before and after a change; None: there was or is none."""
+"""The tuples before and after a change; None stands for no tuple."""
 
 
 def _insert(plan: WritePlan, space: Space, raw: bytes) -> Changed:
@@ -81,7 +81,7 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
     new = apply_upsert(old, ops, fmt=plan.format, index_base=request.index_base)
     fields = plan.validate(new)
     if plan.key_of(fields) != key:
-        return None, None  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
+        return None, None  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
     _put_changed(plan, space, old, new, key, fields)
     return old, new
 
@@ -101,9 +101,10 @@ def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
 
 
 def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: SortKey, fields: list[Any]) -> None:
-    """Put `new`, with these fields, in the place of `old` with the primary key `key`.
+    """Replace `old` by `new`, whose decoded fields are given; both must have the primary key `key`.
 
-    CANT_UPDATE_PRIMARY_KEY, TUPLE_FOUND, MEMTX_MAX_TUPLE_SIZE.
+    Raises:
+        ClientError: CANT_UPDATE_PRIMARY_KEY, TUPLE_FOUND or MEMTX_MAX_TUPLE_SIZE; nothing is changed.
     """
     if (size := len(new)) > plan.max_size or size > plan.memory.room:
         plan.check_size(new)
@@ -129,7 +130,7 @@ general way, which then has changed nothing either."""
 
 
 class ShortWrite(OwnRow, Commit):  # type: ignore[override]
-    """An autocommitted change that took the short way: its transaction, its only statement and its row in one.
+    """An autocommitted change by the short way: its transaction, its only statement and its row in one object.
 
     `body` is the row's; it does not count where there is a `row`, which comes from elsewhere.
     """
@@ -196,7 +197,7 @@ class HeldChange(LimboEntry):
         return TxnState.COMMITTED if self.error is None else TxnState.ABORTED
 
     def take_back(self, error: BoxError) -> None:
-        """It has failed. Nothing newer may have changed the same tuple."""
+        """Undo the change after a failure. No later change of the same tuple may remain."""
         if self.done:
             return
         undo(self.space, self.old, self.new)
@@ -205,7 +206,7 @@ class HeldChange(LimboEntry):
 
 
 class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
-    """As `ShortWrite`, where the limbo has a say: with `wait_ack` by a quorum, else because of those before it."""
+    """A `ShortWrite` that may wait in the limbo: with `wait_ack` for a quorum, otherwise for earlier entries."""
 
     __slots__ = ("_synchro", "lsn", "since", "wait_ack", "wait_sync", "waits", "written")
 
@@ -265,7 +266,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
 
     @staticmethod
     def complete_together(entries: list[HeldWrite]) -> None:  # type: ignore[override]
-        """They are written: the limbo is asked once."""
+        """Complete entries that the journal has written together; the limbo is asked once."""
         synchro, first, last = entries[0]._synchro, 0, 0
         now = synchro.now()
         decided = []
@@ -285,7 +286,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
             entry.finish()
 
     def end(self) -> None:
-        """The journal is done with it alone."""
+        """Complete this entry alone, after its write has ended."""
         self.written = self.error is None
         if self.error is not None:
             if self.wait_sync:
@@ -310,6 +311,6 @@ def _held_written(entry: JournalEntry) -> None:
 
 
 def undo(space: Space, old: bytes | None, new: bytes | None) -> None:
-    """Put the indexes back as they were before a change."""
+    """Undo a change: put the tuple before it back into the indexes."""
     if old is not None or new is not None:
         exchange(space, new, old, [] if old is None else keys_of(space, old))

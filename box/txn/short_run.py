@@ -1,9 +1,9 @@
-"""The short way of many changes at once: runs that another instance sends, each change a transaction of its own.
+"""The short way of many changes at once: runs sent by another instance, each change in its own transaction.
 
-What `box.txn.short` does for one change, with as little as possible for each: the indexes are changed one after
-another, and the whole run is one entry of the journal. It stops before the first change that needs the general way, or
-that fails: that one is executed by itself then, with the same outcome as ever. The changes of a synchronous run have a
-place in the limbo each.
+It does what `box.txn.short` does for one change, at a lower cost for each: the indexes are changed one after another,
+and the whole run is one entry of the journal. A run stops before the first change that fails or needs the general way;
+that change is then executed alone, with the usual outcome. Each change of a synchronous run has its own entry in the
+limbo.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Change = tuple["Space", bytes | None, bytes | None]
 """The space of a change, and the tuples before and after it."""
 
 _NO_PREFIX: Final = b"\xc1"
-"""No body begins with this."""
+"""A value that no body begins with: MessagePack never uses the byte 0xc1."""
 
 
 class RunChange(HeldChange):
-    """One change of a synchronous run, from the moment on when the run is handed to the journal."""
+    """One change of a synchronous run while the run goes through journal and limbo."""
 
     __slots__ = ("_callbacks", "_run", "done", "error", "lsn", "new", "old", "result", "space", "wait_sync", "written")
 
@@ -80,7 +80,7 @@ class RunWrite(RunEntry):
             synchro.append(run.replica_id, *self._held)
 
     def take_back(self, error: BoxError) -> None:
-        """The newest change first."""
+        """Undo the changes, newest first."""
         if not self._held:
             take_back(self._changes)
             return
@@ -109,16 +109,20 @@ def _ended(entry: JournalEntry) -> None:
 
 
 def take_back(changes: list[Change]) -> None:
-    """Put the indexes back as they were before some changes."""
+    """Undo changes, newest first."""
     for space, old, new in reversed(changes):
         undo(space, old, new)
 
 
 class SpaceSource(Protocol):
-    """The schema, as far as it is asked."""
+    """The part of the schema that is used here."""
 
     def space(self, space_id: int) -> Space:
-        """NO_SUCH_SPACE."""
+        """Return a space by its id.
+
+        Raises:
+            NoSuchSpaceError: NO_SUCH_SPACE.
+        """
 
 
 def change_rows(
@@ -133,7 +137,7 @@ def change_rows(
     try:
         _change_rows(schema, planner, kinds, bodies, is_sync, changes)
     except BoxError:
-        pass  # the general way finds out what it is
+        pass  # the general way will raise it for the failed change
     except BaseException:
         take_back(changes)
         raise
@@ -188,8 +192,11 @@ def add_statements(statements: list[Statement], changes: list[Change], rows: lis
 
 
 def _prefix(body: bytes, request: Request) -> bytes:
-    """The bytes before the tuple, if they are the space's id and nothing else: other bodies that begin with them are
-    about the same space."""
+    """Return the bytes of a body before its tuple if they contain the space id only; otherwise `_NO_PREFIX`.
+
+    Another body that begins with these bytes is about the same space.
+    """
     prefix = body[: len(body) - len(request.tuple)]
+    # 0x82: a map of two pairs; 0x10: the key SPACE_ID; 0x21: the key TUPLE.
     is_usual = prefix[0] == 0x82 and prefix[1] == 0x10 and prefix[-1] == 0x21 and body.endswith(request.tuple)
     return prefix if is_usual else _NO_PREFIX

@@ -1,7 +1,7 @@
-"""Slots of all indexes: which there are, and how they vanish when everybody sees the same again.
+"""The slots of all indexes, and their removal when all readers see the same again.
 
-Committed writes sink into a slot's `base` when no read view needs what is below, and a slot without writes turns back
-into the bytes of its base: in slices, when there are many.
+Committed writes sink into a slot's `base` once no read view needs what is below them. A slot without writes is replaced
+by the bytes of its base. If there are many, that is done in slices.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ if TYPE_CHECKING:
     from box.txn.write_set import Places
 
 MANY: Final = 1024
-"""Statements, or slots, that are too many for one turn."""
+"""The number of statements, or of slots, that are too many for one turn of the loop."""
 SLICE: Final = 128
-"""So many are folded in a millisecond."""
+"""The number of items folded in one turn, which takes about a millisecond."""
 
 
 class Slots:
-    """`add_work` takes steps that can wait, as that of `TupleStorage`."""
+    """The slots of all indexes. `add_work` accepts deferred steps, as that of `TupleStorage`."""
 
     def __init__(self, readers: Readers, add_work: Callable[[Callable[[], bool]], None]) -> None:
         self._readers = readers
         self._add_work = add_work
         self.by_index: dict[Index, dict[Slot, None]] = {}
+        """The slots of each index."""
         self.stale: dict[Slot, None] = {}
-        """Those that are kept only for read views."""
+        """Slots that are kept only for read views."""
 
     def make(self, index: Index, key: SortKey, base: bytes | None) -> Slot:
-        """Put a slot into the place of an entry, or of none."""
+        """Replace an index entry, or none, by a new slot."""
         slot = Slot(index, key, base)
         index.put(key, slot)
         self.by_index.setdefault(index, {})[slot] = None
         return slot
 
     def fold(self, slot: Slot) -> None:
-        """Let committed writes sink into the base, and the slot vanish when it has no writes left."""
+        """Let committed writes sink into the base, and remove the slot if it has no writes left."""
         oldest_view, writes = self._readers.oldest_view, slot.in_order()
         while writes and writes[0].txn.state is TxnState.COMMITTED:
             if oldest_view and writes[0].txn.psn >= oldest_view:
@@ -56,7 +57,7 @@ class Slots:
             self.stale[slot] = None
 
     def fold_stale(self) -> None:
-        """A read view is over."""
+        """Fold the stale slots after a read view has ended."""
         stale = list(self.stale)
         if len(stale) < MANY:
             for slot in stale:
@@ -65,7 +66,7 @@ class Slots:
             self.fold_later(stale, self.fold)
 
     def fold_later(self, items: list[Any], fold: Callable[[Any], None]) -> None:
-        """Fold many in slices."""
+        """Call `fold` for many items, in slices."""
         done = 0
 
         def step() -> bool:
@@ -79,10 +80,10 @@ class Slots:
         self._add_work(step)
 
     def abandon(self) -> Iterator[None]:
-        """Take all out of the indexes, whatever becomes of their writes: nobody looks any more. Each step is a turn.
+        """Remove all slots from the indexes, whatever the outcome of their writes, because no reader is left.
 
-        They name their indexes, into which the collector of garbage does not look (`untracked`): it would never find
-        any of this.
+        Each step of the iterator is a turn of the loop. Slots refer to their indexes, which the garbage collector does
+        not look into (`untracked`), so it would never free these cycles.
         """
         for slots in list(self.by_index.values()):
             for number, slot in enumerate(list(slots), 1):
@@ -91,7 +92,7 @@ class Slots:
                     yield
 
     def let_go(self, gathered: Places | ReadSet) -> None:
-        """Free, in slices, sets of a transaction that are of no use any more."""
+        """Free, in slices, sets of a transaction that are no longer needed."""
         containers = gathered.containers()
         if sum(map(len, containers)) >= MANY:
             self._add_work(emptying(containers))

@@ -1,15 +1,15 @@
-"""A large transaction of another instance, executed where nobody sees it, slice by slice; then it counts as a whole.
+"""A large transaction of another instance, executed invisibly in slices and then published as a whole.
 
 ```
-go_on, go_on, ...    each a turn of the loop: changes go to trees beside the indexes (`StagedIndex`), which the next
-                     ones look at first; a listener of each index notices when others change what was looked at
+go_on, go_on, ...    each a turn of the loop: changes go to trees beside the indexes (`StagedIndex`), which later
+                     changes look at first; a listener of each index notices when others change what was looked at
 publish              one turn: the trees are laid over the indexes (`OrderedIndex.lay_over`)
 afterwards           slices merge them into the indexes' own trees, while readers look at both
 ```
 
-The transaction takes its place in history when it is published, so that nothing it has seen may have changed until
-then (`is_valid`). Whatever is not usual ends the attempt: the caller executes it in one go then, with the outcome, and
-the errors, of ever.
+The transaction takes its place in the order of commits when it is published, so nothing that it has read may have
+changed until then (`is_valid`). Anything unusual ends the attempt: the caller then executes the rows in one go, with
+the usual outcome and errors.
 """
 
 from __future__ import annotations
@@ -38,13 +38,17 @@ if TYPE_CHECKING:
     from box.wire.row import Row
 
 STAGED_ROWS: Final = 1024
-"""Rows of a transaction from which on it is worth this; fewer are executed in a few milliseconds."""
+"""The number of rows from which on a transaction is staged; fewer are executed in a few milliseconds."""
 _SLICE_ROWS: Final = 64
-"""Executed in a few tenths of a millisecond."""
+"""The number of rows executed in one turn, which takes a few tenths of a millisecond."""
 
 
 class StagedIndex:
-    """An index as it will be. `changes` has what differs, and GONE for keys that were looked for in vain."""
+    """An index with the changes of the staged transaction, in the interface of an index.
+
+    `changes` is a tree of the entries that differ. It has GONE under removed keys, and under keys that were looked for
+    but not found, so that the listener notices when others insert them.
+    """
 
     __slots__ = (
         "changes",
@@ -74,20 +78,21 @@ class StagedIndex:
         self.stored_keys = index.stored_keys
         self.changes: Any = index.new_tree()
         self.growth = 0
-        """Entries more than the index has."""
+        """The number of entries added to the index, less those removed."""
         self.size = 0
-        """Bytes of tuples more than a primary index has."""
+        """The bytes of tuples added to a primary index, less those removed."""
         self.memory = None if index.memory is None else memory
         self.is_stale = False
-        """Somebody else has changed what was looked at."""
+        """True if others have changed an entry that was looked at."""
         index.listeners.append(self._changed)
 
     def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        """Note a change of the index by others."""
         if self.changes.get(key) is not None:
             self.is_stale = True
 
     def find(self, key: SortKey) -> Entry | None:
-        """As `Index.find`."""
+        """Return the entry of a full key, as `Index.find` does."""
         found = self.changes.get(key)
         if found is None:
             found = self.index.find(key)
@@ -97,7 +102,7 @@ class StagedIndex:
         return None if found is GONE else found
 
     def replace(self, key: SortKey, entry: Entry) -> Entry | None:
-        """As `Index.replace`."""
+        """Put an entry under a key and return the former one, as `Index.replace` does."""
         if key is None:
             return None
         old = self.changes.get(key)
@@ -113,16 +118,17 @@ class StagedIndex:
         return old
 
     def _grow(self, memory: MemoryQuota, old: bytes | None, new: bytes | None) -> None:
+        """Count the bytes of a changed tuple, also against the memory limit."""
         growth = (0 if new is None else len(new)) - (0 if old is None else len(old))
         self.size += growth
         memory.room -= growth + self.index.weight * ((old is None) - (new is None))
 
     def put(self, key: SortKey, entry: Entry) -> None:
-        """As `Index.put`."""
+        """Put an entry under a key, as `Index.put` does."""
         self.replace(key, entry)
 
     def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
-        """As `Index.exchange`."""
+        """Move an entry from old keys to new ones, as `Index.exchange` does."""
         for key in old_keys:
             if key not in new_keys:
                 self.remove(key)
@@ -130,7 +136,7 @@ class StagedIndex:
             self.replace(key, entry)
 
     def remove(self, key: SortKey) -> None:
-        """As `Index.remove`."""
+        """Remove a key, as `Index.remove` does."""
         if key is not None and (old := self.find(key)) is not None:
             self.growth -= 1
             self.changes[key] = GONE
@@ -138,12 +144,12 @@ class StagedIndex:
                 self._grow(self.memory, old, None)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening to the index."""
         self.index.listeners.remove(self._changed)
 
 
 class _StagedSpace:
-    """A space as it will be, with what the short way asks of one."""
+    """A space with the changes of the staged transaction, with the attributes that the short way needs."""
 
     def __init__(self, space: Space, plan: WritePlan, memory: MemoryQuota) -> None:
         self.space = space
@@ -161,7 +167,7 @@ class _StagedSpace:
 
     @property
     def is_valid(self) -> bool:
-        """The space has the same layout, and what was looked at is unchanged."""
+        """True if the space has the same layout, and what was looked at is unchanged."""
         space = self.space
         return (
             space.write_plan is self._plan_of_space
@@ -171,18 +177,18 @@ class _StagedSpace:
 
 
 class _NotUsual(Exception):
-    """The short way does not serve this space."""
+    """Raised if the short way does not serve a space."""
 
 
 class StagedTransaction:
-    """Rows of one transaction of another instance, which belong to this object from now on. Call `close` in the end."""
+    """The rows of one transaction of another instance. The object owns them; call `close` at the end."""
 
     def __init__(self, schema: Schema, planner: Planner, rows: list[Row], counters: list[int]) -> None:
         self.rows = rows
         self.statements: list[Statement] = []
         self._size = 0
         self._memory = MemoryQuota(0)
-        """As that of the instance will be: the changes are not in its indexes yet."""
+        """The memory limit of the instance as it will be: its indexes do not count the changes yet."""
         self._schema = schema
         self._planner = planner
         self._counters = counters
@@ -192,13 +198,18 @@ class StagedTransaction:
         self._is_usual = True
 
     def space(self, space_id: int) -> Any:
-        """The space as it will be. NO_SUCH_SPACE."""
+        """Return a space with the staged changes.
+
+        Raises:
+            NoSuchSpaceError: NO_SUCH_SPACE.
+        """
         staged = self._spaces.get(space_id)
         if staged is None:
             staged = self._spaces[space_id] = self._stage(self._schema.space(space_id))
         return staged
 
     def _stage(self, space: Space) -> _StagedSpace:
+        """Make the staged form of a space, or raise `_NotUsual`."""
         plan = self._planner.plan(space)
         if not plan.is_usual or space.has_triggers:
             raise _NotUsual
@@ -209,10 +220,10 @@ class StagedTransaction:
     # -- steps
 
     def go_on(self) -> bool:
-        """Execute some rows; False when all are done, or the transaction is not usual."""
+        """Execute a slice of rows; returns False when all are done or the transaction turns out to be unusual."""
         done = len(self.statements)
         rows = self.rows[done : done + _SLICE_ROWS]
-        self._memory.set_limit(self._schema.memory.available)  # others have made changes since
+        self._memory.set_limit(self._schema.memory.available)  # others may have used memory since the last slice
         try:
             changes = change_rows(self, self._planner, [row.type for row in rows], [row.body for row in rows])
         except _NotUsual:
@@ -237,7 +248,7 @@ class StagedTransaction:
         return self._is_usual and all(staged.is_valid for staged in self._spaces.values())
 
     def publish(self, txn: Transaction, work: SlicedWork) -> None:
-        """Make all changes at once, as those of `txn`; `work` merges them."""
+        """Make all changes visible at once, as those of `txn`; `work` merges them afterwards."""
         txn.statements, txn.changes = self.statements, self._applied
         txn.gathered, txn.rows, txn.size = len(self.statements), self.rows, self._size
         txn.spaces = {staged.space: None for staged in self._spaces.values()}
@@ -251,7 +262,7 @@ class StagedTransaction:
             lay_over(staged.space, changes, work.add)
 
     def close(self) -> None:
-        """Let go of the indexes. May be called again."""
+        """Stop listening to the indexes. May be called more than once."""
         spaces, self._spaces = self._spaces, {}
         for staged in spaces.values():
             for index in staged.indexes.values():

@@ -1,20 +1,20 @@
-"""The undo of large transactions whose write has failed, made ready in slices.
+"""The undo of large transactions whose write has failed, prepared in slices.
 
 ```
-the write fails    slices: what was there before, by key, goes to trees beside the indexes; the journal takes nothing
-                   meanwhile, and readers see the transaction, as they do while a write is on its way
-publish            one turn: the trees are laid over the indexes (`OrderedIndex.lay_over`); the failure is told
+the write fails    slices: the former entries, by key, go to trees beside the indexes; the journal accepts nothing
+                   meanwhile, and readers see the transaction, as they do while a write is in progress
+publish            one turn: the trees are laid over the indexes (`OrderedIndex.lay_over`); the failure is reported
 afterwards         slices merge them into the indexes' own trees
 ```
 
-Where a transaction is not what it was when the undo is due, statements are taken back one by one in one turn.
+If a transaction has changed when the undo is due, its statements are undone one by one in one turn.
 
-Changes of the dictionary give spaces other indexes in the middle of a transaction. What counts are those that a space
-had before the oldest of them, and of the changes those that came while it had them; the others go with their indexes.
-The dictionary itself is taken back by the statements' hooks, when all indexes are as they were.
+Changes of the dictionary replace indexes of spaces in the middle of a transaction. The undo concerns the indexes that a
+space had before the oldest such change, and the changes made while it had them; the others vanish with their indexes.
+The hooks of the statements undo the dictionary itself, after all indexes are as they were.
 
-Several that fail together are undone together, with whatever was committed between them: of each key the oldest change
-says what was there before. It is done when the newest of them is told.
+Transactions that fail together are undone together, with whatever was committed between them: the oldest change of each
+key tells its former entry. The undo is published when the failure of the newest of them is reported.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from box.txn.transaction import Statement
 
 UNDONE_STATEMENTS: Final = 1024
-"""Statements of a transaction from which on it is worth this; fewer are undone in a few milliseconds."""
+"""The number of statements from which on an undo is staged; fewer are undone in a few milliseconds."""
 _SLICE_STATEMENTS: Final = 128
-"""Looked at in less than a millisecond."""
+"""The number of statements looked at in one turn, which takes less than a millisecond."""
 _SLICES_COMPARED: Final = 16
-"""Slices of statements of which the order is looked at in one turn."""
+"""The number of slices whose order is checked in one turn."""
 
 
 class OneChange(Protocol):
-    """A commit of one change, which finds nothing to be undone where both tuples are None."""
+    """A commit of one change. Setting both tuples to None leaves nothing to undo."""
 
     space: Space
     old: bytes | None
@@ -56,22 +56,22 @@ _Noted = tuple[bytes | None, list[Any] | None, bytes | None, list[Any] | None]
 
 
 class _OneByOne(Exception):
-    """Statements have to be taken back one by one."""
+    """Raised if statements have to be undone one by one."""
 
 
 class _IndexBefore:
-    """The former entries of an index under the keys that the transaction has changed; GONE where there was none."""
+    """The former entries of an index under the keys that were changed; GONE under keys that had none."""
 
     def __init__(self, index: OrderedIndex) -> None:
         self.index = index
         self.changes: Any = index.new_tree()
         self.growth = 0
-        """Entries that it had more than now."""
+        """The number of entries that the undo adds, less those that it removes."""
         self.size = 0
-        """Bytes in them."""
+        """The bytes of tuples that the undo adds, less those that it removes."""
 
     def note(self, tuples: list[_Noted]) -> None:
-        """Changes in their order. The first of a key counts."""
+        """Take in changes in their order; only the first change of each key counts."""
         if self.index.has_many_keys:
             self._note_many(tuples)
             return
@@ -89,6 +89,7 @@ class _IndexBefore:
                 self.size -= len(new)
 
     def _note_many(self, tuples: list[_Noted]) -> None:
+        """Take in changes of an index with several keys for a tuple."""
         insert, keys_of = self.changes.insert, self.index.stored_keys
         for old, old_fields, new, new_fields in tuples:
             if old is not None and old_fields is not None:
@@ -102,18 +103,18 @@ class _IndexBefore:
 
 
 class _SpaceBefore:
-    """A space with the indexes that it had before the commits, and those that it has where they are being looked at."""
+    """A space with its indexes before the commits, and its indexes at the changes being looked at."""
 
     def __init__(self, space: Space, former: list[dict[int, Index]]) -> None:
-        """`former`: its indexes before each change of its layout, the oldest first."""
+        """Begin before the first change. `former` has the indexes before each change of layout, oldest first."""
         self.indexes = list(map(_IndexBefore, _ordered(former[0] if former else space.indexes)))
         self.last = list(space.indexes.values())
-        """Those of the space now."""
+        """The present indexes of the space."""
         self._layouts = [*(list(each.values()) for each in former), self.last]
         self._number = 0
 
     def note(self, statements: Sequence[Statement | OneChange]) -> None:
-        """Take in changes that followed each other."""
+        """Take in consecutive changes."""
         present = self._layouts[self._number]
         noted = [before for before in self.indexes if before.index in present]
         if noted:
@@ -123,13 +124,16 @@ class _SpaceBefore:
                 before.note(changed)
 
     def next_layout(self) -> None:
-        """The changes that follow were made with the next indexes."""
+        """Go on to the next layout: the changes that follow were made with its indexes."""
         self._number += 1
 
 
 class StagedUndo:
-    """Of commits whose tuples have no versions, the oldest first. Nobody may commit before `publish`, and whoever
-    committed behind them has been undone by then. `is_published`: they have no effect any more."""
+    """The prepared undo of commits without versions of tuples, given oldest first.
+
+    No transaction may commit before `publish`, and those that committed later must be undone by then. `is_published`:
+    the commits have no effect any more.
+    """
 
     def __init__(self, commits: Sequence[Transaction | OneChange]) -> None:
         self._commits = commits
@@ -140,7 +144,7 @@ class StagedUndo:
         self.is_published = False
 
     def steps(self) -> Iterator[None]:
-        """Make it ready; a step is a turn."""
+        """Prepare the undo; each step of the iterator is a turn of the loop."""
         for txn, _ in self._counts:
             for hook in _former_layouts(sorted(txn.hooked, key=applied_as)):
                 self._former.setdefault(hook.space, []).append(hook.indexes)
@@ -160,6 +164,7 @@ class StagedUndo:
         self._is_ready = True
 
     def _look_at(self, txn: Transaction) -> Iterator[None]:
+        """Take in the changes of a transaction, in runs of one space and one layout."""
         statements = yield from _as_applied(txn)
         hooked = set(txn.hooked)
         for start in range(0, len(statements), _SLICE_STATEMENTS):
@@ -180,6 +185,7 @@ class StagedUndo:
             yield
 
     def _before(self, space: Space | None) -> _SpaceBefore:
+        """Return the former state of a space, made at the first call."""
         assert space is not None
         found = self._spaces.get(space)
         if found is None:
@@ -192,7 +198,7 @@ class StagedUndo:
 
     @property
     def is_valid(self) -> bool:
-        """Everything has been looked at, and the spaces have the same indexes."""
+        """True if everything has been looked at, and transactions and indexes have not changed since."""
         return (
             self._is_ready
             and all(count == len(txn.statements) for txn, count in self._counts)
@@ -201,7 +207,7 @@ class StagedUndo:
         )
 
     def publish(self, add_work: Callable[[Callable[[], bool]], None]) -> None:
-        """Undo everything at once; `add_work` takes what is left to be done."""
+        """Undo everything at once; `add_work` receives the merges that remain."""
         self.is_published = True
         for commit in self._commits:
             if not isinstance(commit, Transaction):
@@ -215,6 +221,7 @@ class StagedUndo:
 
 
 def _ordered(indexes: dict[int, Index]) -> Iterator[OrderedIndex]:
+    """Yield the indexes of a layout, all of which must be ordered."""
     for index in indexes.values():
         if not isinstance(index, OrderedIndex):
             raise _OneByOne
@@ -222,6 +229,7 @@ def _ordered(indexes: dict[int, Index]) -> Iterator[OrderedIndex]:
 
 
 def _former_layouts(statements: Sequence[Statement]) -> Iterator[FormerLayout]:
+    """Yield the former layouts that changes of the dictionary have left in rollback hooks."""
     for statement in statements:
         for hook in statement.on_rollback:
             if isinstance(hook, FormerLayout):
@@ -229,8 +237,10 @@ def _former_layouts(statements: Sequence[Statement]) -> Iterator[FormerLayout]:
 
 
 def _as_applied(txn: Transaction) -> Generator[None, None, Sequence[Statement]]:
-    """The statements in the order in which they have changed the indexes: one of a trigger may have come before that
-    which the trigger belongs to. A step is a turn."""
+    """Return the statements in the order in which they changed the indexes; each step is a turn of the loop.
+
+    A statement of a trigger may have changed them before the statement that the trigger belongs to.
+    """
     statements, last, width = txn.statements, 0, _SLICE_STATEMENTS * _SLICES_COMPARED
     for start in range(0, len(statements), width):
         numbers = [statement.applied for statement in statements[start : start + width] if statement.applied]
@@ -254,7 +264,7 @@ def _as_applied(txn: Transaction) -> Generator[None, None, Sequence[Statement]]:
 
 
 def _fields(tuples: list[bytes | None]) -> list[Any]:
-    """Of each tuple; None where there is none."""
+    """Return the decoded fields of each tuple, None for None."""
     there = [raw for raw in tuples if raw is not None]
     found = iter(unpack_many(there) or map(unpack, there))
     return [None if raw is None else next(found) for raw in tuples]

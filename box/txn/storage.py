@@ -1,9 +1,9 @@
-"""Changes of a space's indexes, and how to take them back.
+"""Changes of a space's indexes, and their undo.
 
-`TupleStorage` keeps plain tuples: a change is visible to everybody at once, undoing it puts the previous tuple back.
-`box.txn.mvcc.MvccStorage` keeps versions instead; it replaces the few methods that look into index entries.
+`TupleStorage` keeps plain tuples: a change is visible to all at once, and its undo puts the former tuple back.
+`box.txn.mvcc.MvccStorage` keeps versions instead; it overrides the methods that look into index entries.
 
-One tuple is in all indexes of its space or in none: every check comes before the first change.
+A tuple is in all indexes of its space or in none, so every check comes before the first change.
 """
 
 from __future__ import annotations
@@ -28,32 +28,36 @@ if TYPE_CHECKING:
 
 
 Keys = Sequence[Any]
-"""The keys of a tuple in one index: one in most, any number where `Index.has_many_keys`."""
+"""The keys of a tuple in one index: exactly one in most, any number if `Index.has_many_keys`."""
 
 
 class Mode(Enum):
-    """The meaning of a tuple with the same primary key to `TupleStorage.store`."""
+    """What `TupleStorage.store` expects of the present tuple with the same primary key."""
 
     INSERT = auto()
-    """It must not exist."""
+    """No tuple may be present."""
     REPLACE = auto()
-    """It is replaced if it exists."""
+    """The present tuple, if any, is replaced."""
     UPDATE = auto()
-    """It must be the tuple that is being changed."""
+    """The present tuple must be the one that is being changed."""
 
 
 def duplicate(index: Index, space: Space, old: bytes, new: bytes) -> BoxError:
-    """The error of two tuples with the same unique key."""
+    """Return the error for two tuples with the same unique key: TUPLE_FOUND."""
     return client_error(ErrorCode.TUPLE_FOUND, index.name, space.name, tuple_str(old), tuple_str(new))
 
 
 def changed_key(primary: Index, space: Space) -> BoxError:
-    """The error of a change that gives a tuple another primary key."""
+    """Return the error for a change of a tuple's primary key: CANT_UPDATE_PRIMARY_KEY."""
     return client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
 
 
 def unique_index(space: Space, iid: int) -> Index:
-    """The index by which one tuple is found. NO_SUCH_INDEX_ID, MORE_THAN_ONE_TUPLE."""
+    """Return an index that finds a single tuple.
+
+    Raises:
+        ClientError: NO_SUCH_INDEX_ID or MORE_THAN_ONE_TUPLE.
+    """
     index = space.index(iid)
     if not index.is_unique:
         raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
@@ -61,32 +65,35 @@ def unique_index(space: Space, iid: int) -> Index:
 
 
 class TupleStorage:
-    """Indexes without versions."""
+    """Indexes without versions of tuples."""
 
     allows_yield: ClassVar[bool] = False
-    """Whether an open transaction may wait for something: others would see its changes."""
+    """True if an open transaction may wait, because others do not see its changes."""
 
     def __init__(self) -> None:
         self.waiting: dict[Statement, None] = {}
-        """Statements of open transactions that wait nevertheless: changes of the dictionary, for an index build."""
+        """Statements of open transactions that may wait in any case: changes of the dictionary, during an index build.
+        """
         self._undos: dict[Transaction, StagedUndo] = {}
-        """Of transactions whose write has failed, and who are about to be told."""
+        """The prepared undos of transactions whose write has failed, but which have not been told yet."""
         self.add_work: Callable[[Callable[[], bool]], None] = _do_at_once
-        """Takes steps that can wait: each call does some of the work, and tells whether there is more."""
+        """Accepts a deferred step: each call does some of the work and returns True while there is more."""
 
     @property
     def has_versions(self) -> bool:
-        """Whether somebody has an open transaction that has to see other tuples than the indexes have."""
+        """True if some open transaction must not see exactly the tuples of the indexes."""
         return False
 
     @property
     def open_transactions(self) -> Collection[Transaction]:
-        """Transactions that have read or written and are not prepared. Without versions none stays open."""
+        """Transactions that have read or written and are not prepared; without versions none stays open."""
         return ()
 
     def abandon(self) -> Iterator[None]:
-        """Let go of what is open when the instance has ended or died: it is neither committed nor rolled back. Each
-        step is a turn."""
+        """Drop what is open after the instance has ended or crashed, without commit or rollback.
+
+        Each step of the iterator is a turn of the loop.
+        """
         yield from ()
 
     def may_go_to_view(self, txn: Transaction) -> None:
@@ -95,76 +102,85 @@ class TupleStorage:
     # -- reading
 
     def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:
-        """The tuple that an update or a delete is about, by a full key of a unique index. As `unique_index`,
-        EXACT_MATCH, KEY_PART_TYPE."""
+        """Return the tuple that an update or a delete is about, found by a full key of a unique index, or None.
+
+        Raises:
+            ClientError: NO_SUCH_INDEX_ID, MORE_THAN_ONE_TUPLE, EXACT_MATCH or KEY_PART_TYPE.
+        """
         index = unique_index(space, iid)
         return self.find(txn, index, index.key_def.parse(key, True))
 
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
-        """The tuple with this full key, as the transaction sees it."""
+        """Return the tuple with a full key, as the transaction sees it, or None. Records the read."""
         found: bytes | None = index.find(key)
         return found
 
     def peek(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
-        """The same, where the outcome of the statement does not depend on the answer."""
+        """Return the tuple with a full key, or None, without recording the read.
+
+        The outcome of the statement must not depend on it.
+        """
         found: bytes | None = index.find(key)
         return found
 
     def scan(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """The visible tuples of an iteration; `key` is the user's, maybe partial. Checks the key at once."""
+        """Return an iterator over the visible tuples. `key` is the user's, possibly partial, and is checked at once."""
         return index.scan(iterator, key)
 
     def select(
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
     ) -> list[bytes]:
-        """The tuples of an iteration from number `offset` on, at most `limit`."""
+        """Return at most `limit` tuples of an iteration, from number `offset` on."""
         return index.select(iterator, key, offset, limit)
 
     def count(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> int:
-        """The number of tuples of an iteration."""
+        """Return the number of tuples of an iteration."""
         return index.count(iterator, key)
 
     def least(self, txn: Transaction | None, index: Index, key: list[Any]) -> bytes | None:
-        """The least tuple whose key begins with `key`."""
+        """Return the least tuple whose key begins with `key`, or None."""
         found: bytes | None = index.min(key)
         return found
 
     def greatest(self, txn: Transaction | None, index: Index, key: list[Any]) -> bytes | None:
-        """The greatest tuple whose key begins with `key`."""
+        """Return the greatest tuple whose key begins with `key`, or None."""
         found: bytes | None = index.max(key)
         return found
 
     def size(self, txn: Transaction | None, index: Index) -> int:
-        """The number of visible tuples."""
+        """Return the number of visible tuples."""
         return len(index)
 
     def random(self, txn: Transaction | None, index: Index, seed: int) -> bytes | None:
-        """Some tuple."""
+        """Return a tuple chosen by `seed`, or None."""
         found: bytes | None = index.random(seed)
         return found
 
     def read_view(self, space: Space) -> list[bytes]:
-        """All tuples in the order of the primary index, as of now; changes on their way to the log are in it."""
+        """Return all present tuples in the order of the primary index, including changes on their way to the log."""
         return [] if space.primary is None else space.primary.values_list()
 
     def value_of(self, entry: Any) -> bytes | None:
-        """The tuple that an entry of an index stands for, changes on their way to the log included."""
+        """Return the tuple that an index entry stands for, including a change on its way to the log."""
         value: bytes | None = entry
         return value
 
     def open_view(self, space: Space) -> TupleView:
-        """The same tuples, to be read in slices, without what a change of the dictionary that waits has written."""
+        """Open a view of the tuples of `read_view`, to be read in slices.
+
+        It does not show what a waiting change of the dictionary has written.
+        """
         primary = space.primary
         if primary is None:
             return ListView(())
         return open_view(primary, [(key, entry) for key, entry in self._hidden(space, primary)])
 
     def view_of(self, index: Index, cursor: Cursor) -> TupleView:
-        """The tuples that a fresh cursor selects, as they are now for readers outside of transactions, in slices."""
+        """Open a view of the tuples that a fresh cursor selects, as readers outside of transactions see them now."""
         return open_view(index, (), cursor)
 
     def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
-        """The keys under which a view shows something else than the index has."""
+        """Yield the keys, with their tuples, under which a view differs from the index."""
         for statement in self.waiting:
             if statement.space is space:
                 yield primary.key_of(unpack(statement.first)), statement.old
@@ -181,9 +197,12 @@ class TupleStorage:
         mode: Mode,
         old: bytes | None = None,
     ) -> None:
-        """Put `new` into all indexes in place of `old`, which UPDATE has and the other modes look up.
+        """Put `new` into all indexes in place of `old`, which UPDATE passes and the other modes look up.
 
-        Sets the statement's tuples. Errors as `check`.
+        Sets `old` and `new` of the statement.
+
+        Raises:
+            BoxError: as `check`; nothing is changed.
         """
         old, keys = self.check(txn, space, new, fields, mode, old, matters=statement.requires_old)
         statement.old, statement.new = old, new
@@ -201,10 +220,13 @@ class TupleStorage:
         *,
         matters: bool = True,
     ) -> tuple[bytes | None, list[Keys]]:
-        """The tuple that `new` replaces and its own keys by index. `matters`: the outcome depends on the former.
+        """Check that `new` may be stored. Returns the tuple that it replaces, and its keys by index.
 
-        ER_NO_SUCH_INDEX_ID (no primary index), ER_TUPLE_FOUND, ER_CANT_UPDATE_PRIMARY_KEY, and errors of
-        `Index.keys_of`.
+        `matters`: the outcome of the statement depends on the replaced tuple.
+
+        Raises:
+            ClientError: NO_SUCH_INDEX_ID (no primary index), TUPLE_FOUND or CANT_UPDATE_PRIMARY_KEY.
+            BoxError: an error of `Index.keys_of`.
         """
         primary = space.index(0)
         key = primary.key_of(fields)
@@ -232,7 +254,11 @@ class TupleStorage:
         return old, all_keys
 
     def drop(self, txn: Transaction, space: Space, statement: Statement, old: bytes) -> None:
-        """Take a tuple out of all indexes. Errors of `Index.keys_of`."""
+        """Remove a tuple from all indexes.
+
+        Raises:
+            BoxError: an error of `Index.keys_of`; nothing is changed.
+        """
         check_old(space, old)
         statement.old = old
         self._write(txn, space, statement, [])
@@ -243,14 +269,16 @@ class TupleStorage:
         exchange(space, statement.old, statement.new, keys)
 
     def undo(self, txn: Transaction, statement: Statement) -> None:
-        """Take an applied statement back. Nothing newer may have changed the same tuple."""
+        """Undo an applied statement. No later change of the same tuple may remain."""
         space, old = statement.space, statement.old
         assert space is not None
         exchange(space, statement.new, old, [] if old is None else keys_of(space, old))
 
     def prepare_undo(self, commits: Sequence[Transaction | OneChange]) -> Iterator[None]:
-        """The write of these, which are large or between large ones, has failed: make their undo short. The oldest
-        comes first; a step of the iterator is a turn."""
+        """Prepare the undo of commits whose write has failed, oldest first; they are large or between large ones.
+
+        Each step of the iterator is a turn of the loop.
+        """
         undo = StagedUndo(commits)
         for txn in commits:
             if isinstance(txn, Transaction):
@@ -258,8 +286,10 @@ class TupleStorage:
         yield from undo.steps()
 
     def undo_whole(self, txn: Transaction) -> bool:
-        """Take all of a transaction back at once, if that can be done in another way than by `undo` of its statements,
-        newest first; False: it cannot."""
+        """Undo a whole transaction at once, if that is possible.
+
+        Returns False if the caller has to call `undo` for each statement, newest first.
+        """
         undo = self._undos.pop(txn, None)
         if undo is None:
             return False
@@ -271,56 +301,62 @@ class TupleStorage:
         return True
 
     def forget_undos(self) -> None:
-        """Drop undos that were made ready and did not come to pass."""
+        """Drop prepared undos that were not used."""
         self._undos.clear()
 
     # -- the life of a transaction
 
     def grows(self, txn: Transaction) -> None:
-        """The transaction has become large, or larger. None of its statements is open."""
+        """Take in the new statements of a growing transaction, none of which is open."""
 
     def make_ready(self, txn: Transaction) -> Iterator[None] | None:
-        """Steps to be done before a transaction is prepared, each a turn; None if the commit need not wait."""
+        """Return steps to do before a transaction is prepared, each a turn of the loop; None if there are none."""
         return None
 
     def prepare(self, txn: Transaction) -> None:
-        """The transaction takes its place in the order of commits."""
+        """Give a transaction its place in the order of commits."""
 
     def commit(self, txn: Transaction) -> None:
-        """The transaction is committed."""
+        """Commit the changes of a transaction."""
 
     def forget(self, txn: Transaction) -> None:
-        """The transaction was rolled back."""
+        """Drop what is known of a transaction that was rolled back."""
 
     def space_altered(self, space: Space) -> None:
-        """The space has other indexes now."""
+        """Note that a space has other indexes now."""
 
     def alteration(self, txn: Transaction) -> AbstractContextManager[None]:
-        """Surrounds the system trigger of a statement, which may give spaces other indexes."""
+        """Return a context for the system trigger of a statement, which may replace indexes of spaces."""
         return nullcontext()
 
 
 def _do_at_once(step: Callable[[], bool]) -> None:
+    """Do all the work of a deferred step now."""
     while step():
         pass
 
 
 def keys_of(space: Space, raw: bytes) -> list[Keys]:
-    """The keys of a stored tuple by index."""
+    """Return the keys of a stored tuple, by index."""
     fields = unpack(raw)
     return [index.stored_keys(raw, fields) for index in space.indexes.values()]
 
 
 def check_old(space: Space, old: bytes) -> None:
-    """Raise what an index raises that cannot tell the keys of a tuple that is about to go. Those of the others follow
-    from the tuple's format."""
+    """Check that all keys of a tuple that is about to be removed can be computed.
+
+    Only indexes with several keys for a tuple can fail here; the keys of others follow from the checked format.
+
+    Raises:
+        BoxError: an error of `Index.keys_of`.
+    """
     for index in space.indexes.values():
         if index.has_many_keys:
             index.keys_of(old, unpack(old))
 
 
 def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[Keys]) -> None:
-    """Replace `old` by `new`, which has these `keys` by index (none if it is None), in all indexes."""
+    """Replace `old` by `new` in all indexes. `keys` are those of `new` by index, empty if it is None."""
     indexes = space.indexes.values()
     if new is None:
         assert old is not None

@@ -1,26 +1,26 @@
 """Drives the limbo: journal writes, acknowledgements, timeouts, promotion.
 
-The decisions are `box.txn.limbo`'s. This module writes the rows that it asks for and tells the transactions what
-became of them. A CONFIRM, ROLLBACK or PROMOTE row, our own or another instance's, takes effect when it is in the
-WAL, not before: until then a restart would bring its transactions back unconfirmed.
+`box.txn.limbo` makes the decisions. This module writes the rows that it asks for and tells the transactions their
+outcome. A CONFIRM, ROLLBACK or PROMOTE row, ours or another instance's, takes effect only once it is in the WAL: before
+that, a restart would bring its transactions back unconfirmed.
 
-While such a row is being written, the latch is held by a writer. Appliers read-lock it for the length of a
-transaction (`enter`, `leave`), so no transaction of another origin meets a limbo that is about to change hands.
-Transactions of this instance need no lock: they are queued without a wait between check and journal, and are refused
-outright while the limbo is rolling back or belongs to another instance.
+While such a row is being written, a writer holds the latch. Appliers hold it as readers for the length of a transaction
+(`enter`, `leave`), so no transaction of another origin meets a limbo that is about to change its owner. Transactions of
+this instance need no lock: they are queued without a wait between check and journal, and are refused outright while the
+limbo rolls back or belongs to another instance.
 
-The undo of a large transaction is made ready before the row takes effect, slice by slice: the limbo stays as it is
-while a row is being written, and the latch is held.
+The undo of a large transaction is prepared in slices before the row takes effect: while the row is being written the
+limbo does not change, and the latch is held.
 
-A row that cannot be written leaves the limbo as it is; it is tried again after a while, and whenever another
-write succeeds. (Tarantool gives up the whole process here.)
+A row that cannot be written leaves the limbo as it is; the write is retried after a delay, and whenever another write
+succeeds. (Tarantool aborts the process here.)
 
-With elections, what the callers of a transaction are told is true on every instance:
+With elections, what callers learn about a transaction holds on every instance:
 
 ```
 committed             a CONFIRM or PROMOTE is in the log here, and a quorum has the transaction
-rolled back           a quorum has the proposal to roll back, or the next leader does without the transaction
-outcome not known     the timeout is over and none of these has happened: SYNC_QUORUM_TIMEOUT with `outcome` "unknown"
+rolled back           a quorum has the proposal to roll back, or the next leader goes on without the transaction
+outcome unknown       the timeout is over and neither has happened: SYNC_QUORUM_TIMEOUT with `outcome` "unknown"
 ```
 """
 
@@ -44,11 +44,11 @@ from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 from box.wire.row import Row
 
 RETRY_DELAY: Final = 1.0
-"""Seconds until a row that could not be written is tried again."""
+"""Seconds after which a row that could not be written is retried."""
 
 
 def _outcome_unknown() -> BoxError:
-    """The next leader may still commit the transaction."""
+    """Return the error for callers whose transaction the next leader may still commit."""
     error = client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
     error.fields = {"outcome": "unknown", "reason": "no quorum has decided; the next leader may commit it"}
     return error
@@ -62,55 +62,64 @@ class GivenBack(NamedTuple):
 
 
 def _no_hook(*_: Any) -> None:
-    """Until somebody listens."""
+    """Do nothing: the hook before a listener is set."""
 
 
 class LimboDriver:
-    """One per node. `journal` is exchanged when recovery ends; `limbo.instance_id` is set when it is known."""
+    """Drives the limbo of one node; `journal` is replaced when recovery ends."""
 
     def __init__(self, limbo: Limbo, journal: JournalSink, loop: asyncio.AbstractEventLoop) -> None:
         self.limbo = limbo
         self.journal = journal
         self.latch = RWLatch()
         self.on_committed: Callable[[list[LimboEntry]], None] = _no_hook
-        """Told of those that have left the limbo together, oldest first."""
+        """Called with the entries that have been committed together, oldest first."""
         self.prepare_rollback: Callable[[list[LimboEntry]], Iterator[None]] = lambda entries: iter(())
-        """Makes the turn short in which these entries, oldest first, will be rolled back; a step is a turn."""
+        """Prepares to undo entries, given oldest first; each step of the iterator is a turn of the loop."""
         self._preparation: tuple[Iterator[None], Callable[[], None]] | None = None
-        """And what comes then."""
+        """The steps of a rollback in preparation, and the function to call after them."""
         self.on_rolled_back: Callable[[LimboEntry, BoxError], None] = _no_hook
+        """Called with each entry that was rolled back, and its error."""
         self.others_may_lead: Callable[[], bool] = lambda: False
-        """Others may have elected a leader since this instance was promoted: what they have of its rows may be without
-        an effect there, and does not count."""
+        """Returns True if others may have elected a leader: then acknowledged rows may have no effect there, and do not
+        count.
+        """
         self.may_decide: Callable[[], bool] = lambda: True
-        """Elections are off, or this instance leads in the latest term that it knows and has taken over the limbo."""
+        """Returns True if elections are off, or if this instance leads in the latest known term and has taken over the
+        limbo.
+        """
         self.voters_needed: Callable[[], int] = lambda: 0
-        """Instances, this one included, that elect a leader; 0 without elections."""
+        """Returns the number of instances, including this one, that elect a leader; 0 without elections."""
         self.is_forbidden: Callable[[], bool] = lambda: False
-        """Elections give the limbo to another instance. A transaction that was begun before would be one that nobody
-        confirms, and that is in the way of all that the leader sends."""
+        """Returns True if elections give the limbo to another instance; transactions of this one would block the
+        leader's rows.
+        """
         self.on_change: Callable[[], None] = _no_hook
-        """The limbo became empty or got entries: whether the instance is read-only may have changed."""
+        """Called when the limbo has become empty or has got entries, so that the instance may have changed to or from
+        read-only.
+        """
         self.on_write_error: Callable[[BoxError], None] = _no_hook
+        """Called with the error of a row that could not be written."""
         self.on_contradiction: Callable[[BoxError], None] = _no_hook
-        """A decision of another instance contradicts one that has had its effect here."""
+        """Called with the error of a decision of another instance that contradicts one that has taken effect here."""
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline: float | None = None
-        """The deadline of the limbo that the timer stands for."""
+        """The deadline of the limbo for which the timer is set."""
         self._is_requested = False
+        """True while a request for the latch waits, to write a decision."""
         self._is_stopped = False
         self._waiters = Waiters()
-        """Those who look again after a change of the queue, of options or of acknowledgements."""
+        """Tasks to wake after a change of the queue, an option or an acknowledgement."""
         self.promotions = PromotionRecord(limbo)
         self._promoter = Promoter(limbo, self)
         self._is_deposed = False
-        """Our transactions are being rolled back because another instance leads without them."""
+        """True while our transactions are being rolled back because another instance leads without them."""
         self._heard: dict[int, float] = {}
         """The time when each follower was last heard of."""
 
     def info(self) -> dict[str, Any]:
-        """`box.info.synchro`, with `contradiction` if this instance differs from others."""
+        """Return `box.info.synchro`, with `contradiction` if this instance has diverged."""
         info: dict[str, Any] = {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
         contradiction = self.promotions.contradiction
         return info if contradiction is None else info | {"contradiction": contradiction.message}
@@ -118,12 +127,15 @@ class LimboDriver:
     # -- transactions
 
     def append(self, origin_id: int, *entries: LimboEntry) -> None:
-        """Queue commits of one origin (0: our own) that are about to be written. SYNC_ROLLBACK,
-        UNCOMMITTED_FOREIGN_SYNC_TXNS, READONLY for one of our own that elections forbid by now."""
+        """Queue commits of one origin (0: this instance) that are about to be written.
+
+        Raises:
+            ClientError: SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS, or READONLY if elections forbid it.
+        """
         if not origin_id and self.is_forbidden():
             raise client_error(ErrorCode.READONLY)
         limbo = self.limbo
-        if limbo.entries:  # they are of the same owner, or none is taken: the mode stays
+        if limbo.entries:  # the owner stays, or the commits are refused, so the mode does not change
             limbo.append(origin_id, *entries)
             return
         was_read_only = limbo.is_read_only
@@ -132,8 +144,7 @@ class LimboDriver:
             self.on_change()
 
     def written(self, entry: LimboEntry, lsn: int) -> None:
-        """A queued commit is in the WAL, its last row with `lsn`: this instance has it, others may have acknowledged it
-        already."""
+        """Record that a queued commit is in the WAL of this instance; `lsn` is that of its last row."""
         limbo = self.limbo
         if entry.wait_ack and entry.lsn == NO_LSN:
             entry.lsn = lsn
@@ -144,24 +155,25 @@ class LimboDriver:
         self._go_on_from(lsn)
 
     def has_written(self, first: int, last: int) -> None:
-        """The same for several commits of this instance, which know their lsns."""
+        """Record that several commits of this instance, with lsns from `first` to `last`, are in the WAL."""
         self.limbo.acknowledge(self.limbo.instance_id, last)
         self._go_on_from(first)
 
     def _go_on_from(self, lsn: int) -> None:
-        """Most writes decide nothing: no quorum has come so far, or a row is on its way, which `go_on` follows."""
+        """Go on if a write may lead to a decision: a quorum has acknowledged it, or no deadline is set."""
         limbo = self.limbo
+        # While a row is being written nothing can be decided; `go_on` is called after it.
         if limbo.writing is None and (lsn <= limbo.reached or self._timer_deadline is None):
             self.go_on()
 
     def abort(self, *entries: LimboEntry) -> None:
-        """The WAL write of queued commits failed, given newest first; they are the newest ones."""
+        """Remove queued commits whose WAL write failed: the newest entries, given newest first."""
         for entry in entries:
             self.limbo.abort(entry)
         self._changed()
 
     def try_enter(self) -> bool:
-        """Lock the limbo's owner for an applier's transaction, if that needs no wait."""
+        """Lock the limbo's owner for an applier's transaction if that needs no wait; returns True if it is locked."""
         return self.latch.try_read()
 
     async def enter(self) -> None:
@@ -169,18 +181,18 @@ class LimboDriver:
         await self.latch.wait_read()
 
     def leave(self) -> None:
-        """The transaction is handed to the journal, or failed."""
+        """Release the lock of `enter` after the transaction has been handed to the journal or has failed."""
         self.latch.release_read()
 
     # -- acknowledgements and options
 
     def acknowledge(self, replica_id: int, lsn: int) -> None:
-        """An instance has our rows up to `lsn` in its WAL."""
+        """Record that an instance has our rows up to `lsn` in its WAL."""
         self.limbo.acknowledge(replica_id, lsn)
         self.go_on()
 
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
-        """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
+        """Record the vclock that a follower acknowledges, for our transactions and for a promotion."""
         self._promoter.on_ack(replica_id, vclock)
         self._heard[replica_id] = self._loop.time()
         if self.limbo.owner_id == self.limbo.instance_id and not self.others_may_lead():
@@ -189,17 +201,17 @@ class LimboDriver:
         self._waiters.wake()
 
     def forget_follower(self, replica_id: int) -> None:
-        """A relay stopped: what it has acknowledged does not count for a promotion that begins later."""
+        """Forget the acknowledgements of a follower whose relay has stopped: they do not count for later promotions."""
         self._promoter.forget(replica_id)
 
     def set_quorum(self, quorum: int) -> None:
-        """`replication_synchro_quorum`, evaluated; what has enough acknowledgements now is confirmed."""
+        """Set the evaluated `replication_synchro_quorum`; entries with enough acknowledgements are confirmed."""
         self.limbo.quorum = quorum
         self.go_on()
         self._waiters.wake()
 
     def set_timeout(self, timeout: float) -> None:
-        """`replication_synchro_timeout`, seconds; counts for those who wait already as well."""
+        """Set `replication_synchro_timeout` in seconds, also for transactions that wait already."""
         self.limbo.timeout = timeout
         self.go_on()
         self._waiters.wake()
@@ -207,10 +219,14 @@ class LimboDriver:
     # -- rows of other instances
 
     async def apply(self, row: Row, is_next: Callable[[], bool] = lambda: True) -> None:
-        """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it. INVALID_MSGPACK, WAL_IO.
+        """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it.
 
-        `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile. A row that
-        contradicts what is decided here is not written: it raises "Split-Brain discovered".
+        `is_next` is asked when the row's turn has come; it returns False if earlier rows have failed meanwhile. A row
+        that contradicts an earlier decision is not written.
+
+        Raises:
+            ClientError: INVALID_MSGPACK; WAL_IO, also if `is_next` returns False.
+            BoxError: "Split-Brain discovered".
         """
         request = decode_synchro(row)
         await self.latch.wait_write()
@@ -227,31 +243,41 @@ class LimboDriver:
         await self._write(row, decode_synchro(row))
 
     def note_nops(self, rows: list[Row]) -> None:
-        """A transaction of another instance, or of the log, whose rows may all be NOPs; one may be a proposal."""
+        """Record a transaction whose rows may all be NOPs; the last one may be a proposal."""
         self.promotions.note_nops(rows)
         if rows[-1].flags & Flag.PROPOSED:
             self.limbo.note_proposal(rows[-1].replica_id, rows[-1].lsn)
 
     def recover(self, row: Row) -> None:
-        """Act on a row that comes from the log. INVALID_MSGPACK.
+        """Act on a row that is read from the log.
 
-        A log of an earlier version or of 2.8.1 may have rows that contradict each other: `promotions.contradiction`
-        tells so afterwards.
+        A log of an earlier version or of Tarantool 2.8.1 may contain contradictory rows; `promotions.contradiction`
+        tells that afterwards.
+
+        Raises:
+            ClientError: INVALID_MSGPACK.
         """
         request = decode_synchro(row)
         self.promotions.contradiction_of(row, request)
         self._settle(self.promotions.process(row, request))
 
     def check_consistent(self) -> None:
-        """Raise "Split-Brain discovered" if a decision that came later contradicts one that has had its effect here."""
+        """Check that no later decision has contradicted one that has taken effect here.
+
+        Raises:
+            BoxError: "Split-Brain discovered".
+        """
         if self.promotions.contradiction is not None:
             raise self.promotions.contradiction
 
     async def learn_leader(self, leader: Standing) -> None:
-        """A promotion that a leader had not heard of when it was elected, or that has no effect there, was none, and
-        is none where it comes later.
+        """Withdraw promotions that a new leader did not have when it was elected, or that have no effect there.
 
-        The transactions of that owner that wait are rolled back: the leader does without them. WAL_IO.
+        They had no effect, and have none where they arrive later. Waiting transactions of their owner are rolled back,
+        because the leader goes on without them.
+
+        Raises:
+            DiskWriteError: WAL_IO.
         """
         promotions, coming = self.promotions, self.limbo.writing
         is_promotion_coming = coming is not None and coming.type == RequestType.PROMOTE
@@ -259,12 +285,12 @@ class LimboDriver:
         if not has_news and not is_promotion_coming:
             return
         await self.latch.wait_write()
-        # No PROMOTE is on its way now: it is here, with its effect, or is to come.
+        # With the latch no PROMOTE is being written: each has taken effect here or has not arrived.
         promotions.void_promotions.note(promotions.coming_void(leader, self.own_vclock))
         limbo, first = self.limbo, next((entry.lsn for entry in self.limbo if entry.wait_ack), NO_LSN)
         owner_id, lsn = promotions.latest
         if first == NO_LSN:
-            first = lsn + 1  # it is on its way to the log, behind the promotion
+            first = lsn + 1  # the first entry has no lsn yet: it will be written after the promotion
         is_of_others = limbo.entries and (limbo.owner_id != owner_id or first < lsn)
         if is_of_others or not promotions.history.unknown(leader):
             self.latch.release_write()
@@ -281,11 +307,11 @@ class LimboDriver:
         promotions.withdraw_unknown(leader, self.own_vclock)
 
     def withdraw_latest(self) -> bool:
-        """The latest promotion was none; False where that cannot be, because something waits."""
+        """Withdraw the latest promotion, which had no effect; returns False if transactions wait or none is known."""
         return not self.limbo.entries and self.promotions.withdraw_latest(self.own_vclock)
 
     async def give_back(self) -> GivenBack | None:
-        """Undo all that waits as if it had never come: before there is a log. None if nothing waited."""
+        """Undo all waiting transactions as if they had never arrived, before there is a log; None if none waited."""
         entries = list(self.limbo)
         if not entries:
             return None
@@ -298,7 +324,7 @@ class LimboDriver:
     # -- our own rows
 
     def go_on(self) -> None:
-        """Write what the limbo asks for, or wait for the first deadline."""
+        """Write the row that the limbo asks for, or wait for its next deadline."""
         if self._is_requested or self._is_stopped:
             return
         if self._decision() is None:
@@ -319,8 +345,9 @@ class LimboDriver:
             self._timer = self._loop.call_at(deadline, self._time_over)
 
     def _time_over(self) -> None:
+        """Tell overdue callers that the outcome is unknown if nothing can be decided, then go on."""
         self._timer = self._timer_deadline = None
-        # While a row is on its way to the log the outcome is about to be known.
+        # While a decision is being written, its outcome is about to be known: callers go on waiting for it.
         if self.voters_needed() and self.limbo.writing is None and not self._is_stopped and self._decision() is None:
             for entry in self.limbo.put_off(self._loop.time()):
                 entry.take_callers().tell(_outcome_unknown())
@@ -332,17 +359,17 @@ class LimboDriver:
         return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)
 
     def were_heard_since(self, moment: float) -> bool:
-        """Whether so many instances as elect a leader were heard of since then, and none of a newer term."""
+        """Return True if as many instances as elect a leader, including this one, were heard of since `moment`."""
         # Anonymous replicas share id 0 and do not vote.
         heard = sum(replica_id != 0 and at >= moment for replica_id, at in self._heard.items())
         return 1 + heard >= self.voters_needed()
 
     def have(self, lsn: int) -> bool:
-        """Whether so many instances as elect a leader have our rows up to `lsn`."""
+        """Return True if as many instances as elect a leader have our rows up to `lsn`."""
         return self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
     def _write_decision(self) -> None:
-        """The latch is ours; the reason to ask for it may have gone."""
+        """Write the decision, now that the latch is ours; the reason for it may have gone meanwhile."""
         self._is_requested = False
         limbo = self.limbo
         decision = self._decision()
@@ -357,7 +384,7 @@ class LimboDriver:
         self._submit(synchro_row(request), request, self._on_decision_written)
 
     def _propose(self, decision: Decision) -> None:
-        """Write that all that waits is to be rolled back; the latch is ours."""
+        """Write a proposal to roll back everything that waits; the latch is ours."""
         row = Row(RequestType.NOP, flags=Flag.PROPOSED)
 
         def completed(entry: JournalEntry) -> None:
@@ -383,14 +410,14 @@ class LimboDriver:
         self._go_on_later()
 
     def _go_on_later(self) -> None:
-        """The journal has failed."""
+        """Set the timer to retry after the journal has failed."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer_deadline = None
         self._timer = None if self._is_stopped else self._loop.call_later(RETRY_DELAY, self._time_over)
 
     async def _write(self, row: Row, request: SynchroRequest) -> None:
-        """Write a row while the latch is ours; the latch is given back when it is settled, waited for or not."""
+        """Write a row while the latch is ours; the latch is released once it is settled, even after a cancellation."""
         future: asyncio.Future[BoxError | None] = self._loop.create_future()
 
         def written(error: BoxError | None) -> None:
@@ -408,6 +435,8 @@ class LimboDriver:
             raise error
 
     def _submit(self, row: Row, request: SynchroRequest, on_end: Callable[[BoxError | None], None]) -> None:
+        """Hand a row to the journal; once it is written, prepare the rollback if there is one, then settle."""
+
         def finish(error: BoxError | None) -> None:
             self._finish(row, request, error)
             on_end(error)
@@ -428,7 +457,7 @@ class LimboDriver:
             finish(error)
 
     def _prepare(self) -> None:
-        """Take one step towards a rollback, then do it. When the node stops nobody waits for the rest."""
+        """Take one step of the preparation of a rollback, then settle; a stopping node skips the other steps."""
         if self._preparation is None:
             return
         steps, finish = self._preparation
@@ -447,7 +476,7 @@ class LimboDriver:
         self.latch.release_write()
 
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
-        """Tell transactions what became of them. One that is not written yet learns it by its own write."""
+        """Tell transactions their outcome. One that is not written yet is told at the end of its own write."""
         for entry in outcome.committed:
             entry.wait_sync = False
         if outcome.committed:
@@ -466,7 +495,11 @@ class LimboDriver:
     # -- waiting
 
     async def wait_change(self, deadline: float) -> bool:
-        """Wait for something to change; False at the deadline. FiberIsCancelled if the node closes."""
+        """Wait until the queue, an option or an acknowledgement changes; returns False at the deadline.
+
+        Raises:
+            FiberIsCancelled: the node closes.
+        """
         waiter = self._waiters.next()
         done, _ = await asyncio.wait({waiter}, timeout=max(0.0, deadline - self._loop.time()))
         if self._is_stopped:
@@ -478,8 +511,9 @@ class LimboDriver:
     async def wait_confirm(self) -> None:
         """Wait until everything that is in the limbo now is committed, as checkpoints and joins need it.
 
-        SYNC_QUORUM_TIMEOUT after `replication_synchro_timeout`, SYNC_ROLLBACK if it was rolled back, FiberIsCancelled
-        if the node closes meanwhile.
+        Raises:
+            ClientError: SYNC_QUORUM_TIMEOUT after `replication_synchro_timeout`, SYNC_ROLLBACK if it was rolled back.
+            FiberIsCancelled: the node closes.
         """
         last = self.limbo.last
         if last is None:
@@ -497,30 +531,38 @@ class LimboDriver:
     # -- promotion
 
     def look_again(self) -> None:
-        """Something has changed of what a promotion depends on, or who may decide."""
+        """Decide again after a change of what a promotion depends on, or of the right to decide."""
         self._waiters.wake()
         self.go_on()
 
     async def promote(self, term: int = 1, check_leads: Callable[[], None] | None = None) -> None:
-        """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
+        """Take over the limbo: confirm what a quorum has and roll back the rest (`box.ctl.promote`).
 
-        `term` is that of the PROMOTE row; `check_leads` raises if who was elected leads no more. UNSUPPORTED (two calls
-        at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO, FiberIsCancelled if the node closes meanwhile.
+        `term` is that of the PROMOTE row. `check_leads` raises an error if the elected leader no longer leads.
+
+        Raises:
+            UnsupportedError: UNSUPPORTED, another call is running.
+            ClientError: INTERFERING_PROMOTE, QUORUM_WAIT or WAL_IO.
+            FiberIsCancelled: the node closes.
         """
         await self._promoter.promote(term, check_leads)
 
     @property
     def own_vclock(self) -> Mapping[int, int]:
-        """The rows that are in the WAL of this instance."""
+        """The vclock of the WAL of this instance."""
         return self.journal.vclock
 
     def now(self) -> float:
-        """The clock that deadlines are told in, seconds."""
+        """Return the time in seconds, by the clock of the deadlines."""
         return self._loop.time()
 
     async def write(self, request: SynchroRequest, check: Callable[[], None]) -> None:
-        """Write a row of ours when nobody else changes the limbo, if `check` raises nothing then, and act on it.
-        WAL_IO."""
+        """Take the latch, call `check`, write a row of ours and act on it.
+
+        Raises:
+            BoxError: the error of `check`; nothing is written.
+            DiskWriteError: WAL_IO.
+        """
         await self.latch.wait_write()
         try:
             check()
@@ -530,7 +572,7 @@ class LimboDriver:
         await self._write(synchro_row(request), request)
 
     def stop(self) -> None:
-        """The node closes: nothing is written any more."""
+        """Stop writing decisions, because the node closes."""
         self._is_stopped = True
         self._prepare()
         self._waiters.wake()
@@ -539,9 +581,9 @@ class LimboDriver:
             self._timer = None
 
     def abandon(self) -> None:
-        """The journal has stopped: whoever waits for what is left in the queue is told that nobody knows its outcome.
+        """Give callers that still wait a FiberIsCancelled error, because the journal has stopped.
 
-        Nothing is undone. The transactions are in the log, and wait in the limbo again after the next start.
+        Nothing is undone: the transactions are in the log, and wait in the limbo again after the next start.
         """
         for entry in self.limbo:
             if not entry.done:

@@ -1,4 +1,4 @@
-"""Transactions, statements and savepoints: the state that one transaction carries.
+"""Transactions, statements and savepoints: the state of one transaction.
 
 ```
 state         event                                          next
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from box.wire.row import Row
 
 SUB_STMT_MAX: Final = 3
-"""Statements may nest this deep below the first one: triggers that write from triggers."""
+"""The number of levels that statements may nest below the first one, as triggers that write in triggers do."""
 
 NO_LSN: Final = -1
 """The lsn of an entry whose WAL write is in progress, and of one that is not synchronous."""
@@ -46,13 +46,13 @@ WAIT_SYNC_AND_ACK: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
 """Flags of the last row of a transaction that the limbo has a say in."""
 
 StatementHook = Callable[[], None]
-"""Undo or finish of a DDL statement. Must not fail."""
+"""The undo or the completion of a DDL statement. It must not fail."""
 TransactionHook = Callable[[list["Statement"]], Awaitable[None] | None]
-"""An on_commit or on_rollback trigger; it may return an awaitable, which is finished before the commit returns."""
+"""An on_commit or on_rollback trigger; if it returns an awaitable, that is finished before the commit returns."""
 
 
 class TxnState(Enum):
-    """See the table above."""
+    """The state of a transaction, as in the table of the module."""
 
     INPROGRESS = auto()
     IN_READ_VIEW = auto()
@@ -69,10 +69,10 @@ _OUTCOMES: Final = frozenset({TxnState.COMMITTED, TxnState.ABORTED})
 class LimboEntry(Pending):
     """A commit that may have to wait in the limbo (`box.txn.limbo`), with its place there.
 
-    `wait_sync`: it is in the limbo. `wait_ack`: it is, or was, there as a synchronous one; others only wait for those
-    before them. `lsn`: NO_LSN while a synchronous one is not written, and for others. `waits`: somebody on this
-    instance waits for the outcome, so that the timeout counts, from `since` on: seconds of the loop's clock, None
-    before the WAL write and when nobody waits. `written`: the WAL write has succeeded.
+    `wait_sync`: it is in the limbo. `wait_ack`: it is, or was, there as a synchronous one; asynchronous ones only wait
+    for earlier entries. `lsn`: that of a synchronous entry that is written, otherwise NO_LSN. `waits`: a caller on this
+    instance waits for the outcome, so the timeout counts. `since`: the loop's time in seconds from which it counts,
+    None before the WAL write and if no caller waits. `written`: the WAL write has succeeded.
     """
 
     if not TYPE_CHECKING:
@@ -87,45 +87,45 @@ class LimboEntry(Pending):
 
     @property
     def origin_id(self) -> int:
-        """The instance that has made it, 0 for an own commit that has not been written, or has no row."""
+        """The instance that made the commit; 0 for one of this instance that is not written or has no row object."""
         raise NotImplementedError
 
     @property
     def place(self) -> tuple[int, int]:
-        """The lsns of its first and its last replicated row once it is written, 0 before."""
+        """The lsns of the first and the last replicated row, 0 before the commit is written."""
         raise NotImplementedError
 
     @property
     def outcome(self) -> TxnState | None:
-        """COMMITTED or ABORTED, None as long as that is not decided."""
+        """COMMITTED or ABORTED, or None while that is not decided."""
         raise NotImplementedError
 
     def fail(self, error: BoxError) -> None:
-        """Remember why the commit was rolled back; the first reason stays."""
+        """Record why the commit was rolled back; the first reason stays."""
         if self.error is None:
             self.error = error
 
 
 class Commit(JournalEntry, Pending):
-    """A commit that may be in progress. Without an error it is in the log, and confirmed if it had to be."""
+    """A commit that may be in progress. If it ends without an error, it is in the log and confirmed if needed."""
 
     __slots__ = ("_callbacks", "done", "result")
 
 
 class Statement:
-    """One change of one space. `old` and `new` are the tuples before and after; None where there was or is none.
+    """One change of one space. `old` and `new` are the tuples before and after, or None.
 
     `row` is the journal row, None for temporary spaces and before the statement ends. `applied` is the number of the
-    change within the transaction, 0 while the indexes are untouched. `requires_old` says whether the outcome depends on
-    the tuple that was there before.
+    change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends on the tuple
+    before.
     """
 
     __slots__ = ("applied", "new", "old", "requires_old", "row", "space", "type")
 
     on_commit: Sequence[StatementHook] = ()
-    """Run when the transaction is committed, in the order of the statements."""
+    """Hooks to run when the transaction is committed, in the order of the statements."""
     on_rollback: Sequence[StatementHook] = ()
-    """Run newest first right after the statement itself is undone, also by a rollback to a savepoint."""
+    """Hooks to run newest first right after the statement itself is undone, also by a rollback to a savepoint."""
 
     def __init__(
         self,
@@ -145,14 +145,14 @@ class Statement:
 
     @property
     def first(self) -> bytes:
-        """The tuple before, or the one of an insertion: for statements that have changed something."""
+        """The tuple before the change, or the inserted one. The statement must have changed something."""
         first = self.old or self.new
         assert first is not None
         return first
 
     @property
     def last(self) -> bytes:
-        """The tuple after, or the one of a deletion."""
+        """The tuple after the change, or the deleted one. The statement must have changed something."""
         last = self.new or self.old
         assert last is not None
         return last
@@ -163,13 +163,14 @@ class Statement:
 
 
 applied_as: Final[Callable[[Statement], int]] = attrgetter("applied")
-"""The order of statements in which they have changed the indexes."""
+"""The sort key that puts statements into the order in which they changed the indexes."""
 
 _NO_HOOKS: Final[list[StatementHook]] = []
+"""The shared empty list of statements that get no more hooks."""
 
 
 class OpenStatement(Statement):
-    """A statement that takes the general way, where a change of the dictionary may add hooks."""
+    """A statement of the general way, to which a change of the dictionary may add hooks."""
 
     __slots__ = ("on_commit", "on_rollback")
 
@@ -182,12 +183,12 @@ class OpenStatement(Statement):
         self.on_rollback = []
 
     def run_rollback_hooks(self) -> None:
-        """Newest first; each runs once."""
+        """Run the rollback hooks, newest first; each runs once."""
         while self.on_rollback:
             self.on_rollback.pop()()
 
     def spare(self) -> None:
-        """The statement has ended; without hooks it gets none any more, and needs no lists for them."""
+        """Drop the empty lists of hooks of an ended statement, to which no hooks are added any more."""
         if not (self.on_commit or self.on_rollback):
             self.on_commit = self.on_rollback = _NO_HOOKS
 
@@ -204,7 +205,7 @@ class Savepoint:
         self.sub_statement = len(txn.nesting)
 
     def is_valid_in(self, txn: Transaction) -> bool:
-        """False if it belongs to another transaction, to another nesting level or was itself rolled back."""
+        """Return False if it belongs to another transaction or nesting level, or was itself rolled back."""
         if txn.id != self.txn_id or len(txn.nesting) != self.sub_statement or len(txn.statements) < self.length:
             return False
         return self.length == 0 or txn.statements[self.length - 1] is self.last
@@ -255,16 +256,17 @@ class Transaction(Commit, LimboEntry):
         self._callbacks = None
         self.id = txn_id
         self.ctx: Context | None = ctx
-        """The context that has the transaction open; None once the commit started."""
+        """The context that has the transaction open; None once the commit has started."""
         self.statements: list[Statement] = []
         self.nesting: list[int] = []
-        """For every open statement, outermost first, the number of statements before it."""
+        """The number of statements before each open statement, outermost first."""
         self.changes = 0
         """The number of statements that have changed the indexes so far."""
         self.state = TxnState.INPROGRESS
         self.engine: str | None = None
-        """The engine that the first statement or read chose."""
+        """The engine of the first statement or read."""
         self.may_yield = True
+        """True if the fiber may wait without losing the changes."""
         self.aborted_by_yield = False
         self.isolation = Isolation.BEST_EFFORT
         self.timeout: float | None = None
@@ -272,19 +274,21 @@ class Transaction(Commit, LimboEntry):
         self.timer: TimerHandle | None = None
         """Runs from the first yield on, if there is a timeout."""
         self.gathered = 0
-        """The number of the first statements of which `rows`, `size`, `spaces` and `has_own_rows` are known."""
+        """The number of statements that `rows`, `size`, `spaces` and `has_own_rows` cover, from the first one."""
         self.spaces: dict[Space, None] = {}
         """The spaces of all rows but NOPs."""
         self.has_own_rows = True
-        """All rows are of this instance and of replicated spaces, or they are in the order of the log already."""
+        """True if all rows are of this instance and of replicated spaces, or are in the order of the log already."""
         self.hooked: list[OpenStatement] = []
-        """Statements that may have hooks, in the order in which they got them; set by whoever adds one."""
+        """Statements that may have hooks, in the order in which they got them; code that adds a hook appends its
+        statement.
+        """
         self.psn = 0
-        """Place in the order of prepared transactions, 0 before that."""
+        """The place in the order of prepared transactions, 0 before it is prepared."""
         self.read_view = 0
-        """With IN_READ_VIEW: changes with this psn and later ones are invisible."""
+        """In IN_READ_VIEW: changes with this psn and later ones are invisible."""
         self.force_async = False
-        """Never wait in the limbo: rows of a snapshot are confirmed already."""
+        """True if it must not wait in the limbo: rows of a snapshot are confirmed already."""
         self.wait_sync = False
         self.wait_ack = False
         self.waits = False
@@ -299,23 +303,27 @@ class Transaction(Commit, LimboEntry):
 
     @property
     def current(self) -> Statement:
-        """The innermost open statement. Statements nested in it may stand behind it in `statements`."""
+        """The innermost open statement; statements nested in it may follow it in `statements`."""
         return self.statements[self.nesting[-1]]
 
     @property
     def is_distributed(self) -> bool:
-        """True if rows of another instance made triggers write rows here which other instances would get."""
+        """True if rows of another instance made triggers write replicated rows here."""
         foreign = any(s.row is not None and s.row.replica_id for s in self.statements)
         own = any(s.row is not None and not s.row.replica_id and not s.row.group_id for s in self.statements)
         return foreign and own
 
     def run_rollback_hooks(self) -> None:
-        """Those of all statements, for whoever takes the statements' changes back in another way."""
+        """Run the rollback hooks of all statements, newest first, if their changes are undone in another way."""
         for statement in sorted(self.hooked, key=applied_as, reverse=True):
             statement.run_rollback_hooks()
 
     def check_single_statement(self, what: str) -> None:
-        """Refuse an operation that must be alone in its transaction. ER_MULTISTATEMENT_TRANSACTION."""
+        """Check that the statement of an operation is alone in its transaction.
+
+        Raises:
+            TransactionError: MULTISTATEMENT_TRANSACTION.
+        """
         if len(self.statements) > 1:
             raise client_error(ErrorCode.MULTISTATEMENT_TRANSACTION, what)
 

@@ -1,7 +1,7 @@
-"""A user's triggers of a space: before_replace may put another outcome in place of a change, on_replace sees it.
+"""Runs the user triggers of a space: before_replace may change the outcome of a request, on_replace sees it.
 
-They may wait. Without versions of tuples others would see what the transaction has changed so far, so a wait costs it
-all its changes (`TransactionManager.on_yield`), and the statement ends with TRANSACTION_YIELD.
+Triggers may wait. Without versions of tuples others would see the changes of the transaction, so a wait undoes them all
+(`TransactionManager.on_yield`), and the statement ends with TRANSACTION_YIELD.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from box.wire.change import DELETE, NOP, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 
 _NAMES: dict[int, str] = {request_type.value: request_type.name for request_type in RequestType}
-"""Enums are slow to ask."""
+"""The names of request types; a look-up in an enum is slow."""
 
 if TYPE_CHECKING:
     from box.session import Context
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 
 async def before_replace(ctx: Context, txn: Transaction, space: Space, request: Request, storage: TupleStorage) -> None:
-    """Let the triggers see a change that is not made yet; the request becomes what they want instead."""
+    """Call the triggers with a change that is not made yet, and change the request to the outcome that they want.
+
+    Raises:
+        TransactionYieldError: TRANSACTION_YIELD, a trigger has waited.
+        ClientError: CANT_UPDATE_PRIMARY_KEY, or the error that the request would raise.
+        BoxError: the error of a trigger.
+    """
     if not (space.before_replace and space.run_triggers):
         return
     preview = _preview(txn, space, request, storage)
@@ -56,7 +62,12 @@ async def before_replace(ctx: Context, txn: Transaction, space: Space, request: 
 
 
 async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
-    """Show the triggers what a statement has changed."""
+    """Call the triggers with the change of a statement.
+
+    Raises:
+        TransactionYieldError: TRANSACTION_YIELD, a trigger has waited.
+        BoxError: the error of a trigger.
+    """
     if not space.run_triggers or (statement.old is None and statement.new is None):
         return
     op = _NAMES[statement.type]
@@ -68,7 +79,7 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
 def _preview(
     txn: Transaction, space: Space, request: Request, storage: TupleStorage
 ) -> tuple[bytes | None, bytes | None] | None:
-    """The tuples before and after a request, without doing it; None: it would not change anything."""
+    """Return the tuples before and after a request without executing it, or None if it would change nothing."""
     if request.type in (UPDATE, DELETE):
         old = storage.find_by(txn, space, request.index_id, request.key)
         if old is None:

@@ -1,11 +1,11 @@
-"""Reads of transactions where tuples have versions, and the notes of them.
+"""Reads where tuples have versions, and the record of what transactions have read.
 
-Remembered are the tuples, and the places where it found none (single keys, ranges up to the last
-key it has read). Readers outside of transactions see what is committed, and leave no notes.
+Recorded are the tuples, and the places without a tuple: single keys, and ranges up to the last key read. Readers
+outside of transactions see what is committed; their reads are not recorded.
 
-Under secondary keys there may be what others have made of a row that a transaction has changed itself: if it is in
-conflict, and while many of its replaces are behind (`box.txn.mvcc`). To that transaction a tuple is there if its
-primary key shows the same one, and what it has hidden under a secondary key itself does not count.
+Entries of secondary indexes may not match what a transaction has changed itself: if the transaction is in conflict, and
+while many of its replaces are behind (`box.txn.mvcc`). Then a tuple counts for it only if the transaction finds the
+same tuple by its primary key, and what it has itself hidden under a secondary key is ignored.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 
 class VersionedReads(TupleStorage):
-    """Reading from indexes with versions; `box.txn.mvcc` writes to them."""
+    """Reads from indexes with versions; `box.txn.mvcc` adds the writes."""
 
     def __init__(self) -> None:
         super().__init__()
         self._readers = Readers()
         self._written: dict[Transaction, WriteSet] = {}
-        """Of transactions whose outcome is open."""
+        """The writes of transactions whose outcome is open."""
         self._slots = Slots(self._readers, lambda step: self.add_work(step))
         self._behind: dict[Transaction, int] = {}
-        """Transactions whose replaces have still to hide other tuples, and how many lists of slots tell which."""
+        """Transactions with replaces that still have to hide other tuples, and the number of lists of slots to go
+        through.
+        """
 
     def may_go_to_view(self, txn: Transaction) -> None:
         self._readers.may_go_to_view(txn)
@@ -70,14 +72,14 @@ class VersionedReads(TupleStorage):
         return _tracked(seen, place, reads.tuples.setdefault(index.definition.space_id, set()))
 
     def _seen_of(self, entries: Iterator[Any], txn: Transaction | None, index: Index) -> Iterator[bytes]:
-        """The tuples that index entries are to a reader."""
+        """Return an iterator over the tuples that a reader sees in index entries."""
         if txn is None or not index.iid:
             return _visible_of(entries, txn)
         seen = (self._seen(entry, txn, index) for entry in entries)
         return (value for value in seen if value is not None)
 
     def _seen(self, entry: Any, txn: Transaction | None, index: Index) -> bytes | None:
-        """The tuple that an entry of an index is to a reader."""
+        """Return the tuple that a reader sees in an index entry, or None."""
         primary = None if txn is None or not index.iid else self._deciding(txn, index)
         if primary is None:
             return _visible(entry, txn)
@@ -87,7 +89,7 @@ class VersionedReads(TupleStorage):
         return found
 
     def _deciding(self, txn: Transaction, index: Index) -> Index | None:
-        """The primary index, where that decides which tuples of a secondary one are there: see the module's text."""
+        """Return the primary index if it decides which tuples of a secondary one count, as described in the module."""
         if txn.state is not TxnState.CONFLICTED and txn not in self._behind:
             return None
         written = self._written.get(txn)
@@ -109,7 +111,7 @@ class VersionedReads(TupleStorage):
         if txn is None and index not in self._slots.by_index:
             return super().count(txn, index, iterator, key)
         if iterator == IteratorType.ALL:
-            index.cursor(iterator, key)  # which checks the key; it has no other say
+            index.cursor(iterator, key)  # only checks the key, which ALL ignores
             key = []
         return sum(1 for _ in self.scan(txn, index, iterator, key))
 
@@ -156,7 +158,7 @@ class VersionedReads(TupleStorage):
 
 
 def _tracked(tuples: Iterator[bytes], place: Range, seen: set[bytes]) -> Iterator[bytes]:
-    """The tuples of an iteration, noted as they are taken."""
+    """Yield the tuples of an iteration, and record each as it is taken."""
     for found in tuples:
         seen.add(found)
         place.last = found
@@ -165,11 +167,12 @@ def _tracked(tuples: Iterator[bytes], place: Range, seen: set[bytes]) -> Iterato
 
 
 def _visible(entry: Any, txn: Transaction | None) -> bytes | None:
-    """The tuple that an index entry is to a reader."""
+    """Return the tuple that a reader sees in an index entry, or None."""
     return entry.visible(txn) if type(entry) is Slot else entry
 
 
 def _visible_of(entries: Iterator[Any], txn: Transaction | None) -> Iterator[bytes]:
+    """Yield the tuples that a reader sees in index entries."""
     for entry in entries:
         value = entry.visible(txn) if type(entry) is Slot else entry
         if value is not None:

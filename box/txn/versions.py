@@ -1,4 +1,4 @@
-"""Versions of one index entry: what each transaction finds under a key.
+"""The versions of one index entry: what each transaction finds under a key.
 
 ```
 Slot    base        the committed value under all of them (None: no tuple)
@@ -7,7 +7,7 @@ Slot    base        the committed value under all of them (None: no tuple)
                     in progress                  those of one transaction in the order of its statements
 ```
 
-The visible value is that of the newest write that the reader may see:
+A reader sees the value of the newest write that it may see:
 
     its own                           always
     committed                         unless the reader is in a read view that is older
@@ -15,7 +15,7 @@ The visible value is that of the newest write that the reader may see:
                                       one that reads what is confirmed goes to a read view before it
     rolled back                       never: it is still to be taken out
 
-Whether a write is committed, prepared or rolled back is known of its transaction, so that all those of one become so
+The state of a write is that of its transaction. So all writes of a transaction are committed, prepared or rolled back
 at once, however many there are.
 """
 
@@ -37,6 +37,7 @@ _COMMITTED: Final = TxnState.COMMITTED
 _ABORTED: Final = TxnState.ABORTED
 _READ_CONFIRMED: Final = Isolation.READ_CONFIRMED
 _IN_PROGRESS: Final = sys.maxsize
+"""The place of writes in progress: after all that are prepared."""
 
 
 class Write:
@@ -56,12 +57,12 @@ class Write:
 
 
 def _place(write: Write) -> int:
-    """In the order of commits; all that is in progress comes last, in the order in which it was written."""
+    """Return the sort key of a write: its place in the order of commits; writes in progress come last."""
     return write.txn.psn or _IN_PROGRESS
 
 
 class Slot:
-    """All answers to one key of one index."""
+    """All values under one key of one index."""
 
     __slots__ = ("base", "index", "key", "memory", "size", "writes")
 
@@ -70,7 +71,7 @@ class Slot:
         self.key = key
         self.base = base
         self.size = 0 if base is None else len(base)
-        """Bytes that a primary index counts for this entry; those of writes are counted here."""
+        """The bytes that a primary index counts for this entry. The slot itself counts the bytes of its writes."""
         self.memory = index.memory
         self.writes: list[Write] = []
 
@@ -81,8 +82,10 @@ class Slot:
         return True
 
     def visible(self, txn: Transaction | None, *, unhides: bool = False) -> bytes | None:
-        """The value that a reader in this transaction, or outside of any, sees. `unhides`: as if the transaction had
-        hidden nothing here itself."""
+        """Return the value that a reader in a transaction, or outside of any, sees.
+
+        `unhides`: ignore where the transaction itself has written None.
+        """
         for write in reversed(self.in_order()):
             writer = write.txn
             if txn is None:
@@ -100,7 +103,7 @@ class Slot:
         return self.base
 
     def add(self, write: Write) -> None:
-        """Put a write behind those of earlier statements of its transaction, and before those of later ones."""
+        """Put a write after those of earlier statements of its transaction, and before those of later ones."""
         if self.memory is not None and write.value is not None:
             self.memory.room -= len(write.value) + TUPLE_COST
         if not write.statement.applied:
@@ -111,7 +114,7 @@ class Slot:
         self.writes.insert(len(self.writes) if first is None else self.writes.index(first), write)
 
     def remove(self, write: Write) -> None:
-        """Take a write out, mostly the last one."""
+        """Remove a write, which mostly is the last one."""
         self._give_room(write)
         if self.writes[-1] is write:
             self.writes.pop()
@@ -125,18 +128,22 @@ class Slot:
         self.base = write.value
 
     def _give_room(self, write: Write) -> None:
+        """Return the memory of a write's value to the quota."""
         if self.memory is not None and write.value is not None:
             self.memory.room += len(write.value) + TUPLE_COST
 
     def in_order(self) -> list[Write]:
-        """The writes as in the table above. Nobody tells a slot that a transaction has got its place in the order of
-        commits: one that has written to ten thousand of them would tell for a tenth of a second."""
+        """Return the writes in the order of the table in the module.
+
+        They are sorted here, not when a transaction gets its place in the order of commits: a transaction that has
+        written to ten thousand slots would need a tenth of a second for that.
+        """
         if len(self.writes) > 1:
             self.writes.sort(key=_place)
         return self.writes
 
     def first_in_progress(self) -> list[Write]:
-        """The first write of each transaction that is not prepared."""
+        """Return the first write of each transaction that is not prepared."""
         found: dict[Transaction, Write] = {}
         for write in self.writes:
             if not write.txn.psn and write.txn.state is not _ABORTED:
@@ -149,7 +156,7 @@ class Slot:
         return self.below(None)
 
     def below(self, txn: Transaction | None) -> bytes | None:
-        """The same without what this transaction wrote."""
+        """Return the newest value that has its place in the order of commits, without writes of one transaction."""
         for write in reversed(self.in_order()):
             writer = write.txn
             if writer.psn and writer is not txn and writer.state is not _ABORTED:
@@ -157,11 +164,11 @@ class Slot:
         return self.base
 
     def last_of(self, txn: Transaction) -> bytes | None:
-        """The value that a transaction leaves here; None also if it has written nothing."""
+        """Return the value that a transaction leaves here; None also if it has written nothing."""
         return next((write.value for write in reversed(self.writes) if write.txn is txn), None)
 
     def has_writes_of(self, txn: Transaction) -> bool:
-        """Whether a transaction has written here."""
+        """Return True if a transaction has written here."""
         return any(write.txn is txn for write in self.writes)
 
     def __repr__(self) -> str:

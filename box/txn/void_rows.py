@@ -1,15 +1,15 @@
-"""Rows without an effect: NOPs, and those of a limbo's owner that another instance rolled back when it took over.
+"""Rows without an effect: NOPs, and rows of a limbo's owner that another instance has rolled back by a PROMOTE.
 
 ```
 log of 1    1:13 synchronous, not confirmed    1:14 CONFIRM of 1:12    2:40 PROMOTE up to 1:12
-void        1:13 to 1:14: what they were about is decided by 2:40
+void        1:13 to 1:14: 2:40 has decided about their transactions
 
-log of 1    1:62 PROMOTE, which nobody else got        2:262 PROMOTE of a later term
+log of 1    1:62 PROMOTE, which no other instance received     2:262 PROMOTE of a later term
 void        1:62, for the same reason
 ```
 
-They stay in the log, and in the vclock of those who have them. But whoever has the PROMOTE does without them: a
-candidate that lacks them may lead.
+They stay in the log, and in the vclocks of the instances that have them. An instance that has the PROMOTE does not need
+them: a candidate that lacks them may lead.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NOP: Final = int(RequestType.NOP)
 
 
 class VoidRows:
-    """The newest rows of some origins, as far as the log tells since the last snapshot, and the snapshot itself."""
+    """The newest void rows of each origin, as far as the last snapshot and the log since then tell."""
 
     def __init__(self) -> None:
         self._ends: dict[int, tuple[int, int]] = {}
 
     def note(self, origin_id: int, first: int, last: int) -> None:
-        """The origin's rows from `first` to `last` are void. What is known of later ones is kept."""
+        """Record that the origin's rows from `first` to `last` are void. Known later ranges are kept."""
         known = self._ends.get(origin_id)
         if known is not None:
             if last + 1 < known[0]:
@@ -44,21 +44,21 @@ class VoidRows:
 
     @property
     def ends(self) -> Mapping[int, tuple[int, int]]:
-        """The first and last void row of each origin, as far as they are known."""
+        """The first and last void row of each origin, as far as known."""
         return self._ends
 
     def restore(self, ends: Mapping[int, tuple[int, int]]) -> None:
-        """Take over what an earlier run knew."""
+        """Restore what an earlier run knew."""
         self._ends = dict(ends)
 
     def note_nops(self, rows: list[Row]) -> None:
-        """A transaction, whose rows may all be NOPs."""
+        """Record a transaction of the log, or of another instance, if all its rows are NOPs."""
         first, last = rows[0], rows[-1]
         if first.type == last.type == _NOP and first.replica_id and all(row.type == _NOP for row in rows):
             self.note(first.replica_id, first.lsn, last.lsn)
 
     def needed(self, vclock: Mapping[int, int]) -> VClock:
-        """The rows of `vclock` that somebody has to have who is to lead: those but void ones at the end."""
+        """Return the rows of `vclock` that a leader must have: all but the void ones at the end of each origin."""
         needed = VClock(vclock)
         for origin_id, (first, last) in self._ends.items():
             if vclock.get(origin_id, 0) == last:

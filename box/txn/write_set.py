@@ -1,16 +1,16 @@
-"""Writes of one transaction where tuples have versions, and their meaning to others that have read.
+"""The writes of one transaction where tuples have versions, and which reads of others they affect.
 
-Two questions decide what the commit of a transaction costs. Which of its slots have writes of others (`shared`)? If
-another with such writes has been prepared meanwhile, or rolled back after that, what is below them is gathered again.
-And what have others read that it changes? The answer for a large transaction is gathered while it grows, as sets and
-sorted keys, so that each reader is compared with them as a whole; for one whose write has failed it is gathered before
-the failure is told:
+The cost of a commit depends on two questions. First: which of its slots have writes of other transactions (`shared`)?
+If one of these has been prepared meanwhile, or rolled back after that, what is below the shared slots is gathered
+again. Second: which reads of others does it change? A large transaction gathers the answer while it grows, as sets and
+sorted keys, so that each reader is compared with them as a whole. If its write has failed, the answer is gathered
+before the failure is reported:
 
 ```
 reader                    writer, prepared                        writer, rolled back
 tuples, by space          tuples that it replaces                 tuples that it has put
 points without a tuple    points where it puts one                points where it left none
-ranges                    sorted keys of these points, a list for every some thousand statements
+ranges                    sorted keys of these points, a list for every few thousand statements
 ```
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """Tuples and points of the table above."""
+    """The tuples and points of the table in the module."""
 
     __slots__ = ("_keys", "_points", "_tuples")
 
@@ -41,14 +41,15 @@ class Places:
     # -- gathering
 
     def add_done(self, writes: Iterable[Write]) -> None:
-        """Take in what further writes take the place of, if they are prepared. For slots without writes of others."""
+        """Add what further writes replace when they are prepared. Their slots must have no writes of others."""
         self._add((write.slot, write.slot.base) for write in writes if write.slot.base or write.value)
 
     def add_undone(self, writes: Iterable[Write]) -> None:
-        """Take in what is gone if further writes are rolled back."""
+        """Add what vanishes if further writes are rolled back."""
         self._add((write.slot, write.value) for write in writes)
 
     def _add(self, gone: Iterable[tuple[Slot, bytes | None]]) -> None:
+        """Add tuples, and the keys of slots without one."""
         keys: dict[Index, list[SortKey]] = {}
         for slot, value in gone:
             index = slot.index
@@ -62,19 +63,21 @@ class Places:
             self._keys.setdefault(index, []).append(found)
 
     def add_below(self, txn: Transaction, slots: Iterable[Slot]) -> None:
-        """Take in what is below the writes of a transaction, if it is prepared. For slots with writes of others."""
+        """Add what is below the writes of a transaction when it is prepared. Slots may have writes of others."""
         self._add((slot, slot.below(txn)) for slot in slots if slot.has_writes_of(txn))
 
     def containers(self) -> list[list[Any] | set[Any]]:
-        """Everything that it is made of, for whoever lets it go in slices."""
+        """Return all lists and sets of this object, so that they can be freed in slices."""
         lists = [keys for parts in self._keys.values() for keys in parts]
         return [*self._tuples.values(), *self._points.values(), *lists]
 
     # -- questions
 
     def meet(self, reads: ReadSet, has_changed: Callable[[Index, SortKey], bool]) -> bool:
-        """Whether something that was read is different now. `has_changed` says whether there is a tuple at a point of
-        these now: a later statement may have made it as before."""
+        """Return True if something that was read is different now.
+
+        `has_changed` checks a point: a later statement may have restored it.
+        """
         for space_id, tuples in self._tuples.items():
             read = reads.tuples.get(space_id)
             if read is not None and not read.isdisjoint(tuples):
@@ -86,6 +89,7 @@ class Places:
         return any(self._meet_range(place, has_changed) for place in reads.ranges if place.index in self._keys)
 
     def _meet_range(self, place: Range, has_changed: Callable[[Index, SortKey], bool]) -> bool:
+        """Return True if a range that was read has a changed point."""
         low, high = place.span()
         for keys in self._keys[place.index]:
             first = 0 if low is None else bisect_left(keys, low)
@@ -97,7 +101,10 @@ class Places:
 
 
 class WriteSet:
-    """See the module's text. `shared`: slots that others wrote to as well, at some time; `rivals` are these others."""
+    """The writes of one transaction.
+
+    `shared` has the slots that others have written to as well at some time; `rivals` are these others.
+    """
 
     __slots__ = ("gathered", "indexes", "is_blind", "known", "overtaken", "places", "rivals", "shared")
 
@@ -105,37 +112,39 @@ class WriteSet:
         self.shared: dict[Slot, None] = {}
         self.rivals: dict[Transaction, None] = {}
         self.is_blind = False
-        """Has replaced tuples without asking which."""
+        """True if it has replaced tuples without reading them."""
         self.indexes: dict[Index, None] = {}
-        """All that have slots of it."""
+        """The indexes in which it has written to slots."""
         self.overtaken = 0
-        """The number of times that a rival was found to have a place in the order of commits, got one, or lost it."""
+        """The number of times that a rival had, got or lost a place in the order of commits."""
         self.known = 0
-        """The same when what is below shared slots was taken into `places`."""
+        """The value of `overtaken` when what is below shared slots was added to `places`."""
         self.gathered = 0
         """The number of the first statements that are in `places`."""
         self.places = Places()
-        """The change that others see when it is prepared, but for shared slots if it is overtaken."""
+        """The change that others see when the transaction is prepared, except in shared slots if it was overtaken."""
 
     def share(self, slot: Slot, other: Transaction) -> None:
-        """Another has written to a slot."""
+        """Record that another transaction has written to a slot."""
         self.shared[slot] = None
         self.rivals[other] = None
         if other.psn:
             self.overtaken += 1
 
     def gather(self, writes: Iterable[Write], statements: int) -> None:
-        """Take in the writes of further statements; there are so many then."""
+        """Add the writes of further statements, of which `statements` is the new total number."""
         self.places.add_done(writes)
         self.gathered = statements
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether a rival has got its place in the order of commits, or lost it, so that other values may be below
-        shared slots than `places` has."""
+        """True if a rival has got or lost its place in the order of commits since `places` was gathered.
+
+        Then shared slots may have other values below than `places` has.
+        """
         return self.overtaken != self.known
 
     def forget(self) -> None:
-        """Statements were taken back."""
+        """Discard what was gathered, because statements were undone."""
         if self.gathered:
             self.gathered, self.known, self.places = 0, 0, Places()
