@@ -2,13 +2,15 @@
 
     from box import Node
 
-The names below are the interface for programs; `box.sync` has it without a loop, `box.testing` has clusters for tests.
+The names below are the interface for programs; `box.sync` has it without a loop, `box.dbapi` is DB-API 2.0 for tools,
+`box.testing` has clusters for tests.
 `Node` and other names that need LuaJIT are imported on first use, so that readers of files (`box.spark`) work without
 it.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from box.errors import (
@@ -119,6 +121,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "dbapi":
+        return import_module("box.dbapi")
     if name in __all__:
         from box import embed
 

@@ -15,7 +15,7 @@ Spaces, ...   handles.py             spaces and their indexes, each with all req
 TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
 NamedRow      named_rows.py          tuples as they are given to the program; row_types.py: as objects of its classes
 SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions; sequences.py
-SqlResult, PreparedStatement         sql_requests.py: statements of SQL
+SqlResult, PreparedStatement         sql_statements.py: statements of SQL
 Change, ...   change_stream.py       watching a space; log_replay.py: since a vclock
 callables.py, declarations.py        Python functions and triggers that the instance calls
 ```
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from box.embed.node_options import NodeOptions
     from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
     from box.embed.sequences import SequenceHandle
-    from box.embed.sql_requests import PreparedStatement, SqlColumn, SqlResult
+    from box.embed.sql_statements import PreparedStatement, SqlColumn, SqlResult
     from box.embed.transaction_block import TransactionBlock
 
 __all__ = [
@@ -76,13 +76,13 @@ _MODULES = {
     "Node": "embedded_node",
     "NodeInfo": "embedded_node",
     "NodeOptions": "node_options",
-    "PreparedStatement": "sql_requests",
+    "PreparedStatement": "sql_statements",
     "SchemaRequests": "schema_requests",
     "SequenceHandle": "sequences",
     "SessionInfo": "callables",
     "SpaceHandle": "handles",
-    "SqlColumn": "sql_requests",
-    "SqlResult": "sql_requests",
+    "SqlColumn": "sql_statements",
+    "SqlResult": "sql_statements",
     "TransactionBlock": "transaction_block",
 }
 """Loaded when they are asked for: the command needs an instance without the interface for programs."""

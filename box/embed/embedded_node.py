@@ -25,7 +25,7 @@ from box.log import Level
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
     from box.embed.declarations import NodeTrigger
-    from box.embed.sql_requests import Parameters, PreparedStatement, SqlResult
+    from box.embed.sql_statements import Parameters, PreparedStatement, SqlResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -248,7 +248,7 @@ class Node:
                 SQL_BIND_NOT_FOUND, a parameter is wrong.
             TransactionError: FUNCTION_TX_ACTIVE, the statement left a transaction open.
         """
-        from box.embed.sql_requests import execute
+        from box.embed.sql_statements import execute
 
         return await execute(self._embedding, sql, params)
 
@@ -259,7 +259,7 @@ class Node:
             ClientError: SQL_PREPARE, the statements take more memory than `sql_cache_size`. Others are those of
                 `execute`.
         """
-        from box.embed.sql_requests import PreparedStatement
+        from box.embed.sql_statements import PreparedStatement
 
         return PreparedStatement(self._embedding, sql)
 

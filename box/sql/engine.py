@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError
 from box.sql import sql_nodes
-from box.sql.deep import run_flat
 from box.sql.definer import Definer
 from box.sql.explain import explain, explain_fields
+from box.sql.flat_calls import run_flat
 from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind

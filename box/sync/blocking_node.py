@@ -17,7 +17,7 @@ from box.sync.loop_thread import LoopThread
 from box.sync.thread_contexts import ThreadContexts
 
 if TYPE_CHECKING:
-    from box.embed.sql_requests import Parameters, SqlResult
+    from box.embed.sql_statements import Parameters, SqlResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 

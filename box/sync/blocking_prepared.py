@@ -8,7 +8,7 @@ from box.embed import PreparedStatement
 from box.sync.facade import Facade
 
 if TYPE_CHECKING:
-    from box.embed.sql_requests import Parameters, SqlColumn, SqlResult
+    from box.embed.sql_statements import Parameters, SqlColumn, SqlResult
 
 
 class BlockingPrepared(Facade[PreparedStatement]):

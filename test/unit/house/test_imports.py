@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Set
 from test.unit.house.source import Import, imports, modules
 
 FLOORS = (
-    ("box.testing",),  # a replica set in simulated time
+    ("box.testing", "box.dbapi"),  # a replica set in simulated time; DB-API 2.0 over nodes of threads
     ("console", "box", "box.sync"),  # the commands and the suite runner; `from box import Node`; the same for threads
     ("box.embed",),  # an instance and its Lua runtime
     ("lua",),  # LuaJIT, fibers, the Lua modules and their Python halves
