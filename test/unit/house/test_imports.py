@@ -69,6 +69,10 @@ RINGS = {
         "box.sql.from_clause",
         "box.sql.query",
     },
+    "PEP 249: a connection makes cursors, and a cursor tells its connection.": {
+        "box.dbapi.database_connection",
+        "box.dbapi.database_cursor",
+    },
     "A server, its connections and their requests name each other.": {
         "box.iproto.connection",
         "box.iproto.dispatch",
