@@ -2,13 +2,15 @@
 
     from box import Node
 
-The names below are the interface for programs; `box.sync` has it without a loop, `box.testing` has clusters for tests.
+The names below are the interface for programs; `box.sync` has it without a loop, `box.dbapi` is DB-API 2.0 for tools,
+`box.testing` has clusters for tests.
 `Node` and other names that need LuaJIT are imported on first use, so that readers of files (`box.spark`) work without
 it.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from box.data.times.points import Datetime, Interval
@@ -57,10 +59,13 @@ if TYPE_CHECKING:
         Node,
         NodeInfo,
         NodeOptions,
+        PreparedStatement,
         SchemaRequests,
         SequenceHandle,
         SessionInfo,
         SpaceHandle,
+        SqlColumn,
+        SqlResult,
         TransactionBlock,
     )
 
@@ -95,6 +100,7 @@ __all__ = [
     "NodeOptions",
     "NotReadyError",
     "OutOfMemory",
+    "PreparedStatement",
     "QuorumTimeoutError",
     "ReadOnlyError",
     "RequestTimeoutError",
@@ -104,6 +110,8 @@ __all__ = [
     "SessionInfo",
     "SocketError",
     "SpaceHandle",
+    "SqlColumn",
+    "SqlResult",
     "TimedOut",
     "TimeoutError",
     "TransactionBlock",
@@ -116,6 +124,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "dbapi":
+        return import_module("box.dbapi")
     if name in __all__:
         from box import embed
 

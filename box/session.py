@@ -177,8 +177,12 @@ class Sessions:
                 await hook(Context(session))
             except Exception as error:
                 first_error = first_error or error
+        self.forget(session)
+        if first_error is not None:
+            raise first_error
+
+    def forget(self, session: Session) -> None:
+        """End a session for which no hooks are run."""
         for forget in session.on_disconnect:
             forget()
         self.by_id.pop(session.id, None)
-        if first_error is not None:
-            raise first_error

@@ -15,6 +15,7 @@ Spaces, ...   handles.py             spaces and their indexes, each with all req
 TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
 NamedRow      named_rows.py          tuples as they are given to the program; row_types.py: as objects of its classes
 SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions; sequences.py
+SqlResult, PreparedStatement         sql_statements.py: statements of SQL
 Change, ...   change_stream.py       watching a space; log_replay.py: since a vclock
 callables.py, declarations.py        Python functions and triggers that the instance calls
 ```
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from box.embed.node_options import NodeOptions
     from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
     from box.embed.sequences import SequenceHandle
+    from box.embed.sql_statements import PreparedStatement, SqlColumn, SqlResult
     from box.embed.transaction_block import TransactionBlock
 
 __all__ = [
@@ -53,10 +55,13 @@ __all__ = [
     "Node",
     "NodeInfo",
     "NodeOptions",
+    "PreparedStatement",
     "SchemaRequests",
     "SequenceHandle",
     "SessionInfo",
     "SpaceHandle",
+    "SqlColumn",
+    "SqlResult",
     "TransactionBlock",
 ]
 
@@ -71,10 +76,13 @@ _MODULES = {
     "Node": "embedded_node",
     "NodeInfo": "embedded_node",
     "NodeOptions": "node_options",
+    "PreparedStatement": "sql_statements",
     "SchemaRequests": "schema_requests",
     "SequenceHandle": "sequences",
     "SessionInfo": "callables",
     "SpaceHandle": "handles",
+    "SqlColumn": "sql_statements",
+    "SqlResult": "sql_statements",
     "TransactionBlock": "transaction_block",
 }
 """The module of each name that is imported only when a program asks for it, because the command does not need the

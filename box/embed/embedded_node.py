@@ -25,6 +25,7 @@ from box.log import Level
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
     from box.embed.declarations import NodeTrigger
+    from box.embed.sql_statements import Parameters, PreparedStatement, SqlResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -232,6 +233,35 @@ class Node:
         Arguments, results, transactions and errors are those of `eval`.
         """
         return await self._embedding.call(name, *args)
+
+    async def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
+        """Run a statement of SQL: `await node.execute("SELECT name FROM goods WHERE price < ?", [3])`.
+
+        `params` are the values of its parameters: a sequence, or a mapping for named ones (`:price`). Returns the rows,
+        a list with `columns`, `row_count` and `autoincrement_ids`. Inside a Python transaction the statement is part of
+        it. A transaction that the statement itself opens and leaves open is rolled back.
+
+        Raises:
+            DuplicateKeyError: a unique index has the key already.
+            SchemaError: a table or another object is not there, or a definition is wrong.
+            ClientError: SQL_SYNTAX_NEAR_TOKEN, SQL_EXECUTE and others of the statement; ILLEGAL_PARAMS and
+                SQL_BIND_NOT_FOUND, a parameter is wrong.
+            TransactionError: FUNCTION_TX_ACTIVE, the statement left a transaction open.
+        """
+        from box.embed.sql_statements import execute
+
+        return await execute(self._embedding, sql, params)
+
+    async def prepare(self, sql: str) -> PreparedStatement:
+        """Analyse a statement that will run many times; see `PreparedStatement`.
+
+        Raises:
+            ClientError: SQL_PREPARE, the statements take more memory than `sql_cache_size`. Others are those of
+                `execute`.
+        """
+        from box.embed.sql_statements import PreparedStatement
+
+        return PreparedStatement(self._embedding, sql)
 
     # -- functions and triggers, which stay declared when the node stops and starts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -63,6 +64,8 @@ class Embedding:
         """An object that is replaced whenever the dictionary changes and when the node starts or stops."""
         self.watchers: dict[Watcher, None] = {}
         """The open streams of changes, in the order of their opening."""
+        self.prepared: Counter[int] = Counter()
+        """How many objects of the program use a prepared statement, by its id."""
         self._background: set[asyncio.Future[Any]] = set()
 
     # -- life
@@ -88,6 +91,7 @@ class Embedding:
         instance, self._instance = self._instance, None
         contexts, self._contexts = self._contexts, None
         self._codecs = {}
+        self.prepared.clear()
         self.epoch = object()
         for watcher in list(self.watchers):
             watcher.close()

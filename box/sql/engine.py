@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError
 from box.sql import sql_nodes
-from box.sql.deep import run_flat
 from box.sql.definer import Definer
 from box.sql.explain import explain, explain_fields
+from box.sql.flat_calls import run_flat
 from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
@@ -88,6 +88,16 @@ class Sql:
         if isinstance(result, Changed):
             ctx.session.storage[ROW_COUNT] = result.row_count
         return result
+
+    @staticmethod
+    def parameters(text: str) -> list[str | None]:
+        """The names of the parameters of a statement with their marks, None for `?`. Raises what is wrong with it."""
+        return _parse(text).parameters
+
+    @staticmethod
+    def changes_rows(text: str) -> bool:
+        """Whether a statement is INSERT, REPLACE, UPDATE or DELETE. Raises what is wrong with it."""
+        return isinstance(_parse(text).statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete)
 
     async def execute_prepared(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Result:
         """Run a prepared statement. WRONG_QUERY_ID, SQL_EXECUTE (it has expired), and as `execute`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
-from box.sql.deep import deeper
+from box.sql.flat_calls import deeper
 from box.sql.row_changes import Special
 from box.sql.scope import KnownColumn, QueryScope
 from box.sql.stored_values import Value, execute_error

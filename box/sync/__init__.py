@@ -20,6 +20,7 @@ run in the node's thread, where a blocking call raises RuntimeError; they may be
 Node                     blocking_node.py          starts and stops the thread, Lua, functions
 BlockingSpaces, ...      blocking_schema.py        the dictionary
 BlockingSpace, ...       blocking_handles.py       spaces, indexes, triggers, streams of changes
+BlockingPrepared         blocking_prepared.py      prepared statements of SQL
 BlockingTransaction      blocking_transaction.py
 ```
 """
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 from box.sync.blocking_handles import BlockingChanges, BlockingIndex, BlockingSpace
 from box.sync.blocking_node import BlockingNode
+from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSequence, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
 
@@ -37,6 +39,7 @@ __all__ = [
     "BlockingChanges",
     "BlockingIndex",
     "BlockingNode",
+    "BlockingPrepared",
     "BlockingSchema",
     "BlockingSequence",
     "BlockingSpace",

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
 from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.sync.blocking_prepared import BlockingPrepared
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
 from box.sync.loop_thread import LoopThread
 from box.sync.thread_contexts import ThreadContexts
+
+if TYPE_CHECKING:
+    from box.embed.sql_statements import Parameters, SqlResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -111,6 +115,15 @@ class BlockingNode:
     def call(self, name: str, *args: Any) -> Any:
         """Call a Lua function by name; see `box.Node.call`."""
         return self._running.call(lambda: self.asynchronous.call(name, *args))
+
+    def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
+        """Run a statement of SQL; see `box.Node.execute`."""
+        return self._running.call(lambda: self.asynchronous.execute(sql, params))
+
+    def prepare(self, sql: str) -> BlockingPrepared:
+        """Analyse a statement that will run many times; see `box.Node.prepare`."""
+        contexts = self._running
+        return BlockingPrepared(contexts, contexts.call(lambda: self.asynchronous.prepare(sql)))
 
     def configure(self, **options: Unpack[NodeOptions]) -> None:
         """Change options while the node runs; see `box.Node.configure`."""

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from box import IndexHandle, Node, SchemaRequests, SequenceHandle, SpaceHandle, TransactionBlock
+from box import (
+    IndexHandle,
+    Node,
+    PreparedStatement,
+    SchemaRequests,
+    SequenceHandle,
+    SpaceHandle,
+    TransactionBlock,
+)
 
 pytest.importorskip("mypy")
 ROOT = Path(__file__).parents[3]
@@ -39,7 +47,10 @@ def test_the_program_is_right_but_for_its_mistakes(tmp_path: Path) -> None:
     assert {(int(number), code) for number, code in found} == expected, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("kind", [Node, SpaceHandle, IndexHandle, SchemaRequests, SequenceHandle, TransactionBlock])
+@pytest.mark.parametrize(
+    "kind",
+    [Node, PreparedStatement, SpaceHandle, IndexHandle, SchemaRequests, SequenceHandle, TransactionBlock],
+)
 def test_the_program_uses_every_public_call(kind: type) -> None:
     used = {node.attr for node in ast.walk(ast.parse(PROGRAM.read_text())) if isinstance(node, ast.Attribute)}
     calls = {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}

@@ -22,9 +22,12 @@ from box import (
     Node,
     NodeInfo,
     NoSuchSpaceError,
+    PreparedStatement,
     SequenceHandle,
     SessionInfo,
     SpaceHandle,
+    SqlColumn,
+    SqlResult,
     TransactionBlock,
     TransactionConflictError,
 )
@@ -197,6 +200,21 @@ async def transactions(node: Node, goods: SpaceHandle[Goods]) -> None:
     print(double(1), await discount(1), await node.eval("return ...", 1), await node.call("double", 2), box.__version__)
 
 
+async def statements(node: Node) -> None:
+    """SQL."""
+    found: SqlResult = await node.execute("SELECT id FROM goods WHERE id > ? AND name = :name", [1, {":name": "pear"}])
+    column: SqlColumn = found.columns[0]
+    row: NamedRow = found[0]
+    print(row.ID, row["ID"], row[0], column.name, column.type, column.is_nullable, found.row_count + len(found))
+    ids: list[int] = (await node.execute("INSERT INTO goods VALUES (NULL, :name)", {"name": "fig"})).autoincrement_ids
+    async with await node.prepare("SELECT ?") as statement:
+        kept: PreparedStatement = statement
+        print(ids, await kept.execute([1]), kept.text, kept.parameters, kept.columns)
+    await statement.close()
+    await node.execute(5)  # mistake: arg-type
+    await node.execute("SELECT ?", 5)  # mistake: arg-type
+
+
 def blocking(directory: str) -> None:
     """The same without a loop."""
     with BlockingNode(directory, wal_mode="none") as node:
@@ -216,6 +234,10 @@ def blocking(directory: str) -> None:
             print(next(changes).new, changes.position)
         jobs: BlockingSpace[Job] = node.space.jobs.rows_as(Job)
         print(rows, jobs.index.pk.get(1), node.info["uuid"], node.schema.create_sequence("ids").next())
+        names: list[str] = [row.NAME for row in node.execute("SELECT name FROM jobs WHERE id = ?", [1])]
+        with node.prepare("SELECT 1") as statement:
+            print(names, statement.execute().columns, statement.text, statement.parameters, statement.columns)
+        statement.close()
         goods.select(iterator="ge", limt=1)  # mistake: call-arg
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Set
 from test.unit.house.source import Import, imports, modules
 
 FLOORS = (
-    ("box.testing",),  # a replica set in simulated time
+    ("box.testing", "box.dbapi"),  # a replica set in simulated time; DB-API 2.0 over nodes of threads
     ("console", "box", "box.sync"),  # the commands and the suite runner; `from box import Node`; the same for threads
     ("box.embed",),  # an instance and its Lua runtime
     ("lua",),  # LuaJIT, fibers, the Lua modules and their Python halves
@@ -69,6 +69,10 @@ RINGS = {
         "box.sql.expression_compiler",
         "box.sql.from_clause",
         "box.sql.query",
+    },
+    "PEP 249: a connection makes cursors, and a cursor tells its connection.": {
+        "box.dbapi.database_connection",
+        "box.dbapi.database_cursor",
     },
     "A server, its connections and their requests name each other.": {
         "box.iproto.connection",

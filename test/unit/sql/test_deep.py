@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from box.sql.deep import deeper, run_flat
+from box.sql.flat_calls import deeper, run_flat
 
 
 async def _count(levels: int) -> int:

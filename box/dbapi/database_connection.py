@@ -1,0 +1,230 @@
+"""Connections to a node in this process, and their transactions.
+
+```
+statement                                   outside of a transaction         inside one
+INSERT, REPLACE, UPDATE, DELETE             opens one, unless `autocommit`   part of it
+SELECT, VALUES, PRAGMA, EXPLAIN             sees what is committed           sees its own changes
+CREATE, DROP, ALTER, TRUNCATE               at once                          part of it
+START TRANSACTION, COMMIT, SAVEPOINT, ...   as in SQL                        as in SQL
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack
+
+from box.dbapi import exceptions
+from box.dbapi.database_cursor import DatabaseCursor
+from box.dbapi.exceptions import InterfaceError, NotSupportedError, ProgrammingError, translated
+from box.dbapi.shared_nodes import SharedNode
+from box.embed.sql_statements import SqlResult, result_of, values_of
+from box.sync import Node
+
+if TYPE_CHECKING:
+    from box.embed import NodeOptions
+    from box.embed.sql_statements import Parameters
+    from box.instance.node import Instance
+    from box.session import Context
+
+T = TypeVar("T")
+
+_STEPS: Final = 64
+"""Statements of `executemany` between two turns of others: some milliseconds."""
+
+
+class Executed(NamedTuple):
+    """The result of the last of one or more statements, and the rows that all of them have found or changed."""
+
+    result: SqlResult
+    row_count: int
+
+
+def connect(
+    database: str | PathLike[str] | Node | None = None, *, autocommit: bool = False, **options: Unpack[NodeOptions]
+) -> DatabaseConnection:
+    """Open a connection: to the node of a directory, to a running `box.sync.Node`, or (None) to a new one in memory.
+
+    The first connection to a directory starts the node with these options of `box.cfg`, the last one that is closed
+    stops it. Each connection has a session of the user admin, and transactions of its own.
+
+    Raises:
+        OperationalError: the node cannot start, or the directory belongs to another process.
+        ProgrammingError: an option is wrong, or the node runs with other options.
+        NotSupportedError: `memtx_use_mvcc_engine` is off, and `autocommit` too.
+    """
+    with translated():
+        if isinstance(database, Node):
+            if options:
+                raise ProgrammingError("a node that runs takes no options: use its configure()")
+            return DatabaseConnection(database, None, autocommit=autocommit)
+        shared = SharedNode.of(database, {**options})
+        try:
+            return DatabaseConnection(shared.node, shared, autocommit=autocommit)
+        except BaseException:
+            shared.release()
+            raise
+
+
+class DatabaseConnection:
+    """A connection of `connect()`. As a context manager it commits at the end, rolls back if the block raises, and
+    closes.
+
+    Several threads may use it, one at a time: they share its transaction.
+    """
+
+    Warning = exceptions.Warning
+    Error = exceptions.Error
+    InterfaceError = exceptions.InterfaceError
+    DatabaseError = exceptions.DatabaseError
+    DataError = exceptions.DataError
+    OperationalError = exceptions.OperationalError
+    IntegrityError = exceptions.IntegrityError
+    InternalError = exceptions.InternalError
+    ProgrammingError = exceptions.ProgrammingError
+    NotSupportedError = exceptions.NotSupportedError
+
+    def __init__(self, node: Node, shared: SharedNode | None, *, autocommit: bool) -> None:
+        self._thread = node._running.thread
+        self._core: Instance = node.asynchronous._embedding.core
+        if not (autocommit or self._core.tuples.allows_yield):
+            raise NotSupportedError("transactions need memtx_use_mvcc_engine; connect with autocommit=True without it")
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._ctx: Context = self._thread.run(self._core.new_context)
+        self._autocommit = autocommit
+        self._is_open = True
+
+    def __repr__(self) -> str:
+        return f"<connection of session {self._ctx.session.id}, {'open' if self._is_open else 'closed'}>"
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InterfaceError("the connection is closed")
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each change is a transaction of its own. Setting it to True commits an open transaction.
+
+        Raises:
+            NotSupportedError: it is set to False, and `memtx_use_mvcc_engine` is off.
+        """
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self._check_open()
+        if value:
+            self.commit()
+        elif not self._core.tuples.allows_yield:
+            raise NotSupportedError("transactions need memtx_use_mvcc_engine")
+        self._autocommit = value
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._ctx.txn is not None
+
+    def cursor(self) -> DatabaseCursor:
+        """Return a new cursor.
+
+        Raises:
+            InterfaceError: the connection is closed.
+        """
+        self._check_open()
+        return DatabaseCursor(self)
+
+    def commit(self) -> None:
+        """Commit the transaction, if one is open, and wait until it is in the log.
+
+        Raises:
+            OperationalError: another transaction has changed what this one has read, or the log cannot be written; it
+                is rolled back.
+            InterfaceError: the connection is closed.
+        """
+        self._call(self._commit)
+
+    def rollback(self) -> None:
+        """Undo the transaction, if one is open.
+
+        Raises:
+            InterfaceError: the connection is closed.
+        """
+        self._call(self._rollback)
+
+    def close(self) -> None:
+        """Close the connection, and roll back what is not committed; safe to call again.
+
+        Raises:
+            OperationalError: the log could not be written at the stop of the node.
+        """
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+        try:
+            if self._thread.is_running:
+                with translated():
+                    self._thread.call(self._end)
+        finally:
+            if self._shared is not None:
+                with translated():
+                    self._shared.release()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if self._is_open and error is None:
+                self.commit()
+        finally:
+            self.close()
+
+    # -- in the thread of the node
+
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine in the thread of the node, one of this connection at a time."""
+        with self._lock, translated():
+            self._check_open()
+            return self._thread.call(work)
+
+    def _execute(self, text: str, given: Iterable[Parameters], *, is_many: bool = False) -> Executed:
+        """Run a statement once for each of the parameters.
+
+        Raises:
+            ProgrammingError: it has rows, and `is_many` is true.
+        """
+        return self._call(lambda: self._run(text, given, is_many))
+
+    async def _run(self, text: str, given: Iterable[Parameters], is_many: bool) -> Executed:
+        ctx, sql = self._ctx, self._core.sql
+        changes = sql.changes_rows(text)
+        if is_many and not changes:
+            raise ProgrammingError("executemany() takes INSERT, REPLACE, UPDATE or DELETE")
+        if changes and not self._autocommit and ctx.txn is None:
+            self._core.txns.begin(ctx)
+        result, count = SqlResult(), 0
+        for number, params in enumerate(given, 1):
+            names = sql.parameters(text) if isinstance(params, Mapping) else ()
+            result = result_of(await sql.execute(ctx, text, values_of(params, names)))
+            count += result.row_count
+            if number % _STEPS == 0:
+                await asyncio.sleep(0)
+        return Executed(result, count if changes or result.columns else -1)
+
+    async def _commit(self) -> None:
+        pending = self._core.txns.commit(self._ctx)
+        if pending is not None:
+            await pending.wait()
+
+    async def _rollback(self) -> None:
+        self._core.txns.rollback(self._ctx)
+
+    async def _end(self) -> None:
+        self._core.txns.fiber_stopped(self._ctx)
+        self._core.sessions.forget(self._ctx.session)

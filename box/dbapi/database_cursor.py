@@ -1,0 +1,148 @@
+"""Cursors: statements and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Self
+
+from box.dbapi.exceptions import InterfaceError, ProgrammingError
+
+if TYPE_CHECKING:
+    from box.dbapi.database_connection import DatabaseConnection, Executed
+    from box.embed import NamedRow
+    from box.embed.sql_statements import Parameters
+
+Description = tuple[str, str, None, None, None, None, bool | None]
+
+
+class DatabaseCursor:
+    """Runs statements and gives their rows, as tuples that are also read by name: `row.ID`.
+
+    A query reads all of its rows at once, so they stay what they were at that moment.
+    """
+
+    def __init__(self, connection: DatabaseConnection) -> None:
+        self.connection = connection
+        """The connection that has made it."""
+        self.arraysize = 1
+        """The number of rows that `fetchmany()` gives."""
+        self.description: list[Description] | None = None
+        """Name, type, four times None, and whether NULL is possible, of each column; None without rows."""
+        self.rowcount = -1
+        """Rows that the last statement has found or changed; -1 if there was none, or it was of another kind."""
+        self.lastrowid: int | None = None
+        """The last value that an AUTOINCREMENT column was given by the last statement, else None."""
+        self.rownumber: int | None = None
+        """The place of the next row, from 0 on; None without rows."""
+        self._rows: list[NamedRow] = []
+        self._is_open = True
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InterfaceError("the cursor is closed")
+        self.connection._check_open()
+
+    def _forget(self) -> None:
+        self.description, self.rowcount, self.lastrowid, self.rownumber, self._rows = None, -1, None, None, []
+
+    def execute(self, operation: str, parameters: Parameters = ()) -> Self:
+        """Run a statement. `parameters` are a sequence for `?`, or a mapping for `:name`. Returns the cursor.
+
+        Raises:
+            Error: see `box.dbapi.exceptions`.
+        """
+        self._check_open()
+        self._forget()
+        self._take(self.connection._execute(operation, [parameters]))
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
+        """Run a statement that changes rows once for each element. `rowcount` is the sum. Returns the cursor.
+
+        Raises:
+            ProgrammingError: the statement has rows.
+            Error: see `box.dbapi.exceptions`.
+        """
+        self._check_open()
+        self._forget()
+        given = list(seq_of_parameters)
+        if not given:
+            self.rowcount = 0
+            return self
+        outcome = self.connection._execute(operation, given, is_many=True)
+        self._take(outcome)
+        return self
+
+    def _take(self, outcome: Executed) -> None:
+        result = outcome.result
+        self.rowcount = outcome.row_count
+        if result.columns:
+            self.description = [
+                (column.name, column.type, None, None, None, None, column.is_nullable) for column in result.columns
+            ]
+            self._rows, self.rownumber = result, 0
+        if result.autoincrement_ids:
+            self.lastrowid = result.autoincrement_ids[-1]
+
+    def _take_rows(self, count: int | None) -> list[NamedRow]:
+        """Return the next rows, all of them if `count` is None."""
+        self._check_open()
+        start = self.rownumber
+        if start is None:
+            raise ProgrammingError("there are no rows: the last statement was no query")
+        found = self._rows[start:] if count is None else self._rows[start : start + max(count, 0)]
+        self.rownumber = start + len(found)
+        return found
+
+    def fetchone(self) -> NamedRow | None:
+        """Return the next row, None after the last.
+
+        Raises:
+            ProgrammingError: the last statement was no query.
+        """
+        found = self._take_rows(1)
+        return found[0] if found else None
+
+    def fetchmany(self, size: int | None = None) -> list[NamedRow]:
+        """Return the next `size` rows, `arraysize` of them if it is not given; fewer at the end.
+
+        Raises:
+            ProgrammingError: the last statement was no query.
+        """
+        return self._take_rows(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[NamedRow]:
+        """Return the rows that are left.
+
+        Raises:
+            ProgrammingError: the last statement was no query.
+        """
+        return self._take_rows(None)
+
+    def __iter__(self) -> Iterator[NamedRow]:
+        return self
+
+    def __next__(self) -> NamedRow:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    def setinputsizes(self, sizes: object) -> None:
+        """Accept sizes of parameters, which PEP 249 asks for: values are of any size here."""
+        self._check_open()
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Accept a size of large columns, which PEP 249 asks for: values are of any size here."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Close the cursor and let its rows go; safe to call again."""
+        self._forget()
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

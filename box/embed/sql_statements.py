@@ -1,0 +1,199 @@
+"""SQL of the embedding program: `await node.execute(sql, params)`, and prepared statements.
+
+```
+parameters   a sequence: a value for each ?, or {":name": value} for a named one
+             a mapping: {"name": value} for :name and @name
+result       a list of rows, as `NamedRow`s whose names are those of the columns, and what else the statement told
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from box.data.codec import unpack
+from box.embed.named_rows import NamedRow, encode_values, row_type
+from box.errors import ErrorCode, client_error
+
+if TYPE_CHECKING:
+    from box.embed.embedding import Embedding
+    from box.instance.node import Instance
+    from box.session import Context
+    from box.sql.result import Result, ResultField
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+"""Values for the parameters of a statement."""
+
+_MARKS: Final = (":", "@")
+
+
+class SqlColumn(NamedTuple):
+    """A column of a query: its name, and its type in SQL, such as `integer` or `string`.
+
+    `is_nullable` is None for columns that are no plain columns of a table.
+    """
+
+    name: str
+    type: str
+    is_nullable: bool | None = None
+
+
+class SqlResult(list[NamedRow]):
+    """The result of a statement: a list of the rows of a query, empty for other statements.
+
+    A row is a tuple that is read by position, `row[0]`, and by the name of the column, `row.ID` or `row["ID"]`. Names
+    that were not quoted in SQL are upper case.
+    """
+
+    __slots__ = ("autoincrement_ids", "columns", "row_count")
+
+    def __init__(
+        self,
+        rows: Iterable[NamedRow] = (),
+        columns: Iterable[SqlColumn] = (),
+        row_count: int | None = None,
+        autoincrement_ids: Iterable[int] = (),
+    ) -> None:
+        super().__init__(rows)
+        self.columns = list(columns)
+        """The columns of a query; empty for other statements."""
+        self.row_count = len(self) if row_count is None else row_count
+        """The number of rows that a statement has changed, or that a query has found."""
+        self.autoincrement_ids = list(autoincrement_ids)
+        """The values that AUTOINCREMENT columns were given."""
+
+    def __repr__(self) -> str:
+        return f"<SQL: {list.__repr__(self) if self.columns else f'{self.row_count} rows changed'}>"
+
+
+class PreparedStatement:
+    """A statement that is analysed once and run many times; `await node.prepare(sql)` makes it.
+
+    The node keeps it until `close()`, or to the end of `async with`. As in Tarantool it expires when a table, an index
+    or anything else of the dictionary changes: prepare it again.
+    """
+
+    def __init__(self, embedding: Embedding, text: str) -> None:
+        ctx, self._core = embedding.new_context("prepare()"), embedding.core
+        self._embedding = embedding
+        prepared = self._core.sql.prepare(ctx, text)
+        self._id = prepared.id
+        self._is_open = True
+        embedding.prepared[self._id] += 1
+        self.text = text
+        """The statement."""
+        self.parameters: list[str | None] = list(prepared.parameters)
+        """The names of the parameters with their marks, None for `?`."""
+        self.columns = _columns(prepared.fields or ())
+        """The columns of a query; empty for other statements."""
+
+    def __repr__(self) -> str:
+        return f"<prepared statement: {self.text}>"
+
+    async def execute(self, params: Parameters = ()) -> SqlResult:
+        """Run the statement; see `Node.execute`.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID, the statement is closed, or the node was restarted; SQL_EXECUTE, it has
+                expired. Others are those of `Node.execute`.
+        """
+        embedding = self._embedding
+        ctx, core = embedding.new_context("execute()"), embedding.core
+        if not self._is_open or core is not self._core:
+            raise client_error(ErrorCode.WRONG_QUERY_ID, self._id)
+        values = values_of(params, self.parameters)
+        return await _outcome(core, ctx, core.sql.execute_prepared(ctx, self._id, values))
+
+    async def close(self) -> None:
+        """Forget the statement; safe to call again."""
+        embedding = self._embedding
+        if not self._is_open:
+            return
+        self._is_open = False
+        if not embedding.is_running or embedding.core is not self._core:
+            return
+        ctx = embedding.new_context("close()")
+        embedding.prepared[self._id] -= 1
+        if not embedding.prepared[self._id]:
+            del embedding.prepared[self._id]
+            self._core.sql.unprepare(ctx, self._id)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def execute(embedding: Embedding, text: str, params: Parameters) -> SqlResult:
+    """Run a statement in the context of the calling task; see `Node.execute`."""
+    ctx, core = embedding.new_context("execute()"), embedding.core
+    return await run(core, ctx, text, params)
+
+
+async def run(core: Instance, ctx: Context, text: str, params: Parameters) -> SqlResult:
+    """Run a statement in a context. A transaction that it opens in a context without one is rolled back.
+
+    Raises:
+        TransactionError: FUNCTION_TX_ACTIVE, the statement has left a transaction open.
+        BoxError: see `Node.execute`.
+    """
+    values = values_of(params, core.sql.parameters(text) if isinstance(params, Mapping) else ())
+    return await _outcome(core, ctx, core.sql.execute(ctx, text, values))
+
+
+async def _outcome(core: Instance, ctx: Context, work: Awaitable[Result]) -> SqlResult:
+    before = ctx.txn
+    try:
+        result = await work
+    finally:
+        is_left_open = before is None and ctx.txn is not None
+        if is_left_open:
+            core.txns.rollback(ctx)
+    if is_left_open:
+        raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
+    return result_of(result)
+
+
+def result_of(result: Result) -> SqlResult:
+    """Return the result of a statement as programs see it."""
+    from box.sql.result import Rows
+
+    if not isinstance(result, Rows):
+        return SqlResult((), (), result.row_count, result.autoincrement_ids)
+    columns = _columns(result.fields)
+    kind = row_type("row", tuple(column.name for column in columns))
+    return SqlResult(map(kind, result.rows), columns)
+
+
+def _columns(fields: Iterable[ResultField]) -> list[SqlColumn]:
+    return [SqlColumn(field.name, field.type, field.is_nullable) for field in fields]
+
+
+def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
+    """Return the parameters as the engine takes them. `names` are those of the statement, for a mapping.
+
+    Raises:
+        ClientError: SQL_BIND_NOT_FOUND, the statement lacks a name; ILLEGAL_PARAMS, a value that cannot be stored.
+        TypeError: `params` is neither a sequence nor a mapping.
+    """
+    if isinstance(params, Mapping):
+        params = [{_marked(name, names): value} for name, value in params.items()]
+    elif isinstance(params, str | bytes | bytearray) or not isinstance(params, Sequence):
+        raise TypeError(f"parameters are a sequence or a mapping, not {type(params).__name__}: {params!r}")
+    values: list[Any] = unpack(encode_values(list(params))) if params else []
+    return values
+
+
+def _marked(name: str, names: Sequence[str | None]) -> str:
+    """Return the name of a parameter with its mark, as it stands in the statement."""
+    if name in names or name.startswith(_MARKS):
+        return name
+    for mark in _MARKS:
+        if mark + name in names:
+            return mark + name
+    raise client_error(ErrorCode.SQL_BIND_NOT_FOUND, f"'{name}'")
