@@ -10,7 +10,7 @@ from typing import Final
 from lua.text_console.languages import LANGUAGES
 
 LEAVE: Final = frozenset({"quit", "exit", "quit()", "exit()"})
-"""Statements that end the session."""
+"""The statements that end the session."""
 
 _WORDS: Final = ("help", "quit", "exit", "tutorial")
 _SQL: Final = re.compile(

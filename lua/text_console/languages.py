@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 LANGUAGES: Final[tuple[str, ...]] = ("lua",)
-"""Values of `\\set language`. Add "sql" when `box.execute` works; until then the console refuses it."""
+"""The values of `\\set language`. SQL will follow when `box.execute` works; until then the console refuses it."""
