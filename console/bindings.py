@@ -162,7 +162,7 @@ class TerminalConsole:
             with suppress(RuntimeError):  # the loop has ended
                 runtime.loop.call_soon_threadsafe(runtime.wake, token, True)
 
-        # Not one of the loop's own threads: those are waited for at its end, and a terminal may stand still for good.
+        # Not one of the event loop's own threads, which the loop waits for at its end: a terminal may block forever.
         threading.Thread(target=write, name="terminal", daemon=True).start()
         return token
 

@@ -20,7 +20,7 @@ from console.command_texts import HELP, version_text
 
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
 COMMANDS = ("completion", "connect", "init", "top")
-"""Words that are no scripts; `./connect` is one."""
+"""The words that are commands, not scripts; a script of this name is run as `./connect`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run_and_leave(arguments: list[str]) -> NoReturn:
-    gc.disable()  # what the imports make stays; `interpreter.tune` switches the collector on again
+    gc.disable()  # imports leave few objects to collect; `interpreter.tune` enables the collector again
     if _has_told_about_itself(arguments):
         os._exit(0)
     code = run(arguments)

@@ -18,6 +18,7 @@ def leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):  # nobody reads it any more; closed; none at all
+        # Nobody reads the stream any more, it is closed, or there is none.
+        except (OSError, ValueError, AttributeError):
             continue
     os._exit(code)

@@ -44,7 +44,7 @@ class PlainTerminal(SessionTerminal):
             streams.write(f"{shown}> ")
             line = await self._next_line()
             if line is None:
-                streams.write("\n")  # behind the ^C that the terminal shows
+                streams.write("\n")  # after the ^C that the terminal shows
                 text, shown = "", prompt
                 continue
             if not line:

@@ -22,7 +22,7 @@ from console.command_line import Options
 from console.command_texts import PACKAGE
 from console.forked_children import ForkedChildren
 
-# Sets the global `arg` and runs chunks; every call is one fiber.
+# Lua code that sets the global `arg` and runs chunks; each call is one fiber.
 _MAIN = b"""
 local run = {}
 

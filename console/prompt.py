@@ -45,7 +45,7 @@ from console.terminal_stream import own_stream
 from lua.standard_output import OUTPUT
 from lua.text_console.text_table import UNICODE
 
-_MENU_LINES = 8  # kept free below the statement, so that a menu opens without moving it
+_MENU_LINES = 8  # lines that are kept free below the statement, so that a menu opens without moving it
 
 
 class PromptTerminal(SessionTerminal):
@@ -117,7 +117,7 @@ class PromptTerminal(SessionTerminal):
                         [("class:prompt", f"{prompt}> ")],
                         completer=self._completer if completion and chosen != "off" else None,
                         complete_while_typing=chosen == "typing",
-                        handle_sigint=False,  # the program's own handler stays
+                        handle_sigint=False,  # keeps the program's own handler
                     )
                     return text
             except KeyboardInterrupt:
@@ -249,7 +249,7 @@ def _own_terminal() -> Input | None:
         descriptor = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
-    return create_input(open(descriptor))  # it is open as long as the session
+    return create_input(open(descriptor))  # stays open as long as the session
 
 
 def _own_output() -> Output | None:
@@ -258,8 +258,8 @@ def _own_output() -> Output | None:
     if stream is None:
         return None
     output = create_output(stdout=cast(TextIO, stream))
-    # What is printed above the prompt goes the same way. `create_app_session` would set it for one context only, and a
-    # prompt runs in several.
+    # Output above the prompt uses it too. `create_app_session` would set it for one context only, but a prompt runs in
+    # several.
     get_app_session()._output = output
     return output
 
@@ -299,7 +299,7 @@ class LineTerminal:
         """Do nothing: the stack of an error is not offered here."""
 
     output = "yaml"
-    compiles = True  # Ctrl-C ends a program without a terminal
+    compiles = True  # true, so that Ctrl-C ends a program without a terminal
     table_rows = 0
     table_width = 0
     table_lines = UNICODE

@@ -61,7 +61,7 @@ class InheritedFlags:
 
 
 INHERITED = InheritedFlags()
-"""There is one set of them in a process."""
+"""The flags of this process."""
 
 
 def tell_failures() -> None:
@@ -82,10 +82,10 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        # What is left in its buffer would be written again at the end of the process, and change the exit code.
+        # The rest of its buffer would be written again at the end of the process, and would change the exit code.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process
     except (ValueError, AttributeError):
-        # It is closed, or there is none.
+        # The stream is closed, or there is none.
         return
 
 

@@ -19,7 +19,7 @@ from lua.standard_output import OUTPUT
 
 _PIECE: Final = 65536
 _MOST: Final = 16 * 1024 * 1024
-"""Bytes that may wait; who draws more waits, too."""
+"""The bytes that may wait to be written; a writer of more has to wait."""
 
 
 class TerminalStream:
@@ -32,7 +32,7 @@ class TerminalStream:
         self._descriptor = descriptor
         self._parts: deque[bytes] = deque()
         self._size = 0
-        """Bytes that are not written yet, the piece that is being written included."""
+        """The bytes that are not written yet, with the piece that is being written."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -41,7 +41,7 @@ class TerminalStream:
         data = text.encode(errors="replace")
         with self._changed:
             if self._thread is None:
-                # A daemon: the program may end while the terminal stands still.
+                # A daemon thread, because the program may end while the terminal blocks.
                 self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
                 self._thread.start()
             self._changed.wait_for(lambda: self._size < _MOST)
@@ -87,7 +87,7 @@ class TerminalStream:
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
-        with suppress(OSError):  # the terminal has hung up; who reads from it learns that, too
+        with suppress(OSError):  # the terminal has hung up, which its reader finds out too
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
 

@@ -20,23 +20,28 @@ from box.journal.round import Round
 from lua.boundary import encode_error, error_from_exception
 
 Value = bytes | float | int | bool | None
-"""Values that may cross the boundary."""
+"""The values that may pass between Lua and Python."""
 
 WOKEN: Final = 3
+"""The number of the cell that counts the tokens that have ended without a value."""
 _STOP: Final = 5
-"""The cell that ends a tick behind the fiber that runs."""
+"""The number of the cell that ends a tick after the current fiber."""
 CLOCKS_READ: Final = 6
-"""The cell that tells that the clocks of fibers were read in this turn: see `lua/turn_clock.py`."""
+"""The number of the cell that is set if fibers have read a clock in this turn: see `lua/turn_clock.py`."""
 WOKEN_MAX: Final = 1024
-"""The cell that counts the tokens that have ended without a value, and how many there is room for."""
+"""The number of tokens ended without a value for which there is room."""
 RUNNING_FIBER: Final = 0
+"""The number of the cell with the id of the running fiber."""
 _TICK_WANTED: Final = 1
+"""The number of the cell that asks for a tick."""
 _ROUNDS: Final = 16
+"""The number of times that a tick continues with fibers whose writes it has completed itself."""
 _EARLY: Final = 1e-7
+"""Seconds by which a timer may be early."""
 _TIMER_STEP: Final = 0.001
-"""Seconds by which a timer may be early, and the least that a loop waits."""
+"""The least seconds that an event loop waits, because it counts in milliseconds."""
 _LONG_TICK: Final = 0.01
-"""So many times, and seconds, a tick goes on with fibers whose writes it has completed itself."""
+"""Seconds after which a tick no longer continues with fibers whose writes it has completed itself."""
 
 
 class Scheduler(Protocol):
@@ -97,7 +102,8 @@ class Waits:
         """
         if self._tick is not None:
             self._tick.cancel()
-        self._tick = self.loop.call_soon(self._run)  # the last one, and it does not come
+        # A tick that is cancelled at once: its handle stops `schedule_tick` from scheduling another.
+        self._tick = self.loop.call_soon(self._run)
         self._tick.cancel()
 
     def _run(self) -> None:
@@ -108,7 +114,7 @@ class Waits:
         fiber_round = self._round
         self._is_running = True
         end = self._monotonic() + _LONG_TICK
-        more = True  # also if this tick fails: the error of a finalizer may end it with fibers that are ready
+        more = True  # also if this tick fails, because the error of a finalizer may end it while fibers are ready
         try:
             for _ in range(_ROUNDS):
                 if self._lua is None:
@@ -203,7 +209,7 @@ class Waits:
 
     def _fire(self, timer: int, deadline: float) -> None:
         left = deadline - self._monotonic()
-        if left > _EARLY:  # loops count in milliseconds; who sleeps until a task expires has to find it expired
+        if left > _EARLY:  # loops count in milliseconds, but a fiber that sleeps until a time must not wake before it
             self._timers[timer] = self.loop.call_later(max(left, _TIMER_STEP), self._fire, timer, deadline)
             return
         del self._timers[timer]

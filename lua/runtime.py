@@ -34,7 +34,7 @@ __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
-_TICK_WANTED, _NEXT_ID, _DEAD = 1, 2, 7  # 0 is RUNNING_FIBER of lua.fiber, 3 its WOKEN
+_TICK_WANTED, _NEXT_ID, _DEAD = 1, 2, 7  # The numbers of cells; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there
 _CELLS = 8
 
 Values = tuple[Value, ...]
@@ -85,23 +85,23 @@ class Runtime:
         self.end_context = end_context
         self.log = log or _log_to_stderr
         self.machine = machine or Machine()
-        """The files, sockets and clocks that Lua modules reach."""
+        """The files, sockets and clocks that Lua modules use."""
         self.processes: set[int] = set()
-        """Children that somebody here waits for."""
+        """The ids of child processes that other code waits for."""
         self.contexts: dict[int, Any] = {}
-        """By the id of their fiber. For reading."""
+        """The contexts by the id of their fiber; other modules only read them."""
         self._lent: set[int] = set()
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
         self._cells_memory = (ctypes.c_int32 * _CELLS)()
         self.cells = memoryview(self._cells_memory).cast("B").cast("i")
-        """Memory shared with Lua: see `internal/cells.lua`."""
+        """Memory that is shared with Lua: see `internal/cells.lua`."""
         self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
         woken = memoryview(self._woken_memory).cast("B").cast("d")
         self._turn_times_memory = (ctypes.c_double * CLOCKS)()
         self.turn_times: memoryview[float] = memoryview(self._turn_times_memory).cast("B").cast("d")
-        """Memory shared with Lua: see `lua/turn_clock.py`."""
+        """Memory that is shared with Lua: see `lua/turn_clock.py`."""
         self.waits = Waits(self.loop, self.cells, woken, fiber_round or Round(), monotonic)
         self.closed = False
         self._open()
@@ -176,7 +176,7 @@ class Runtime:
             raise RuntimeError("no Lua fiber is running")
         ctx = self.new_context()
         if self.closed:
-            return ctx  # for finalizers that run when the state is freed
+            return ctx  # for finalizers, which run when the Lua state is freed
         self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         self._keep_context(fiber_id)

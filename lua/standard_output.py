@@ -18,8 +18,10 @@ from contextlib import suppress
 from typing import Final, Protocol, TextIO
 
 _GONE: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
-"""The reader has ended, the terminal has hung up, there never was anything."""
+"""The errors after which nobody reads the output: its reader has ended, the terminal has hung up, or it was never
+open."""
 _PATIENCE: Final = 1.0
+"""Seconds that the end of the program waits for output."""
 
 
 class Ahead(Protocol):
@@ -38,7 +40,7 @@ class StandardOutput:
 
     def __init__(self) -> None:
         self.failure: OSError | None = None
-        """The first error that was not a reader's end."""
+        """The first error other than the end of the reader."""
         self.on_failure: Callable[[OSError], None] = _ignore
         self.ahead: Ahead | None = None
         self._lock = threading.Lock()
@@ -127,7 +129,7 @@ def _descriptor(stream: TextIO) -> int | None:
 def _write_to_stream(stream: TextIO, data: bytes) -> None:
     if hasattr(stream, "buffer"):
         stream.buffer.write(data)
-    else:  # a stream of text, as the one that keeps output above the prompt
+    else:  # a text stream, such as the one that writes above the prompt
         stream.write(data.decode(errors="replace"))
     stream.flush()
 
@@ -164,4 +166,4 @@ def _lead_nowhere() -> None:
 
 
 OUTPUT: Final = StandardOutput()
-"""There is one in a process."""
+"""The standard output of this process."""

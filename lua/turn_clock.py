@@ -11,7 +11,7 @@ from collections.abc import Callable
 from lua.fiber import CLOCKS_READ
 
 WALL, MONOTONIC, CLOCKS = range(3)
-"""Places in the memory that is shared with Lua: seconds since the epoch, seconds."""
+"""The places in the memory that is shared with Lua: seconds since the epoch, monotonic seconds, and their number."""
 
 
 class TurnClock:
@@ -36,7 +36,7 @@ class TurnClock:
         times = self._times
         times[WALL] = self._clock()
         times[MONOTONIC] = self._monotonic()
-        if not self._loop.is_closed():  # else there are no turns any more
+        if not self._loop.is_closed():  # a closed loop has no turns any more
             self._cells[CLOCKS_READ] = 1
             self._loop.call_soon(self._forget)
 

@@ -1,4 +1,4 @@
-"""The tuples of one space in blocks of a snapshot, with their primary keys, found in Python or by compiled code."""
+"""Tuples of one space in the blocks of a snapshot, with their primary keys, found in Python or by compiled code."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from box.spark.values import raw_tuples
 
 
 class BaseTuples(Protocol):
-    """The tuples of one space in some blocks of a snapshot: their number, their keys, and the bytes of each."""
+    """The tuples of one space in some blocks of a snapshot: their number, their encoded primary keys, and their
+    bytes."""
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """The number of tuples."""
 
-    def last_key(self) -> bytes: ...
+    def last_key(self) -> bytes:
+        """Return the encoded primary key of the last tuple."""
 
-    def keys(self) -> pa.Array: ...
+    def keys(self) -> pa.Array:
+        """Return the encoded primary keys of all tuples as an array of binary values."""
 
-    def tuple_at(self, row: int) -> bytes: ...
+    def tuple_at(self, row: int) -> bytes:
+        """Return the MessagePack bytes of the tuple with this number."""
 
 
 FindTuples = Callable[[bytes], BaseTuples]
-"""Tuples in the rows of blocks. Raises XlogError."""
+"""A function that finds the tuples in the rows of blocks. It raises XlogError for rows that cannot be decoded."""
 
 
 class _PythonTuples:
-    """Tuples as a list."""
+    """Tuples that are held as a list of bytes."""
 
     def __init__(self, tuples: list[bytes], keys: PrimaryKeys) -> None:
         self._tuples = tuples
@@ -53,7 +58,7 @@ class _PythonTuples:
 
 
 def tuple_finder(space_id: int, keys: PrimaryKeys, *, compiled: bool) -> FindTuples:
-    """Finds the tuples of a space."""
+    """Return a function that finds the tuples of a space in rows, compiled by numba if `compiled`."""
     if compiled:
         from box.spark.compiled_tuples import CompiledFinder
 

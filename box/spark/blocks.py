@@ -1,9 +1,9 @@
-"""Blocks of a log file: shares for parallel readers, found by a few seeks, and the rows of a share.
+"""Reads blocks of snapshots and log files, and divides a file into shares for parallel readers.
 
-A share begins where a block begins. The planner looks for one near each of evenly spaced offsets: the first marker
-behind which a whole block with a good checksum stands (a marker may occur inside compressed data). It reads a block
-or two for each share and nothing in between. A reader walks from fixheader to fixheader and has to arrive at the end
-of its share exactly, so that no block is lost or read twice between two shares.
+A share begins where a block begins. The planner looks for a block near each of evenly spaced offsets: the first marker
+that is followed by a whole block with a correct checksum (a marker may also occur inside compressed data). It reads one
+or two blocks for each share and nothing in between. A reader goes from fixheader to fixheader and has to arrive exactly
+at the end of its share, so that no block between two shares is lost or read twice.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from box.spark.paths import counted_size, open_file
 
 _FILE_TYPES: Final = ("SNAP", "XLOG")
 _WINDOW: Final = 1 << 18
-"""Bytes read at first to find a block; a block of a snapshot is rarely larger."""
+"""The bytes that are read first to find a block; a block of a snapshot is rarely larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Whole blocks of a file: offsets of the first byte and of the byte after the last."""
+    """A range of whole blocks of a file: the offset of the first byte, and the offset after the last one."""
 
     start: int
     end: int
 
 
 class Block(NamedTuple):
-    """The rows of one block, its offset in the file, and where it ends there."""
+    """A block: its offset in the file, its decompressed rows, and the offset of its end in the file."""
 
     position: int
     rows: bytes
@@ -40,23 +40,29 @@ class Block(NamedTuple):
 
 
 class SkipLog(Protocol):
-    """Counts what a lenient reader passes over."""
+    """A callback for blocks that a lenient reader skips: it gets file, offset, size in bytes (0: unknown) and
+    reason."""
 
     def __call__(self, path: str, position: int, size: int, reason: str) -> None: ...
 
 
 class _CutOffError(XlogError):
-    """A block that the file ends before."""
+    """The file ends inside a block."""
 
     __slots__ = ()
 
 
 class BlockFile:
-    """One file. With `on_skip` broken blocks are reported there and passed over; else the first raises XlogError.
+    """One snapshot or log file, open for reading; a context manager.
 
-    `file_type` is that of its meta, None for a snapshot or a log. With `is_open` the file may still be written: it ends
-    where its last whole block ends that the writer will not take back.
-    A context manager. `meta` is decoded at once; `data` is the range from the first block to the EOF marker.
+    `meta` is decoded when the file is opened, and `data` is the range from the first block to the EOF marker.
+    `file_type` is the type that the meta must have, None for both. Broken blocks are skipped and reported to `on_skip`
+    if there is one. With `is_open` the file may still be written: then it ends after its last whole block.
+
+    Raises:
+        XlogError: the meta or, without `on_skip`, a block is broken; without `is_open` and `on_skip` also a missing EOF
+            marker.
+        BoxError: INVALID_XLOG_TYPE, the file has another type; SYSTEM, it cannot be opened.
     """
 
     def __init__(
@@ -105,7 +111,7 @@ class BlockFile:
 
     @property
     def is_cut_off(self) -> bool:
-        """The file has no EOF marker."""
+        """True if the file has no EOF marker."""
         return self.data.end == self.size
 
     def _read(self, position: int, size: int) -> bytes:
@@ -118,7 +124,7 @@ class BlockFile:
     # -- planning -------------------------------------------------------------------------------
 
     def first_block(self, position: int) -> int | None:
-        """The offset of the first whole block at or after `position`; None if there is none."""
+        """Return the offset of the first whole block at or after `position`, None if there is none."""
         window = _WINDOW
         while position < self.data.end:
             data = self._read(position, min(window, self.data.end - position))
@@ -131,7 +137,8 @@ class BlockFile:
         return None
 
     def shares(self, count: int, wanted: BlockRange | None = None) -> list[BlockRange]:
-        """At most `count` ranges of about the same size that hold all blocks (of a range), in the order of the file."""
+        """Return at most `count` ranges of about equal size that together hold all blocks of `wanted` (None: of the
+        file)."""
         start, end = (self.data.start, self.data.end) if wanted is None else (wanted.start, wanted.end)
         if start == end:
             return []
@@ -150,7 +157,11 @@ class BlockFile:
     # -- reading --------------------------------------------------------------------------------
 
     def blocks(self, wanted: BlockRange) -> Iterator[Block]:
-        """The blocks of a range. Raises XlogError with file and position."""
+        """Return the blocks of a range.
+
+        Raises:
+            XlogError: a block is broken and there is no `on_skip`; the text has file and offset.
+        """
         position = wanted.start
         while position < wanted.end:
             try:
@@ -167,7 +178,7 @@ class BlockFile:
             position = end
 
     def _block(self, position: int, limit: int) -> tuple[bytes, int]:
-        """The rows of the block at `position` and where it ends."""
+        """Return the rows of the block at `position` and the offset of its end."""
         header = xlog.decode_fixheader(self._read(position, xlog.FIXHEADER_SIZE))
         if header is None or position + xlog.FIXHEADER_SIZE + header.length > limit:
             raise _CutOffError("unexpected end of file")

@@ -1,4 +1,4 @@
-"""`lunabox-cat FILE...`: the rows of .snap and .xlog files as YAML, JSON lines or a table."""
+"""The command `lunabox-cat FILE...`: prints the rows of .snap and .xlog files as YAML, JSON lines or a table."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _operation(name: str) -> int:
 
 @dataclass(slots=True)
 class PrintedRow:
-    """A row, the id of its space (-1 for none) and the space's name where it is known."""
+    """A row with the id of its space (-1 for none) and the name of the space ("" if it is unknown)."""
 
     row: Row
     space_id: int
@@ -61,13 +61,13 @@ class PrintedRow:
 
 
 class RowChoice:
-    """Chooses rows by the options of the command line."""
+    """The filter for rows that the options of the command line describe."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
 
     def passes(self, item: PrintedRow) -> bool:
-        """Whether the row is asked for."""
+        """Return whether the options select this row."""
         args, row = self._args, item.row
         if row.lsn < args.first or (args.last is not None and row.lsn > args.last):
             return False
@@ -81,8 +81,15 @@ class RowChoice:
 
 
 def rows_of(path: str, *, skips_corrupt: bool = False) -> Iterator[PrintedRow]:
-    """All rows of a file. Names of spaces come from the file, and for a log from the snapshot before it, if there is
-    one. Raises XlogError with file and position, SYSTEM."""
+    """Return all rows of a file with the names of their spaces.
+
+    The names come from the rows of `_space` in the file and, for a log file, from the newest snapshot before it in the
+    same directory, if there is one.
+
+    Raises:
+        XlogError: a block cannot be read and `skips_corrupt` is false, or a snapshot is cut off.
+        BoxError: SYSTEM, the file cannot be opened.
+    """
     with BlockFile(path, file_type=None, is_open=True, on_skip=_report if skips_corrupt else None) as file:
         names = _names_before(file)
         for block in file.blocks(file.data):
@@ -104,7 +111,7 @@ def _report(path: str, position: int, size: int, reason: str) -> None:
 
 
 def _names_before(file: BlockFile) -> dict[int, str]:
-    """Names of spaces by id before the first row."""
+    """Return the names of the spaces before the first row of the file, by id."""
     if file.meta.file_type == "SNAP":
         return {}
     directory = file.path.rpartition("/")[0] or "."
@@ -116,7 +123,7 @@ def _names_before(file: BlockFile) -> dict[int, str]:
                     definitions = read_definitions(snapshot)
                     break
     except BoxError:
-        pass  # Names are a help: without a snapshot rows have the ids of their spaces.
+        pass  # Names are a convenience: without a snapshot, rows are shown with the ids of their spaces.
     return {space.id: space.name for space in definitions.spaces()}
 
 
@@ -137,7 +144,7 @@ def _printed(row: Row, names: dict[int, str]) -> PrintedRow:
 
 
 def _header(row: Row) -> dict[str, Any]:
-    """The header by names, without what is not there."""
+    """Return the fields of the header by name, without those that are zero."""
     values = {"lsn": row.lsn, "replica_id": row.replica_id, "type": _type_name(row.type), "timestamp": row.tm}
     values |= {"group_id": row.group_id, "flags": row.flags}
     values["tsn"] = row.tsn if row.tsn != row.lsn else 0
@@ -152,7 +159,7 @@ def _type_name(row_type: int) -> str:
 
 
 def _body(item: PrintedRow) -> dict[str, Any]:
-    """The body by names. A body that is no map of them is shown as bytes."""
+    """Return the fields of the body by name; a body that is not a map is returned as bytes."""
     row = item.row
     try:
         values = unpack(row.body) if row.body else {}
@@ -195,7 +202,11 @@ _HEADING: Final = f"{'lsn':>10} {'id':>3} {'time':<24} {'type':<8} {'space':<16}
 
 
 def print_rows(args: argparse.Namespace, out: TextIO) -> None:
-    """Print the rows of all files that pass. Raises BoxError."""
+    """Print the rows of all files that the options select.
+
+    Raises:
+        BoxError: a file cannot be read.
+    """
     chosen, form = RowChoice(args), _FORMATS[args.format]
     if args.format == "table":
         print(_HEADING, file=out)
@@ -207,10 +218,10 @@ def print_rows(args: argparse.Namespace, out: TextIO) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 1 with the error on standard error."""
+    """Run the command. Returns the exit code: 0, or 1 after an error message on standard error."""
     args = _parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Text that is not UTF-8 is shown as \udcXX, which JSON and YAML can read.
+        # Text that is not UTF-8 is shown as \udcXX, an escape that JSON and YAML can read.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         print_rows(args, sys.stdout)

@@ -1,14 +1,14 @@
-"""Changes of a space in the order of their keys, in memory up to a limit and in sorted files beyond it.
+"""Holds the changes of a space sorted by key, in memory up to a limit and in sorted files beyond it.
 
 ```
-add        changes in the order of the log      -> held
-held > BUDGET                                   -> sorted by key, written as a run
-sixteen runs of a level                         -> merged into one of the next level
-until(key) all changes of keys up to this one   <- the runs and what is held, merged piece by piece
+add        changes in the order of the log      -> held in memory
+held > BUDGET                                   -> sorted by key and written to a file, called a run
+sixteen runs of a level                         -> merged into one run of the next level
+until(key) all changes of keys up to this one   <- the runs and the changes in memory, merged piece by piece
 ```
 
-Changes of one key stay in the order of the log, and what a later INSERT, REPLACE or DELETE makes void is dropped.
-So a reader holds a part of `BUDGET` bytes and a piece of each run, however long the log is.
+Changes of one key stay in the order of the log. Those that a later INSERT, REPLACE or DELETE overrides are dropped.
+So a reader needs at most `BUDGET` bytes and one piece of each run, however long the log is.
 """
 
 from __future__ import annotations
@@ -26,20 +26,27 @@ from numpy.typing import NDArray
 from box.wire.constants import RequestType
 
 CHANGES: Final = pa.schema([("key", pa.binary()), ("kind", pa.uint8()), ("format", pa.int32()), ("body", pa.binary())])
-"""The key's bytes, the type of the request, the number of the format of its time, and the request's body."""
+"""The columns: encoded key, request type, number of the tuple format at the time of the change, and the request's
+body."""
 
 BUDGET: Final = 4 << 20
-"""Bytes of changes that stay in memory."""
+"""The bytes of changes that are held in memory before they are written to a run."""
 _PIECE_BYTES: Final = 1 << 17
+"""The size of the pieces in which runs are written and read, in bytes. A merge holds one piece of each run."""
 _ROWS_HELD: Final = 1 << 12
-"""Rows that come one by one become a batch at so many."""
+"""The number of single changes that are collected before they become a batch."""
 _RUNS_A_LEVEL: Final = 16
+"""The number of runs of one level that are merged into one run, so that few files are open at a time."""
 _MODIFICATIONS: Final = np.array([RequestType.UPDATE, RequestType.UPSERT], np.uint8)
+"""The requests whose result depends on the tuple before them."""
 
 
 class KeyGroups(NamedTuple):
-    """The changes of each key in a sorted batch: the row of the first one, the row behind the last one, and the row of
-    the last that does not look at the tuple before it, -1 where there is none."""
+    """The rows of each key in a sorted batch, as three arrays with one element for each key.
+
+    `starts` has the first row of the key, `ends` the row after the last one, and `definite` the last row whose result
+    does not depend on the tuple before it (INSERT, REPLACE or DELETE), -1 if there is none.
+    """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
@@ -47,7 +54,7 @@ class KeyGroups(NamedTuple):
 
 
 def key_groups(changes: pa.RecordBatch) -> KeyGroups:
-    """The groups of a batch that is not empty."""
+    """Return the rows of each key in a sorted batch, which must not be empty."""
     keys = changes.column(0)
     count = len(keys)
     is_other = pc.not_equal(keys.slice(1), keys.slice(0, count - 1)).to_numpy(zero_copy_only=False)
@@ -58,14 +65,17 @@ def key_groups(changes: pa.RecordBatch) -> KeyGroups:
 
 
 class MergedPiece(NamedTuple):
-    """Sorted changes. With `is_open` they all are of one key, and the next piece begins with it."""
+    """A batch of sorted changes.
+
+    If `is_open` is true, all of its changes are of one key, and the next piece continues this key.
+    """
 
     changes: pa.RecordBatch
     is_open: bool
 
 
 class _Run:
-    """Sorted batches that are read one after another; `batch` is what is left of the present one."""
+    """A sequence of sorted batches that are read one after another; `batch` is the rest of the current one."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = iter(batches)
@@ -78,23 +88,27 @@ class _Run:
 
     @property
     def has_more(self) -> bool:
-        """There are batches after the present one."""
+        """True if there are batches after the current one."""
         return self._next is not None
 
     def key(self, row: int) -> bytes:
-        """The key of a row of the present batch."""
+        """Return the key of a row of the current batch."""
         assert self.batch is not None
         found: bytes = self.batch.column(0)[row].as_py()
         return found
 
     @property
     def last(self) -> bytes:
-        """The last key of the present batch."""
+        """The last key of the current batch."""
         assert self.batch is not None
         return self.key(self.batch.num_rows - 1)
 
     def take(self, bound: bytes | None, *, inclusive: bool) -> pa.RecordBatch:
-        """Remove the rows of the present batch before a key (and those of the key), all for None."""
+        """Remove and return the rows of the current batch before the key `bound` (with `inclusive` also those of this
+        key).
+
+        For None all rows are returned.
+        """
         assert self.batch is not None
         count = self.batch.num_rows if bound is None else self._rows_before(bound, inclusive=inclusive)
         found = self.batch.slice(0, count)
@@ -117,13 +131,13 @@ class _Run:
 
 
 class MergedRuns:
-    """Several runs, the oldest first, as one sequence."""
+    """Several runs, the oldest first, read as one sorted sequence."""
 
     def __init__(self, runs: Sequence[_Run]) -> None:
         self._runs = runs
 
     def until(self, last: bytes | None) -> Iterator[MergedPiece]:
-        """The changes of keys up to `last` that were not asked for yet, all that are left for None."""
+        """Return the changes of all keys up to `last` that were not returned before; for None all remaining changes."""
         while (piece := self._piece(last)) is not None:
             yield piece
 
@@ -131,7 +145,7 @@ class MergedRuns:
         runs = [run for run in self._runs if run.batch is not None and (last is None or run.key(0) <= last)]
         if not runs:
             return None
-        # Behind its last key a run may go on with that very key: only what is before it is whole.
+        # The next batch of a run may continue with the last key of this one. So only the keys before it are complete.
         bound = min((run.last for run in runs if run.has_more), default=None)
         if bound is None or (last is not None and last < bound):
             return MergedPiece(_merged([run.take(last, inclusive=True) for run in runs]), False)
@@ -148,9 +162,10 @@ def _merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def sorted_changes(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch sorted by key, without void changes; those of one key stay in their order."""
+    """Return the parts as one batch sorted by key, without overridden changes; changes of a key keep their order."""
     whole = concatenated(parts)
-    whole = whole.take(pc.sort_indices(whole.column(0)))  # a stable sort
+    # Arrow's sort is stable, which keeps the order of changes of one key.
+    whole = whole.take(pc.sort_indices(whole.column(0)))
     if not whole.num_rows:
         return whole
     groups = key_groups(whole)
@@ -160,13 +175,13 @@ def sorted_changes(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def concatenated(parts: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of changes as one."""
+    """Return the batches as one batch."""
     table = pa.Table.from_batches(parts, CHANGES).combine_chunks()
     return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], CHANGES)
 
 
 class ChangeRuns:
-    """Takes changes in the order of the log."""
+    """A collection of changes, added in the order of the log and returned sorted by key."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[bytes, int, int, bytes]] = []
@@ -174,31 +189,31 @@ class ChangeRuns:
         self._held: list[pa.RecordBatch] = []
         self._held_size = 0
         self._levels: list[list[_Run]] = []
-        """The newest first; runs of a level are older the further they stand at the front."""
+        """The runs by level; level 0 has the newest runs, and in each level the oldest run is the first."""
 
     def __bool__(self) -> bool:
         return bool(self._rows or self._held or self._levels)
 
     @property
     def is_spilled(self) -> bool:
-        """There are more changes than memory is to hold."""
+        """True if changes were written to files because they exceeded `BUDGET`."""
         return bool(self._levels)
 
     def clear(self) -> None:
-        """Forget all changes."""
+        """Remove all changes."""
         self._rows, self._rows_size = [], 0
         self._held, self._held_size = [], 0
         self._levels = []
 
     def add_row(self, key: bytes, kind: int, number: int, body: bytes) -> None:
-        """One change, in the order of `CHANGES`."""
+        """Add one change, given as the columns of `CHANGES`."""
         self._rows.append((key, kind, number, body))
         self._rows_size += len(key) + len(body)
         if len(self._rows) == _ROWS_HELD or self._rows_size > BUDGET:
             self._hold_rows()
 
     def add(self, changes: pa.RecordBatch) -> None:
-        """A batch of changes."""
+        """Add a batch of changes."""
         self._hold_rows()
         self._hold(changes)
 
@@ -232,7 +247,7 @@ class ChangeRuns:
             number += 1
 
     def runs(self) -> list[_Run]:
-        """All changes, the oldest first; the object is used up."""
+        """Return all changes as runs, the oldest first, and remove them from this object."""
         self._hold_rows()
         found = [run for level in reversed(self._levels) for run in level]
         if self._held:
@@ -242,12 +257,13 @@ class ChangeRuns:
 
 
 def merged(*changes: ChangeRuns) -> MergedRuns:
-    """All of them as one sequence, the oldest first; they are used up."""
+    """Return the changes of several collections, the oldest collection first, as one sequence; empties the
+    collections."""
     return MergedRuns([run for item in changes for run in item.runs()])
 
 
 def _written(batches: Iterable[pa.RecordBatch]) -> _Run:
-    """The batches in a file without a name, which goes with the last who reads it."""
+    """Write the batches into an unnamed temporary file, which disappears when its last reader closes it."""
     file = tempfile.TemporaryFile(dir=_directory())  # noqa: SIM115
     try:
         with pa.ipc.new_stream(file, CHANGES) as writer:
@@ -267,12 +283,12 @@ def _read(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts that many runs can have in memory at a time."""
+    """Return the batch in slices of about `_PIECE_BYTES`, so that a merge can hold a slice of each of many runs."""
     rows = max(1, batch.num_rows * _PIECE_BYTES // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 
 
 def _directory() -> str | None:
-    """The place that Spark has for files of a worker; None for the system's."""
+    """Return Spark's directory for temporary files of a worker, None for the system's default."""
     return next((path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.path.isdir(path)), None)

@@ -1,7 +1,8 @@
-"""The changes that a log brings to one space: fed with its rows in order, they give each key's changes in order.
+"""Collects the changes that a log makes to one space: it takes the rows in order and gives the changes sorted by key.
 
-Definitions move with the rows, so that operations that name fields find those of their time. `_truncate` and the drop
-of the primary key or of the space void everything so far, the snapshot's tuples too.
+Changes of definitions are applied as they come, so that operations that name fields find the format of their time. A
+row of `_truncate` and the drop of the primary key or of the space discard everything so far, including the tuples of
+the snapshot.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from box.wire.row import Row
 
 
 class FoundChanges(NamedTuple):
-    """Changes of one space as columns: keys as bytes, types of requests, and their bodies."""
+    """Changes of one space as columns: the encoded keys, the request types and the request bodies."""
 
     keys: pa.Array
     kinds: pa.Array
@@ -32,8 +33,10 @@ class FoundChanges(NamedTuple):
 
 
 class SpaceChanges:
-    """Fed with the rows of a cut. `wants` tells by a key and its bytes whether it is of interest here: in the share
-    that a worker reads. `formats` are those that the numbers in `runs` mean.
+    """The changes of one space by the rows of a cut.
+
+    `wants` takes a key and its encoded bytes and returns whether the worker needs its changes, because the key belongs
+    to its share. `formats` has the tuple formats that the column `format` of `runs` refers to by number.
     """
 
     def __init__(
@@ -49,36 +52,44 @@ class SpaceChanges:
         self.runs = ChangeRuns() if runs is None else runs
         self.formats: list[TupleFormat] = []
         self.has_base = definitions.by_id(space_id) is not None
-        """The snapshot's tuples still count."""
+        """True while the tuples of the snapshot count: nothing has emptied the space since."""
         self._keys: PrimaryKeys | None = None
         self._refresh()
 
     def _refresh(self) -> None:
-        """Take over what the definitions say now."""
+        """Update the keys and the formats from the current definitions."""
         info = self._definitions.by_id(self.space_id)
         self._keys = None if info is None or info.primary is None else PrimaryKeys(info)
         self.formats.append(TupleFormat() if info is None else info.tuple_format())
 
     @property
     def has_keys(self) -> bool:
-        """There is a primary key now."""
+        """True if the space has a primary key now."""
         return self._keys is not None
 
     @property
     def keys(self) -> PrimaryKeys:
-        """The primary key as it is now."""
+        """The current primary key.
+
+        Raises:
+            BoxError: UNSUPPORTED, there is none.
+        """
         if self._keys is None:
             raise unsupported(f"space {self.space_id}", "rows without a primary key")
         return self._keys
 
     def take_found(self, found: FoundChanges) -> None:
-        """Changes of wanted keys under the present definitions."""
+        """Add changes of wanted keys that were made under the current definitions."""
         formats = pa.repeat(pa.scalar(len(self.formats) - 1, pa.int32()), len(found.keys))
         columns = [found.keys, found.kinds, formats, found.bodies]
         self.runs.add(pa.RecordBatch.from_arrays(columns, schema=CHANGES))
 
     def take(self, row: Row) -> None:
-        """The next row that counts. Raises BoxError for one that cannot be applied."""
+        """Apply the next row of the cut.
+
+        Raises:
+            BoxError: the row cannot be applied.
+        """
         if row.type not in DML_TYPES or not row.body:
             return
         space_id, request = decode_row(row)
@@ -122,5 +133,5 @@ class SpaceChanges:
 
 
 def bucket_of(key: bytes, count: int) -> int:
-    """A number below `count` for the bytes of a key."""
+    """Return a number below `count` for an encoded key, which is the same in every process."""
     return zlib.crc32(key) % count

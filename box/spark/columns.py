@@ -7,13 +7,13 @@
 | decimal                     | decimal(38,18)        | option `decimal`; a value that does not fit is a misfit    |
 | string, uuid                | string                |                                                            |
 | boolean / varbinary         | boolean / binary      |                                                            |
-| datetime (of newer peers)   | timestamp             | microseconds; nanoseconds and time zones are dropped       |
+| datetime (Tarantool 2.10)   | timestamp             | microseconds; nanoseconds and time zones are dropped       |
 | scalar, any, array, map     | string                | JSON text, because Spark columns have one type; see below  |
 
-The options `any_as` (also of scalar), `array_as` and `map_as` choose for the last line: `json`, `binary` (MessagePack
-as it is) or a Spark type, as in `map<string,bigint>`. A schema given by the user does the same for one column.
-A value that does not fit its column is an error, or null (`misfits`), and may be told in a column of its own
-(`rejects`).
+The options `any_as` (also for scalar), `array_as` and `map_as` choose the type for the last line: `json`, `binary`
+(unchanged MessagePack) or a Spark type such as `map<string,bigint>`. A schema given by the user does so for one column.
+A value that does not fit its column is a misfit: an error, or null (option `misfits`), and it may be reported in a
+column of its own (option `rejects`).
 
 Fields that the format does not name but an index uses are called `field_N` (N from 1). A space with neither has one
 column `tuple` with the JSON text of the whole tuple. Further fields go to the column named by the option `rest`.
@@ -35,12 +35,14 @@ from box.spark.definitions import SpaceInfo
 from box.spark.values import UnreadValue, to_json
 
 _INT64_MAX: Final = 2**63 - 1
+"""The greatest value of a bigint; an unsigned field may have up to 2^64 - 1."""
 _EXACT: Final = Context(prec=76)
+"""A decimal context that rounds nothing: twice the 38 digits that Tarantool and Spark have at most."""
 _NONE: Final = type(None)
 
 
 class Kind(Enum):
-    """The kinds of columns: where their values come from and what they become."""
+    """The kinds of columns: where their values come from and what they are converted to."""
 
     INTEGER = "integer"
     BIG_INTEGER = "big integer"
@@ -51,20 +53,20 @@ class Kind(Enum):
     BOOLEAN = "boolean"
     BINARY = "binary"
     MIXED = "mixed"
-    """JSON text of one field."""
+    """The JSON text of one field."""
     TUPLE = "tuple"
-    """JSON text of all fields."""
+    """The JSON text of all fields."""
     REST = "rest"
-    """JSON text of the fields from number `field` on; null where there are none."""
+    """The JSON text of the fields from number `field` on; null if the tuple has none of them."""
     CONSTANT = "constant"
-    """The same text in every row."""
+    """The text of `Column.text`, equal in all rows."""
     DATETIME = "datetime"
     RAW = "raw"
-    """The MessagePack of one field."""
+    """The MessagePack bytes of one field."""
     TYPED = "typed"
-    """A field of mixed values in a type that the user has asked for."""
+    """A field of mixed types, converted to the Spark type that the user has chosen."""
     REJECTS = "rejects"
-    """The misfits of the row as JSON: column and reason; null where there are none."""
+    """The misfits of the row as JSON with column and reason; null if there are none."""
 
 
 SQL_TYPES: Final = {
@@ -77,7 +79,8 @@ SQL_TYPES: Final = {
     Kind.RAW: "binary",
     Kind.DATETIME: "timestamp",
 }
-"""The Spark SQL type of a column of each kind; `string` for the others. A decimal's and a typed column's say more."""
+"""The Spark SQL type for each kind of column; other kinds are `string`. `Column.type` has the exact type of a
+column."""
 
 _KINDS: Final = {
     FieldType.UNSIGNED: Kind.INTEGER,
@@ -94,8 +97,12 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`field` is the 0-based number of the field in the tuple; `text` the value of a constant column, the Spark SQL
-    type of a typed one; `arrow` its Arrow type, once a schema says so."""
+    """A column of a space: its name and kind, and the fields that its values come from.
+
+    `field` is the 0-based number of the field in the tuple. `text` is the value of a constant column or the Spark SQL
+    type of a typed one. `precision` and `scale` concern decimals. `arrow` is the Arrow type, None until a schema sets
+    it.
+    """
 
     name: str
     kind: Kind
@@ -108,7 +115,7 @@ class Column:
 
     @property
     def type(self) -> str:
-        """The Spark SQL type name."""
+        """The name of the Spark SQL type."""
         if self.kind is Kind.DECIMAL:
             return f"decimal({self.precision},{self.scale})"
         return self.text if self.kind is Kind.TYPED else SQL_TYPES.get(self.kind, "string")
@@ -116,8 +123,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
-    """Options about columns: the type of integers (`long`, `decimal`); of decimals; of mixed values (`json`, `binary`,
-    a Spark type); the names of columns for further fields and for misfits; whether misfits are null."""
+    """The user's options about columns.
+
+    `unsigned` is the type of integers (`long` or `decimal`), `precision` and `scale` those of decimals. `any_as`,
+    `array_as` and `map_as` are the forms of mixed values (`json`, `binary` or a Spark type). `rest` and `rejects` name
+    the columns for further fields and for misfits, None for no such column. With `misfits_are_null` misfits become
+    null.
+    """
 
     unsigned: str = "long"
     precision: int = 38
@@ -131,12 +143,16 @@ class ColumnChoice:
 
 
 def conversion_error(name: str, value: Any, reason: str) -> BoxError:
-    """The error for a value that its column cannot hold."""
+    """Return the error for a value that its column cannot hold."""
     return BoxError(ErrorCode.ILLEGAL_PARAMS, f"column '{name}': {reason}: {value!r}", type="ClientError")
 
 
 def columns_of(space: SpaceInfo, choice: ColumnChoice | None = None) -> list[Column]:
-    """The columns of a space."""
+    """Return the columns of a space.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, two columns have the same name.
+    """
     choice = choice or ColumnChoice()
     columns = [
         _column(
@@ -185,7 +201,8 @@ def _mixed(name: str, number: int, form: str) -> Column:
 
 
 def adopted(column: Column, sql_type: str, arrow: Any) -> Column:
-    """The column as a schema wants it: mixed values as bytes or in a type, decimals with another precision."""
+    """Return the column with the type that a user's schema has for it: mixed values as bytes or as a Spark type,
+    decimals with another precision."""
     if column.kind is Kind.DECIMAL and sql_type.startswith("decimal("):
         precision, scale = map(int, sql_type[8:-1].split(","))
         return replace(column, precision=precision, scale=scale)
@@ -204,7 +221,11 @@ def _check_names(columns: Sequence[Column]) -> None:
 
 
 def choose_columns(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
-    """The columns with these names, in their order. Raises ILLEGAL_PARAMS for a name that is not there."""
+    """Return the columns with these names, in the order of the names.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, there is no column with a name.
+    """
     by_name = {column.name: column for column in columns}
     for name in names:
         if name not in by_name:
@@ -213,14 +234,18 @@ def choose_columns(columns: Sequence[Column], names: Sequence[str]) -> list[Colu
 
 
 def with_constant(columns: Sequence[Column], name: str, text: str) -> list[Column]:
-    """The columns and one more that has the same text in every row."""
+    """Return the columns and a further one that has the same text in all rows.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, there is a column with this name already.
+    """
     more = [*columns, Column(name, Kind.CONSTANT, is_nullable=False, text=text)]
     _check_names(more)
     return more
 
 
 def refill_constants(columns: Sequence[Column], text: str) -> list[Column]:
-    """The columns with another text in the constant ones."""
+    """Return the columns with `text` as the value of the constant ones."""
     return [replace(column, text=text) if column.kind is Kind.CONSTANT else column for column in columns]
 
 
@@ -228,7 +253,7 @@ def refill_constants(columns: Sequence[Column], text: str) -> list[Column]:
 
 
 def values_of(column: Column, tuples: Sequence[list[Any]]) -> list[Any]:
-    """The values of one column before they are converted; missing fields are None."""
+    """Return the unconverted values of one column; a missing field is None."""
     number = column.field
     if column.kind is Kind.TUPLE:
         return list(tuples)
@@ -238,7 +263,11 @@ def values_of(column: Column, tuples: Sequence[list[Any]]) -> list[Any]:
 
 
 def convert_values(column: Column, values: list[Any]) -> list[Any]:
-    """Decoded values as the column's type wants them. Raises ILLEGAL_PARAMS for one that does not fit."""
+    """Convert decoded values to the type of the column.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a value does not fit.
+    """
     _check_types(column, values)
     if not column.is_nullable and None in values:
         raise conversion_error(column.name, None, "is not nullable")

@@ -1,7 +1,7 @@
-"""The compiled decoder: rows of a block as Arrow columns, without a Python object for each value.
+"""Decodes the rows of a block into Arrow columns by compiled code, without a Python object for each value.
 
-Rows are found first, with the offset of every field that a column or a condition wants. Columns that conditions
-look at are read next; the others only for the rows that are left. Needs numba.
+It finds the rows first, with the offset of every field that a column or a condition needs. Then it reads the columns of
+the conditions, and the other columns only for the rows that pass. Needs numba.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHOLE: Final = frozenset({Kind.TUPLE, Kind.REST})
 
 
 class CompiledDecoder:
-    """Decodes blocks of rows into batches of `schema`, one field for each column; `conditions` name their columns."""
+    """A decoder of blocks into batches of `schema`, which has one field for each column; `conditions` name columns."""
 
     def __init__(
         self,
@@ -47,9 +47,11 @@ class CompiledDecoder:
         self._rows = RowFinder(space_id, wanted)
 
     def decode(self, rows: bytes, left: NDArray[np.bool_] | None = None) -> pa.RecordBatch:
-        """The tuples that pass the conditions, of those that are marked in `left`.
+        """Return the tuples that pass the conditions as a batch; with `left` only those that are marked there.
 
-        Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
+        Raises:
+            XlogError: a row cannot be decoded.
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
         """
         if self._misfits is not None:
             self._misfits.begin()
@@ -100,11 +102,11 @@ class CompiledDecoder:
         return array
 
 
-# --- columns; None stands for a value that is not usual, for which Python is asked ------------------------------------
+# --- columns; a reader returns None for values that the decoder in Python has to convert ------------------------------
 
 
 def _raw_value(raw: bytes) -> bytes | None:
-    """The MessagePack of a value that is not nil."""
+    """Return the MessagePack bytes of a value, None for nil."""
     return None if raw == b"\xc0" else raw
 
 
@@ -124,6 +126,7 @@ def _integers(block: NDArray[np.uint8], starts: _Offsets, kind: Kind) -> pa.Arra
         return None
     if kind is Kind.INTEGER:
         return _assemble(pa.int64(), len(starts), nulls, valid, values)
+    # Arrow stores a decimal in 128 bits: the value in the low word, and copies of its sign bit in the high one.
     wide = np.stack((values, values >> 63), axis=1)
     return _assemble(pa.decimal128(20, 0), len(starts), nulls, valid, wide)
 
@@ -160,6 +163,7 @@ def _text(block: NDArray[np.uint8], starts: _Offsets, kind: Kind) -> pa.Array | 
 
 def _uuids(block: NDArray[np.uint8], starts: _Offsets, kind: Kind) -> pa.Array | None:
     ends, valid = np.empty(len(starts) + 1, np.int32), _bits(len(starts))
+    # A UUID has 36 characters as text.
     data = np.empty(36 * len(starts), np.uint8)
     nulls = kernels.read_uuids(block, starts, ends, data, valid)
     return None if nulls < 0 else _assemble(pa.string(), len(starts), nulls, valid, ends, data)

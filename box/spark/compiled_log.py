@@ -1,4 +1,4 @@
-"""Blocks of a log, looked at by compiled code: what a whole block says, and the rows of it that concern one space."""
+"""Reads blocks of a log by compiled code: a summary of a whole block, and the changes of one space in it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from box.wire.constants import DML_TYPES, Flag, RequestType
 from box.wire.vclock import VCLOCK_MAX
 
 _ROWS: Final = 1 << 13
+"""The rows for which there is room at first; it doubles when a block has more."""
 _SCHEMA: Final = np.array([SPACE_ID, INDEX_ID, TRUNCATE_ID], np.int64)
+"""The spaces whose rows change definitions or empty a space."""
 _DML: Final = np.array(sorted(DML_TYPES), np.int64)
 _CHANGES: Final = np.array(sorted(DML_TYPES - {RequestType.NOP, RequestType.SELECT}), np.int64)
+"""The requests that change data: DML without NOP and SELECT."""
 _NO_FIELDS: Final = np.empty(0, np.int64)
 
 
 class _LogRows(NamedTuple):
-    """The findings of `find_log_rows` about a block."""
+    """The rows of a block as found by `find_log_rows`: its bytes, an array of numbers by line and row, and
+    timestamps."""
 
     block: NDArray[np.uint8]
     numbers: NDArray[np.int64]
@@ -33,7 +37,7 @@ class _LogRows(NamedTuple):
 
 
 def _find(rows: bytes, key_fields: NDArray[np.int64]) -> _LogRows | None:
-    """None for a block that is not usual."""
+    """Find the rows of a block; None if it has an unusual form."""
     block = np.frombuffer(rows, np.uint8)
     numbers, times = np.empty((log.KEY + len(key_fields), _ROWS), np.int64), np.empty(_ROWS, np.uint64)
     found = position = 0
@@ -49,7 +53,7 @@ def _find(rows: bytes, key_fields: NDArray[np.int64]) -> _LogRows | None:
 
 
 def _later(numbers: NDArray[np.int64], since: Mapping[int, int]) -> NDArray[np.bool_]:
-    """A mask of the rows that are later than a vclock."""
+    """Return a mask of the rows that are later than the vclock `since`."""
     known = np.zeros(VCLOCK_MAX, np.int64)
     for replica_id, lsn in since.items():
         known[replica_id] = lsn
@@ -58,7 +62,7 @@ def _later(numbers: NDArray[np.int64], since: Mapping[int, int]) -> NDArray[np.b
 
 
 class BlockSummary(NamedTuple):
-    """The last lsn of each replica in a block, the time of its latest row, and the number of its rows."""
+    """A summary of a block: the last lsn of each replica, the timestamp of the latest row, and the number of rows."""
 
     lsns: dict[int, int]
     time: float
@@ -66,10 +70,10 @@ class BlockSummary(NamedTuple):
 
 
 def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int] = ()) -> BlockSummary | None:
-    """A summary of the rows later than `since`; None where a block has to be looked at row by row.
+    """Return a summary of the rows later than `since`; None if the rows have to be read one by one.
 
-    That is so for schema changes, for synchronous transactions (by their flags, and by the ids of synchronous spaces)
-    and what decides about them, and for unusual forms.
+    That is necessary for schema changes, for synchronous transactions (known by their flags or by `synchronous`, the
+    ids of synchronous spaces), for the rows that confirm or roll them back, and for unusual forms.
     """
     found = _find(rows, _NO_FIELDS)
     if found is None:
@@ -89,9 +93,9 @@ def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int
 
 
 class ChangeFinder:
-    """Finds the changes of one space that are later than a vclock, and not among those that are `left_out`.
+    """A finder for changes of one space that are later than the vclock `since` and not `left_out`.
 
-    `parts` are those of its primary key where they are plain.
+    `parts` are the parts of the primary key, None if it is not plain. `left_out` has replica ids and lsns.
     """
 
     def __init__(
@@ -104,9 +108,9 @@ class ChangeFinder:
         self._left_out = np.array(sorted({lsn for _, lsn in left_out}), np.int64)
 
     def find(self, rows: bytes) -> FoundChanges | bytes:
-        """The changes of a block; where it has to be looked at row by row, the rows that matter, or all of them.
+        """Return the changes in a block, or the bytes of rows that have to be read one by one.
 
-        That is so for schema changes, keys without plain parts, rows that may be left out, and unusual forms.
+        That is necessary for schema changes, keys that are not plain, rows that may be left out, and unusual forms.
         """
         found = _find(rows, self._fields)
         if found is None:
@@ -120,12 +124,13 @@ class ChangeFinder:
             keys = encoded_keys(found.block, np.ascontiguousarray(chosen[log.KEY :]), self.parts)
         if keys is None:
             return b"".join([rows[start:end] for start, end in chosen[[log.START, log.END]].T.tolist()])
-        # The body of each row and what is between two bodies, of which every other value is taken.
+        # Cut the block at the start and the end of each body. Every other piece is a body, the pieces between are
+        # headers.
         offsets = np.append(numbers[: log.END + 1].T.ravel(), len(rows)).astype(np.int32)
         pieces = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
         return FoundChanges(keys, pa.array(chosen[log.TYPE].astype(np.uint8)), pieces.take(pa.array(wanted * 2)))
 
     def _all_count(self, numbers: NDArray[np.int64]) -> bool:
-        """All are changes of data that take effect."""
+        """Return whether all rows are changes of data and none may be left out."""
         is_usual = np.isin(numbers[log.TYPE], _CHANGES).all()
         return bool(is_usual and not (len(self._left_out) and np.isin(numbers[log.LSN], self._left_out).any()))

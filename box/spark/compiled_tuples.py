@@ -1,4 +1,4 @@
-"""Tuples of blocks and their primary keys, found by compiled code."""
+"""Finds tuples in blocks, and their primary keys, by compiled code."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from box.spark.key_kernels import measure_keys, write_keys
 from box.spark.primary_keys import PlainParts, PrimaryKeys
 
 _ROWS: Final = 1 << 15
+"""The rows for which there is room at first; it doubles when a block has more."""
 _Offsets = NDArray[np.int64]
 
 
 def encoded_keys(block: NDArray[np.uint8], starts: _Offsets, parts: PlainParts) -> pa.Array | None:
-    """The bytes of keys whose parts start at these offsets (a line for each part); None if one is not usual."""
+    """Return the encoded keys; None if a part needs the decoder in Python.
+
+    `starts` has the offsets of the parts in `block`, with a line for each part and a column for each row.
+    """
     kinds = np.array([kind for _, kind in parts], np.int64)
     ends = np.empty(starts.shape[1] + 1, np.int32)
     if measure_keys(block, starts, kinds, ends) < 0:
@@ -30,10 +34,10 @@ def encoded_keys(block: NDArray[np.uint8], starts: _Offsets, parts: PlainParts) 
 
 
 class RowFinder:
-    """Finds the tuples of a space in blocks, and some of their fields."""
+    """A finder for the tuples of a space in blocks, and for some of their fields."""
 
     def __init__(self, space_id: int, fields: list[int]) -> None:
-        """`fields` are in order."""
+        """Prepare to find `fields`, which are numbers in ascending order."""
         self._space_id = space_id
         self._slots = np.full(fields[-1] + 1 if fields else 0, -1, np.int64)
         self._slots[fields] = range(len(fields))
@@ -41,9 +45,12 @@ class RowFinder:
         self._tuples = np.empty((2, _ROWS), np.int64)
 
     def find(self, block: NDArray[np.uint8]) -> tuple[_Offsets, _Offsets]:
-        """Offsets of the fields by line and row, and of start and end of every tuple; valid until the next call.
+        """Return the offsets of the fields (line by field, column by row) and of the start and the end of every tuple.
 
-        Raises XlogError.
+        The arrays are valid until the next call.
+
+        Raises:
+            XlogError: a row cannot be decoded.
         """
         found = position = 0
         while True:
@@ -60,7 +67,7 @@ class RowFinder:
 
 
 class CompiledFinder:
-    """Finds the tuples of a space and their keys."""
+    """A finder for the tuples of a space and their primary keys."""
 
     def __init__(self, space_id: int, keys: PrimaryKeys) -> None:
         self._keys = keys
@@ -69,13 +76,17 @@ class CompiledFinder:
         self._rows = RowFinder(space_id, fields)
 
     def find(self, rows: bytes) -> _CompiledTuples:
-        """The tuples of blocks, to be used before the next call."""
+        """Return the tuples in rows; they are valid until the next call.
+
+        Raises:
+            XlogError: a row cannot be decoded.
+        """
         starts, tuples = self._rows.find(np.frombuffer(rows, np.uint8))
         return _CompiledTuples(rows, starts[self._lines], tuples, self._keys)
 
 
 class _CompiledTuples:
-    """Tuples by their offsets in `rows`."""
+    """Tuples that are held as offsets in `rows`."""
 
     def __init__(self, rows: bytes, starts: _Offsets, tuples: _Offsets, keys: PrimaryKeys) -> None:
         self._rows = rows

@@ -1,15 +1,16 @@
-"""Conditions that Spark hands over: which rows of a batch pass, and which range of the primary key can hold any.
+"""Evaluates conditions that Spark pushes down: the rows of a batch that pass, and the range of the primary key.
 
-Spark's own classes are translated in `source`; here a condition is a column, an operator and a value.
+`source` translates Spark's own classes; here a condition is a column, an operator and a value.
 
 | operator | rows that pass |
 |---|---|
-| `=` `<` `<=` `>` `>=` | the value compares so; null never passes |
+| `=` `<` `<=` `>` `>=` | the comparison with the value is true; null never passes |
 | `in` | the value is one of a list |
 | `is null`, `is not null` | |
-| `starts with`, `ends with`, `contains` | of text |
+| `starts with`, `ends with`, `contains` | text with this prefix, suffix or part |
 
-A negated condition passes rows whose condition is false; null passes neither way (`is null` aside).
+A negated condition passes the rows for which the condition is false. Null passes neither the condition nor its
+negation, except for `is null` and `is not null`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from box.spark.key_ranges import KeyRange, sort_key
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; several hold together."""
+    """One condition on a column; a row has to meet all conditions."""
 
     column: str
     operator: str
@@ -36,14 +37,14 @@ class Condition:
 
 
 def mask_of(conditions: Sequence[Condition], arrays: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """A mask of the rows that pass all conditions; never null."""
+    """Return a mask of the rows that meet all conditions; it has no nulls."""
     masks = [_mask(item, arrays[item.column]) for item in conditions]
     return pc.fill_null(functools.reduce(pc.and_, masks), False)
 
 
 def _mask(item: Condition, array: pa.Array) -> pa.BooleanArray:
     mask = _plain_mask(item, array)
-    # Null where the value is null: inverted it stays null, and passes neither way.
+    # The mask is null where the value is null. Inverted it stays null, so that null passes neither way.
     return pc.invert(mask) if item.is_negated else mask
 
 
@@ -64,7 +65,7 @@ def _plain_mask(item: Condition, array: pa.Array) -> pa.BooleanArray:
             return pc.match_substring(array, item.value)
     mask = _COMPARISONS[item.operator](array, pa.scalar(item.value, type=array.type))
     if pa.types.is_floating(array.type) and item.operator in (">", ">="):
-        return pc.or_(mask, pc.is_nan(array))  # Spark's order has NaN above all numbers.
+        return pc.or_(mask, pc.is_nan(array))  # Spark sorts NaN above all numbers.
     return mask
 
 
@@ -78,7 +79,7 @@ _COMPARISONS = {
 
 
 def key_range(conditions: Iterable[Condition], column: str) -> KeyRange | None:
-    """The range that the conditions on `column` leave; None where they leave everything."""
+    """Return the range of keys that the conditions on `column` allow; None if they allow all."""
     low: list[Any] = []
     high: list[Any] = []
     for item in conditions:
@@ -93,6 +94,7 @@ def key_range(conditions: Iterable[Condition], column: str) -> KeyRange | None:
             high.append(max(map(sort_key, item.value)))
         if item.operator == "starts with" and item.value:
             low.append(sort_key(item.value))
+            # 0xFF is greater than any byte of UTF-8, so this bound is above all texts with the prefix.
             high.append(sort_key(item.value) + b"\xff")
     if not low and not high:
         return None

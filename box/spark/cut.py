@@ -1,8 +1,8 @@
-"""One consistent cut through the files of an instance: a snapshot, and the rows of the log that count on top of it.
+"""Makes a consistent cut through the files of an instance: a snapshot, and the rows of the log that count on top of it.
 
-The cut is made once, when a table is opened, in one pass over the log; what it says is small and goes to every worker:
-how far to read each file, and which rows in between have no effect. So all workers see the same moment, whatever the
-instance writes meanwhile.
+The cut is made once, when a table is opened, in one pass over the log. It is small and is sent to every worker: how far
+to read each file, and which rows before that have no effect. So all workers see the same moment, whatever the instance
+writes meanwhile.
 """
 
 from __future__ import annotations
@@ -29,13 +29,17 @@ from box.wire.vclock import VClock
 
 
 class LogBlocks(NamedTuple):
-    """Some blocks of a log file that follow each other."""
+    """Some consecutive blocks of a log file."""
 
     path: str
     blocks: list[Block]
 
     def decoded(self, rows: bytes) -> list[Row]:
-        """All rows of them, or some. Raises XlogError with file and position."""
+        """Return the decoded rows, which are the rows of all blocks or some of them.
+
+        Raises:
+            XlogError: a row is broken; the text has file and offset.
+        """
         try:
             return decode_rows(rows)
         except XlogError:
@@ -46,7 +50,10 @@ class LogBlocks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The rows of `pieces` that are later than `since` and not in `left_out`. `vclock` is where they lead."""
+    """The rows of `pieces` that are later than `since` and not in `left_out`.
+
+    `vclock` is the vclock after these rows.
+    """
 
     since: VClock
     pieces: tuple[LogPiece, ...] = ()
@@ -54,16 +61,22 @@ class Cut:
     vclock: VClock = field(default_factory=VClock)
 
     def groups(self) -> Iterator[LogBlocks]:
-        """The blocks with the rows that count among others, in the order of the log, several small ones at a time.
+        """Return the blocks that contain the rows of the cut, in the order of the log, several small blocks at a time.
 
-        Raises XlogError, SYSTEM.
+        Raises:
+            XlogError: a block is broken, or its file has been removed.
+            BoxError: SYSTEM, a file cannot be read.
         """
         for piece in self.pieces:
             for group in grouped(piece.blocks()):
                 yield LogBlocks(piece.path, group)
 
     def counting(self, blocks: LogBlocks, rows: bytes) -> Iterator[Row]:
-        """The rows that count, of those of some blocks. Raises XlogError."""
+        """Return those of the rows that belong to the cut; `rows` are all rows of the blocks or some of them.
+
+        Raises:
+            XlogError: a row is broken.
+        """
         since, left_out = self.since, self.left_out
         for row in blocks.decoded(rows):
             if row.lsn > since[row.replica_id] and (row.replica_id, row.lsn) not in left_out:
@@ -78,7 +91,12 @@ def _decoded(path: str, position: int, rows: bytes) -> list[Row]:
 
 
 def find_snapshot(directory: str, moment: Moment) -> str:
-    """The newest snapshot of a directory that is not later than the moment. Raises MISSING_SNAPSHOT, XlogError."""
+    """Return the path of the newest snapshot of a directory that is not later than the moment.
+
+    Raises:
+        BoxError: MISSING_SNAPSHOT, there is no snapshot.
+        XlogError: all snapshots are later, or one is broken.
+    """
     paths = snapshots_in(directory)
     for path in reversed(paths):
         with BlockFile(path) as file:
@@ -88,14 +106,14 @@ def find_snapshot(directory: str, moment: Moment) -> str:
 
 
 def _written_at(file: BlockFile) -> float | None:
-    """The time of the first row."""
+    """Return the timestamp of the first row of a snapshot, None if it has no rows."""
     block = next(iter(file.blocks(file.data)), None)
     rows = [] if block is None else _decoded(file.path, block.position, block.rows)
     return rows[0].tm if rows else None
 
 
 class _Pass:
-    """The pass over the log that makes a cut. Definitions move with the rows that count."""
+    """The pass over the log that makes a cut; definitions change with the rows that count."""
 
     def __init__(self, since: VClock, moment: Moment, definitions: Definitions) -> None:
         self._since = since
@@ -109,12 +127,14 @@ class _Pass:
         self._is_over = False
 
     def is_over(self) -> bool:
-        """The moment is reached: what follows in the log does not count."""
+        """Return whether the moment is reached, so that no later row of the log counts."""
         return self._is_over
 
     def take_blocks(self, path: str, blocks: Sequence[Block], *, compiled: bool) -> int:
-        """The next blocks, as a whole where compiled code finds nothing special in them: the place of the last one that
-        was looked at before the moment was reached."""
+        """Take the next blocks; return the offset of the last block that was read before the moment was reached.
+
+        With `compiled` a summary by compiled code replaces the decoding of rows where it suffices.
+        """
         if compiled and self._take_summary(joined(blocks)):
             return blocks[-1].position
         for block in blocks:
@@ -134,7 +154,7 @@ class _Pass:
             raise XlogError(f"{path}: {error.message} in the block at {position}") from None
 
     def _take_summary(self, rows: bytes) -> bool:
-        """Take a block without looking at its rows one by one; False if that would not be enough."""
+        """Take a block by its summary; return False if its rows have to be read one by one."""
         from box.spark.compiled_log import summarize
 
         is_quiet = not (self.decisions.is_waiting or self._is_over)
@@ -151,7 +171,7 @@ class _Pass:
         return True
 
     def take(self, rows: list[Row]) -> None:
-        """The rows of the next block."""
+        """Take the rows of the next block."""
         fresh = [row for row in rows if row.lsn > self._since[row.replica_id]]
         for transaction in transactions(fresh):
             if not self.is_over():
@@ -190,11 +210,11 @@ class _Pass:
         self._left_out.update((row.replica_id, row.lsn) for row in transaction)
 
     def left_out(self) -> frozenset[RowId]:
-        """All rows that were passed and do not count."""
+        """Return the ids of all rows so far that have no effect."""
         return self.decisions.without_effect() | self._left_out
 
     def schema_changes(self) -> list[Row]:
-        """The rows that count among those of `_space`, `_index` and `_truncate`."""
+        """Return the rows of `_space`, `_index` and `_truncate` that count."""
         left_out = self.left_out()
         return [row for row in self._schema_changes if (row.replica_id, row.lsn) not in left_out]
 
@@ -203,12 +223,12 @@ _SCHEMA_SPACES: Final = frozenset({SPACE_ID, INDEX_ID, TRUNCATE_ID})
 
 
 def _space_of(row: Row) -> int:
-    """The space that a row changes; -1 for none."""
+    """Return the id of the space that a row changes, -1 for none."""
     return decode_row(row)[0] if row.type in DML_TYPES and row.body else -1
 
 
 class CutPlan(NamedTuple):
-    """A cut, the definitions in the snapshot, the rows that change them, and the definitions at the end."""
+    """A cut with the definitions in the snapshot, the rows that change them, and the definitions at its end."""
 
     cut: Cut
     before: Definitions
@@ -217,9 +237,12 @@ class CutPlan(NamedTuple):
 
 
 def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "auto") -> CutPlan:
-    """The cut at a moment on top of a snapshot, with the log in `directory`; `decoder` as in the options.
+    """Make the cut at a moment on top of a snapshot, with the log files in `directory`.
 
-    Raises XlogError for a log with a gap, of another instance, or that ends before the moment.
+    `decoder` is the option of this name.
+
+    Raises:
+        XlogError: the log has a gap, belongs to another instance or ends before the moment.
     """
     since, instance = file.meta.vclock, file.meta.instance_uuid
     if not moment.is_after(since, _written_at(file) if moment.time is not None else None):

@@ -1,4 +1,4 @@
-"""Blocks turned into batches by one of two decoders, several small blocks at a time."""
+"""Decodes blocks into batches by the compiled decoder or by the one in Python, several small blocks at a time."""
 
 from __future__ import annotations
 
@@ -22,26 +22,30 @@ from box.spark.overlay import Overlay
 from box.spark.reference import ReferenceDecoder
 
 _BATCH_BYTES: Final = 1 << 20
-"""Blocks are decoded together until they have so many bytes of rows: a batch costs Spark more than a row."""
+"""Blocks are decoded together until their rows have this many bytes, because each batch costs Spark time."""
 _SMALL_FILE: Final = 4 << 20
-"""For fewer bytes than this, loading numba takes longer than decoding in Python."""
+"""The bytes to read below which decoding in Python takes less time than loading numba."""
 
 DECODERS: Final = ("auto", "compiled", "python")
 
 
 class Decoder(Protocol):
-    """Turns the rows of blocks into a batch: of all tuples, or of those marked in `left`.
+    """A decoder of the rows of blocks into batches."""
 
-    Raises XlogError, ILLEGAL_PARAMS.
-    """
+    def decode(self, rows: bytes, left: NDArray[np.bool_] | None = None) -> pa.RecordBatch:
+        """Return a batch of the tuples in the rows; with `left` only of those that are marked there.
 
-    def decode(self, rows: bytes, left: NDArray[np.bool_] | None = None) -> pa.RecordBatch: ...
+        Raises:
+            XlogError: a row is broken.
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
+        """
 
 
 def is_compiled(choice: str, size: int) -> bool:
-    """Whether the compiled decoder is to be used, by the option `decoder` and the bytes to read.
+    """Return whether to use the compiled decoder, by the option `decoder` and the number of bytes to read.
 
-    Raises ILLEGAL_PARAMS for `compiled` without numba.
+    Raises:
+        BoxError: ILLEGAL_PARAMS, `compiled` was chosen and numba is not installed.
     """
     has_numba = "numba" in sys.modules or importlib.util.find_spec("numba") is not None
     if choice == "compiled" and not has_numba:
@@ -60,8 +64,10 @@ def new_decoder(
     compiled: bool,
     misfits: Misfits | None = None,
 ) -> Decoder:
-    """A decoder for the tuples of one space; `schema` has a field for each column, `misfits` takes notes of values that
-    do not fit."""
+    """Return a decoder for the tuples of one space.
+
+    `schema` has a field for each column. With `misfits` values that do not fit become null and are noted there.
+    """
     if not compiled:
         return ReferenceDecoder(space_id, columns, schema, conditions, misfits)
     from box.spark.compiled import CompiledDecoder
@@ -76,10 +82,14 @@ def decode_blocks(
     on_skip: SkipLog | None = None,
     overlay: Overlay | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the blocks' tuples; empty ones are left out. Raises XlogError, ILLEGAL_PARAMS with file and position.
+    """Return batches of the tuples in blocks, without empty batches.
 
-    With `on_skip` blocks whose rows are broken are reported there and passed over. A value that does not fit its
-    column is an error all the same. With an overlay its outcomes are among the tuples, except for the rest.
+    With `on_skip` blocks with broken rows are skipped and reported there; a value that does not fit its column is an
+    error all the same. With `overlay` the changes of the log are applied, except those that `decode_rest` returns.
+
+    Raises:
+        XlogError: a row is broken; the text has file and offset.
+        BoxError: ILLEGAL_PARAMS, a value does not fit its column.
     """
     for group in grouped(blocks):
         found: Iterable[pa.RecordBatch] = (
@@ -102,7 +112,7 @@ def _decoded(decoder: Decoder, path: str, group: list[Block], on_skip: SkipLog |
 def _laid(
     decoder: Decoder, path: str, group: list[Block], on_skip: SkipLog | None, overlay: Overlay
 ) -> Iterator[pa.RecordBatch]:
-    """The same under an overlay."""
+    """Return the batches of a group of blocks with the changes of an overlay applied."""
     rows = joined(group)
     try:
         tuples = overlay.find(rows)
@@ -119,7 +129,7 @@ def _laid(
         if extra:
             yield decoder.decode(extra)
         extra = more
-    # What is left of them makes no batch of its own.
+    # The rest of the changed tuples is decoded together with the tuples of the snapshot, which saves a batch.
     added = np.ones(len(overlay.find(extra)), np.bool_)
     try:
         batch = decoder.decode(rows + extra, np.append(left, added))
@@ -133,7 +143,7 @@ def _laid(
 
 
 def grouped(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Several small blocks at a time."""
+    """Return the blocks in groups of about `_BATCH_BYTES`."""
     group: list[Block] = []
     size = 0
     for block in blocks:
@@ -147,7 +157,7 @@ def grouped(blocks: Iterable[Block]) -> Iterator[list[Block]]:
 
 
 def decode_rest(decoder: Decoder, overlay: Overlay) -> Iterator[pa.RecordBatch]:
-    """Batches of the tuples that no block of the snapshot has had."""
+    """Return batches of the changed tuples whose keys are not in the snapshot."""
     for rows in _gathered(overlay.rest()):
         batch = decoder.decode(rows)
         if batch.num_rows:
@@ -157,7 +167,11 @@ def decode_rest(decoder: Decoder, overlay: Overlay) -> Iterator[pa.RecordBatch]:
 def found_tuples(
     find: FindTuples, path: str, blocks: Iterable[Block], on_skip: SkipLog | None = None
 ) -> Iterator[BaseTuples]:
-    """The tuples of block after block. Raises XlogError, or reports a broken block."""
+    """Return the tuples of each block.
+
+    Raises:
+        XlogError: a block is broken and there is no `on_skip`.
+    """
     for block in blocks:
         try:
             tuples = find(block.rows)
@@ -168,7 +182,7 @@ def found_tuples(
 
 
 def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Several small parts as one."""
+    """Return the parts, joined to pieces of about `_BATCH_BYTES`."""
     held: list[bytes] = []
     size = 0
     for part in parts:
@@ -182,14 +196,19 @@ def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined(group: Sequence[Block]) -> bytes:
-    """The rows of all blocks."""
+    """Return the rows of all blocks of a group."""
     return group[0].rows if len(group) == 1 else b"".join(block.rows for block in group)
 
 
 def _alone(
     decoder: Decoder, path: str, block: Block, on_skip: SkipLog | None, left: NDArray[np.bool_] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The batch of one block, to find out which of several is broken."""
+    """Return the batch of one block. After an error in a group this finds the broken block.
+
+    Raises:
+        XlogError: a row is broken and there is no `on_skip`.
+        BoxError: ILLEGAL_PARAMS, a value does not fit its column.
+    """
     try:
         yield decoder.decode(block.rows, left)
     except XlogError as error:

@@ -1,4 +1,4 @@
-"""Definitions of spaces and indexes as rows of `_space` and `_index` say, with the changes that a log brings."""
+"""Definitions of spaces and indexes from rows of `_space` and `_index`, updated by the changes in a log."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ SPACE_ID: Final = 280
 INDEX_ID: Final = 288
 """The id of `_index`: `[space id, id, name, type, options, parts]`."""
 TRUNCATE_ID: Final = 330
-"""The id of `_truncate`: `[space id, count]`; every change of a row empties its space."""
+"""The id of `_truncate`: `[space id, count]`; every change of a row there empties its space."""
 USER_SPACES: Final = 512
-"""System spaces have smaller ids."""
+"""The least id of a user's space; system spaces have smaller ids."""
 _KEY_SIZES: Final = {SPACE_ID: 1, INDEX_ID: 2}
+"""The number of fields in the primary key of `_space` and `_index`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an index key. `field` counts from 0; `path` is the place inside the field, empty for the field
-    itself; `collation` an id, 0 for none."""
+    """One part of an index key.
+
+    `field` counts from 0. `path` is the place inside the field, "" for the whole field. `collation` is an id, 0 for
+    none.
+    """
 
     field: int
     type: str
@@ -40,7 +44,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """An index as `_index` defines it; `type` is `tree`, `hash`, `rtree` or `bitset`. Index 0 is the primary key."""
+    """An index as defined by its row of `_index`.
+
+    `type` is `tree`, `hash`, `rtree` or `bitset`. The index with id 0 is the primary key.
+    """
 
     id: int
     name: str
@@ -48,13 +55,17 @@ class IndexInfo:
     parts: tuple[Part, ...]
 
     def key_def(self) -> KeyDef:
-        """The order of its keys. Raises UNSUPPORTED for a collation or a kind of part that is not known."""
+        """Return the definition of its key, which compares keys.
+
+        Raises:
+            BoxError: UNSUPPORTED, a collation or a kind of part is unknown.
+        """
         return KeyDef([_part_def(part) for part in self.parts])
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceInfo:
-    """A space as `_space` and `_index` define it. `format` holds the decoded field maps."""
+    """A space as defined by its rows of `_space` and `_index`; `format` has the decoded map of each field."""
 
     id: int
     name: str
@@ -65,11 +76,11 @@ class SpaceInfo:
 
     @property
     def primary(self) -> IndexInfo | None:
-        """The primary key, if the space has one."""
+        """The primary key, None if the space has none."""
         return self.indexes[0] if self.indexes and self.indexes[0].id == 0 else None
 
     def tuple_format(self) -> TupleFormat:
-        """Names and types of fields, as far as updates of tuples need them."""
+        """Return the tuple format with the names and types of fields, which updates by field name need."""
         return TupleFormat(
             [
                 FieldDef(str(field["name"]) if "name" in field else None, _field_type(field.get("type", "any")), True)
@@ -79,7 +90,7 @@ class SpaceInfo:
 
 
 def _field_type(name: object) -> FieldType:
-    """The type by its name; ANY for one of a newer peer."""
+    """Return the type with this name; ANY for a type that only later versions of Tarantool have."""
     return FieldType.by_name(str(name)) or FieldType.ANY
 
 
@@ -90,19 +101,20 @@ def _part_def(part: Part) -> PartDef:
 
 
 def index_of(row: list[Any]) -> IndexInfo:
-    """The index that a row of `_index` defines."""
+    """Return the index that a row of `_index` defines."""
     return IndexInfo(row[1], row[2], str(row[3]).lower(), tuple(_part(part) for part in _parts(row)))
 
 
 def _parts(row: list[Any]) -> list[Any]:
-    """The parts in either notation; before 1.6.5 they were a count and pairs at the end of the row."""
+    """Return the parts. Before Tarantool 1.6.5, the row had their number and a pair of fields for each part."""
     if isinstance(row[5], list):
         return row[5]
     return [row[start : start + 2] for start in range(6, 6 + 2 * row[5], 2)]
 
 
 def _part(part: Any) -> Part:
-    """`[0, "unsigned"]`, or a map with `field`, `type`, `is_nullable`, `collation` and `path`."""
+    """Return a part, which is `[0, "unsigned"]` or a map with `field`, `type`, `is_nullable`, `collation` and
+    `path`."""
     if not isinstance(part, dict):
         return Part(int(part[0]), str(_field_type(part[1])))
     return Part(
@@ -115,23 +127,23 @@ def _part(part: Any) -> Part:
 
 
 class Definitions:
-    """Rows of `_space` and `_index`; small, picklable, moved forward by the changes of a log."""
+    """The rows of `_space` and `_index`; a small object that can be pickled and that the changes of a log update."""
 
     def __init__(self, rows: dict[tuple[int, ...], bytes] | None = None) -> None:
         self._rows = {} if rows is None else rows
-        """By the id of the system space and the primary key in it."""
+        """The tuples, by the id of the system space and the fields of the primary key."""
 
     def copy(self) -> Definitions:
-        """Definitions that go their own way."""
+        """Return an independent copy."""
         return Definitions(dict(self._rows))
 
     def put(self, space_id: int, raw: bytes) -> None:
-        """Take over a tuple of `_space` or `_index`; those of other spaces are passed over."""
+        """Add or replace a tuple of `_space` or `_index`; does nothing for other spaces."""
         if space_id in _KEY_SIZES:
             self._rows[space_id, *unpack(raw)[: _KEY_SIZES[space_id]]] = raw
 
     def change(self, space_id: int, request: Request) -> None:
-        """Apply a change of `_space` or `_index` from a log; those of other spaces are passed over."""
+        """Apply a change of `_space` or `_index`; does nothing for other spaces."""
         if space_id not in _KEY_SIZES or request.type == RequestType.NOP:
             return
         if request.type in (RequestType.INSERT, RequestType.REPLACE):
@@ -150,30 +162,34 @@ class Definitions:
             self._rows[key] = apply(old, request.ops, fmt=self._format(space_id), index_base=request.index_base)
 
     def _format(self, space_id: int) -> TupleFormat:
-        """The format of a system space, which is defined in `_space` like any other."""
+        """Return the format of a system space, which has its own row in `_space`."""
         row = self._rows.get((SPACE_ID, space_id))
         fields = unpack(row)[6:7] if row is not None else []
         names = [str(field["name"]) for field in (fields[0] if fields else [])]
         return TupleFormat([FieldDef(name, FieldType.ANY, True) for name in names])
 
     def find(self, name: str) -> SpaceInfo | None:
-        """The space by its name, or by its id where `name` is a number."""
+        """Return the space with this name or, if `name` is a number, with this id; None if there is none."""
         return next((info for info in self.spaces() if name in (info.name, str(info.id))), None)
 
     def space(self, name: str) -> SpaceInfo:
-        """The same; raises NO_SUCH_SPACE."""
+        """Return the space with this name or id.
+
+        Raises:
+            BoxError: NO_SUCH_SPACE, there is none.
+        """
         found = self.find(name)
         if found is None:
             raise client_error(ErrorCode.NO_SUCH_SPACE, name)
         return found
 
     def by_id(self, space_id: int) -> SpaceInfo | None:
-        """The space with this id."""
+        """Return the space with this id, None if there is none."""
         row = self._rows.get((SPACE_ID, space_id))
         return None if row is None else self._info(unpack(row))
 
     def spaces(self) -> Iterator[SpaceInfo]:
-        """All spaces by id."""
+        """Return all spaces in the order of their ids."""
         for key, raw in sorted(self._rows.items()):
             if key[0] == SPACE_ID:
                 yield self._info(unpack(raw))
@@ -191,19 +207,24 @@ class Definitions:
         )
 
     def synchronous(self) -> frozenset[int]:
-        """The ids of the spaces whose transactions are synchronous."""
-        # Asked for every piece of a log: spaces without the word are not decoded.
+        """Return the ids of the synchronous spaces."""
+        # This is called for every piece of a log, so it only decodes rows that contain the name of the option.
         found = (unpack(raw) for key, raw in self._rows.items() if key[0] == SPACE_ID and b"is_sync" in raw)
         return frozenset(row[0] for row in found if len(row) > 5 and isinstance(row[5], dict) and row[5].get("is_sync"))
 
     def only(self, space_id: int) -> Definitions:
-        """The rows that concern one space, and the formats of the system spaces."""
+        """Return a copy with only the rows of one space, and with the rows of `_space` and `_index` about
+        themselves."""
         wanted = (SPACE_ID, INDEX_ID, space_id)
         return Definitions({key: raw for key, raw in self._rows.items() if key[1] in wanted})
 
 
 def primary_key(info: SpaceInfo) -> KeyDef:
-    """The order of the space's primary key. Raises UNSUPPORTED for a space without one."""
+    """Return the definition of the primary key of a space.
+
+    Raises:
+        BoxError: UNSUPPORTED, the space has no primary key, or one with an unknown collation or part.
+    """
     if info.primary is None:
         raise unsupported(f"space '{info.name}'", "rows of a log: it has no primary key")
     try:

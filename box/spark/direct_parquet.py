@@ -1,12 +1,13 @@
-"""A whole space as Parquet, written by the tasks of a Spark job themselves.
+"""Writes a whole space as Parquet in the tasks of a Spark job, without Spark's writer.
 
-Between a Python source and Spark's own writer every value passes through a socket and becomes a row of the JVM, which
-takes most of the time. Where nothing but the table is wanted (no condition, no partitions by value, a local directory)
-tasks turn blocks into Arrow columns and these into Parquet. What a task has written counts when the job is done:
+Between a data source in Python and Spark's own writer, every value passes through a socket and becomes a row of the
+JVM, which takes most of the time. When the whole table is written to a local directory, without a condition and
+without partitions by value, the tasks convert blocks to Arrow columns and write these as Parquet. The files of a task
+become visible when the job is done:
 
 ```
-OUT/_temporary/<job>/<number>-<random>.parquet      by each attempt of a task
-OUT/part-<number>-<job>.<codec>.parquet, _SUCCESS   the attempts that Spark took, renamed by the driver
+OUT/_temporary/<job>/<number>-<random>.parquet      written by each attempt of a task
+OUT/part-<number>-<job>.<codec>.parquet, _SUCCESS   the files of the attempts that Spark accepted, renamed by the driver
 ```
 """
 
@@ -29,17 +30,17 @@ from box.spark.source_options import prefixed
 from box.spark.table import Share, Table
 
 CODECS: Final = {"none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4"}
-"""The names of codecs here and in pyarrow."""
+"""The codecs, by their names in Spark, with their names in pyarrow."""
 _GROUP_BYTES: Final = 8 << 20
-"""Bytes of columns in a row group: a task holds as many."""
+"""The bytes of columns in a row group, which a task holds in memory."""
 _DICTIONARY_BYTES: Final = 1 << 18
-"""A column with more bytes of different values is written without a dictionary, whose making takes much memory."""
+"""The bytes of distinct values above which a column is written without a dictionary, which would take much memory."""
 _TEMPORARY: Final = "_temporary"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of one attempt of a task: its path, its rows, and the broken blocks that were passed over."""
+    """A file written by one attempt of a task: its number and path, its rows, and the number of skipped blocks."""
 
     number: int
     path: str
@@ -48,17 +49,21 @@ class WrittenFile:
 
 
 def can_write(output: str, compression: str | None) -> bool:
-    """Whether the output is a directory of this machine, and the codec one of pyarrow's."""
+    """Return whether the output is a local directory, and pyarrow has the codec."""
     return "://" not in output and (compression or "snappy") in CODECS
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
-    """The schema of the files."""
+    """Return the Arrow schema of the files."""
     return pa.schema([pa.field(column.name, arrow_type(column), column.is_nullable) for column in columns])
 
 
 def write_share(table: Table, share: Share, number: int, directory: str, compression: str) -> WrittenFile:
-    """Write one share; an attempt that fails leaves a file that nobody names. Raises BoxError."""
+    """Write one share into a file; a failed attempt leaves a file that is never published.
+
+    Raises:
+        BoxError: the share cannot be read.
+    """
     import pyarrow.parquet as pq
 
     schema = schema_of(table.columns)
@@ -99,8 +104,14 @@ def write_table(
     overwrite: bool,
     skips: SkipCount | None = None,
 ) -> int:
-    """Write all rows of a table into a directory; returns how many. `skips` gets the number of blocks that tasks have
-    passed over. Raises BoxError, and what Spark raises."""
+    """Write all rows of a table into a directory; return their number.
+
+    The number of blocks that the tasks have skipped is added to `skips`.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, the directory exists and `overwrite` is false.
+        Exception: Spark's error, if a task has failed.
+    """
     output = os.path.abspath(output.removeprefix("file://").removeprefix("file:"))
     if os.path.exists(output) and not overwrite:
         raise illegal_params(f"path {output} already exists: take another one, or --overwrite")
@@ -122,7 +133,7 @@ def write_table(
 
 
 def _publish(files: Sequence[WrittenFile], output: str, job: str, codec: str) -> None:
-    """Put the files of a job in the place of what is there."""
+    """Replace the content of the output directory by the files of the job."""
     for name in os.listdir(output):
         path = os.path.join(output, name)
         if name == _TEMPORARY:

@@ -1,4 +1,4 @@
-"""Entry points of `lunabox-cat` and `lunabox-export`. The second one needs packages that a node does not."""
+"""The entry points of `lunabox-cat` and `lunabox-export`, which report packages that are not installed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import importlib
 import sys
 
 _NOT_INSTALLED = 2
+"""The exit code if a package is missing."""
 _OWN = ("box", "lua", "console")
+"""Packages of this project: if one of them is missing, the installation is broken, and the traceback is shown."""
 
 
 def cat() -> int:
-    """Run `lunabox-cat`; its exit code."""
+    """Run `lunabox-cat`; return its exit code."""
     return _run("cat")
 
 
 def export() -> int:
-    """Run `lunabox-export`; its exit code."""
+    """Run `lunabox-export`; return its exit code."""
     return _run("export")
 
 

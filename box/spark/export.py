@@ -1,4 +1,4 @@
-"""`lunabox-export`: spaces of a directory written by Spark as Parquet, CSV, JSON and other formats, and the report."""
+"""The command `lunabox-export`: writes spaces with Spark as Parquet, CSV, JSON and other formats, and the report."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _LINKAGE_ERRORS = (
     "NoSuchFieldError",
     "NoSuchMethodError",
 )
+"""Java's errors for a package that was built for another version of Spark."""
 
 
 class _TableFormat(NamedTuple):
-    """A format in a package of its own for Spark: where it is to be had, a class of it, and the settings it wants."""
+    """A table format that Spark gets from a package: the package's coordinates, a class in it, and the necessary
+    settings."""
 
     artifact: str
     class_name: str
@@ -53,7 +55,7 @@ _TABLE_FORMATS = {
 
 
 def _session(args: argparse.Namespace) -> tuple[Any, bool]:
-    """A Spark session, and whether it was made here."""
+    """Return a Spark session, and whether it was created here."""
     from pyspark.sql import SparkSession
 
     from box.spark.java_home import use_packaged_java
@@ -61,7 +63,7 @@ def _session(args: argparse.Namespace) -> tuple[Any, bool]:
 
     use_packaged_java()
 
-    # Spark's workers are Python processes; without this they would be whatever python3 comes first on PATH.
+    # Spark's workers are Python processes. Without this they would use the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     found = SparkSession.getActiveSession()
     builder = (
@@ -71,7 +73,7 @@ def _session(args: argparse.Namespace) -> tuple[Any, bool]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.log.level", "ERROR")
-        # Arrow's own allocators keep what is free: a sixth of a worker's memory.
+        # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
         .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
     )
     settings = dict(args.conf or ())
@@ -85,19 +87,23 @@ def _session(args: argparse.Namespace) -> tuple[Any, bool]:
 
 
 def _is_among(settings: dict[str, str], name: str) -> bool:
-    """Whether jars that are asked for seem to be those of a format: without them Spark would not start."""
+    """Return whether the settings seem to name the jars of a format. Without these jars Spark would not start."""
     jars = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
     return any(name in settings.get(key, "").lower() for key in jars)
 
 
 def _check_package(spark: Any, kind: str) -> None:
-    """Raise ILLEGAL_PARAMS for a table format whose package Spark does not have."""
+    """Check that Spark has the package of a table format.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, it does not.
+    """
     if kind not in _TABLE_FORMATS:
         return
     try:
         loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
         loader.loadClass(_TABLE_FORMATS[kind].class_name)
-    except Exception:  # py4j's, with the Java stack
+    except Exception:  # py4j's error, with the Java stack
         raise illegal_params(
             f"--to {kind} needs the package {PACKAGES[kind]} (pip install '.[{kind}]' in a clone of Lunabox); "
             f"with --where, --partition-by or another store it needs that of {kind} for Spark, named with "
@@ -106,7 +112,7 @@ def _check_package(spark: Any, kind: str) -> None:
 
 
 def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
-    """Write the spaces; one line on standard output for each."""
+    """Write the spaces, and print one line on standard output for each."""
     spark, is_own = _session(plan.args)
     try:
         if not _is_direct(plan.args, str(plan.output)):
@@ -124,8 +130,10 @@ def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
 
 
 def _write(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCount) -> int:
-    """Write one space; returns the number of rows. Where Spark's writer is used the log of the executors alone has the
-    number of skipped blocks."""
+    """Write one space; return the number of rows.
+
+    With Spark's own writer, `skips` stays empty: only the log of the executors has the number of skipped blocks.
+    """
     from pyspark.sql import Observation, functions
 
     args = plan.args
@@ -152,7 +160,7 @@ def _write(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCou
 
 
 def _is_direct(args: argparse.Namespace, output: str) -> bool:
-    """Whether the tasks write the files themselves, without Spark's writer for the format."""
+    """Return whether the tasks write the files themselves, without Spark's writer."""
     from box.spark.direct_parquet import can_write
 
     if args.where or args.partition_by or not can_write(output, args.compression):
@@ -161,7 +169,7 @@ def _is_direct(args: argparse.Namespace, output: str) -> bool:
 
 
 def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCount) -> int:
-    """Write the whole of one space; returns the number of rows."""
+    """Write a whole space in the tasks; return the number of rows."""
     from box.spark.direct_parquet import schema_of, write_table
     from box.spark.source_options import SourceOptions
     from box.spark.table import Table
@@ -176,7 +184,7 @@ def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str, skips
 
 
 def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
-    """Print schema, rows and size of the spaces, without Spark."""
+    """Print columns, rows and size of the spaces, without starting Spark."""
     from box.spark.source_options import SourceOptions
     from box.spark.table import Table
 
@@ -191,7 +199,7 @@ def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
 
 
 def report(plan: ExportPlan) -> None:
-    """Write the page about the directory."""
+    """Write the report about the directory."""
     from box.spark.report.profile_pass import pieces_of, run_pass
     from box.spark.report.report_page import check_plotly, page
 
@@ -210,7 +218,11 @@ def report(plan: ExportPlan) -> None:
 
 
 def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
-    """Find what is wrong with the input before a Java virtual machine is started."""
+    """Check spaces and columns before Spark starts a Java virtual machine.
+
+    Raises:
+        BoxError: a space or a column does not exist.
+    """
     from box.spark.source_options import SourceOptions
     from box.spark.table import Table
 
@@ -220,7 +232,7 @@ def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """The text of a Spark error without the Java stack behind it."""
+    """Return the text of a Spark error without the Java stack."""
     lines = str(error).strip().splitlines() or [repr(error)]
     marked = next((line for line in lines if "box: " in line), None)
     if marked is not None:
@@ -233,7 +245,8 @@ def _first_line(error: Exception) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 1 with the error on standard error."""
+    """Run the command. Returns the exit code: 0, 1 after an error message on standard error, or 130 after an
+    interrupt."""
     plan = plan_of(argv)
     try:
         if plan.args.report is not None:
@@ -251,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lunabox-export: {_NOT_INSTALLED}", file=sys.stderr)
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # Spark wraps every failure in classes of its own; the user needs the text.
+    except Exception as error:  # Spark wraps all errors in its own classes; the user needs only the text
         print(f"lunabox-export: {_first_line(error)}", file=sys.stderr)
     else:
         return 0

@@ -1,4 +1,4 @@
-"""The command line of `lunabox-export`, checked before a Java virtual machine is started."""
+"""The command line of `lunabox-export`, which is checked before Spark starts a Java virtual machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _FORMS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
-    """A checked command line: which spaces (None: all) of `directory` go to `output` (None: a dry run)."""
+    """A checked command line: `space` (None: all) of `directory` is written to `output` (None: a dry run or a
+    report)."""
 
     directory: str
     space: str | None
@@ -31,14 +32,14 @@ class ExportPlan:
     args: argparse.Namespace
 
     def options(self, space: str) -> dict[str, str]:
-        """Options of the data source for one space."""
+        """Return the options of the data source for one space."""
         args = self.args
         values = {
             "path": self.directory,
             "space": space,
             "as_of": args.as_of,
             "log": args.log,
-            # A condition may need columns that are not asked for: then they are chosen after it.
+            # A condition may need columns that are not exported. Then the columns are selected after it.
             "columns": args.columns if args.where is None else None,
             "partitions": args.partitions,
             "unsigned": args.unsigned,
@@ -50,7 +51,7 @@ class ExportPlan:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options; places of arguments are settled by `plan_of`."""
+    """Return the parser of the options; `plan_of` interprets the positional arguments."""
     found = argparse.ArgumentParser(
         prog="lunabox-export",
         usage=f"lunabox-export [options] ...\n{_FORMS}",
@@ -95,12 +96,12 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def names_of(text: str | None) -> list[str]:
-    """Names separated by commas."""
+    """Return the names in a list separated by commas."""
     return [] if text is None else [name.strip() for name in text.split(",")]
 
 
 def plan_of(argv: Sequence[str] | None) -> ExportPlan:
-    """Read the command line. Ends the process with a message where it is wrong, as argparse does."""
+    """Parse the command line; ends the process with a message if it is wrong, as argparse does."""
     command = parser()
     args = command.parse_intermixed_args(argv)
     if args.report is not None and (args.all or args.dry_run or args.to is not None):
@@ -117,7 +118,11 @@ def plan_of(argv: Sequence[str] | None) -> ExportPlan:
 
 
 def exported_spaces(plan: ExportPlan) -> list[str]:
-    """Names of the spaces to export. Raises BoxError."""
+    """Return the names of the spaces to export.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, there are only system spaces, or the directory cannot be read.
+    """
     if plan.space is not None:
         return [plan.space]
     from box.spark.source_options import SourceOptions
@@ -131,7 +136,11 @@ def exported_spaces(plan: ExportPlan) -> list[str]:
 
 
 def check_columns(plan: ExportPlan, columns: Sequence[str]) -> None:
-    """Raise ILLEGAL_PARAMS for a column of the command line that a space does not have."""
+    """Check that a space has the columns of the command line.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a column does not exist.
+    """
     for option, text in (("--columns", plan.args.columns), ("--partition-by", plan.args.partition_by)):
         for name in names_of(text):
             if name not in columns:

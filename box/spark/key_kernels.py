@@ -1,4 +1,4 @@
-"""Loops that turn primary keys in a block into the bytes of `primary_keys`, compiled by numba."""
+"""Loops that encode the primary keys in a block as described in `primary_keys`, compiled by numba."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _UUID = int(KeyKind.UUID)
 
 @compiled
 def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64], ends: NDArray[np.int32]) -> int:
-    """Enter the ends of the bytes of each key; `starts` has a line of offsets for each part.
+    """Enter the end of each encoded key into `ends`; `starts` has a line of offsets for each part.
 
-    `IRREGULAR` for a part that is not there, or not of its kind; 0 otherwise.
+    Returns 0, or `IRREGULAR` if a part is missing or has another type.
     """
     total = wide(0)
     ends[0] = 0
@@ -29,8 +29,10 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
             if kinds[part] == _INTEGER:
                 if _integer_size(block, position) < 0:
                     return IRREGULAR
+                # One byte for the sign and eight for the number.
                 total += 9
             elif kinds[part] == _UUID:
+                # `d8 02` is the head of an extension of 16 bytes and type 2, a UUID.
                 if position + 18 > len(block) or block[position] != 0xD8 or block[position + 1] != 2:
                     return IRREGULAR
                 total += 16
@@ -38,10 +40,12 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
                 start, end = text_at(block, position, kinds[part] == _BINARY)
                 if start < 0:
                     return IRREGULAR
+                # Two bytes end a string, and each zero byte in it takes two.
                 total += end - start + 2
                 for index in range(start, end):
                     if block[index] == 0:
                         total += 1
+        # Arrow's offsets have 32 bits with a sign.
         if total > 0x7FFFFFFF:
             return IRREGULAR
         ends[row + 1] = total
@@ -50,7 +54,7 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
 
 @compiled
 def _integer_size(block: Bytes, position: int) -> int:
-    """Bytes behind the first one of an integer; -1 for another value."""
+    """Return the number of bytes after the first byte of an integer; -1 for any other value."""
     code = wide(block[position])
     if code <= 0x7F or code >= 0xE0:
         return 0
@@ -60,7 +64,7 @@ def _integer_size(block: Bytes, position: int) -> int:
 
 @compiled
 def write_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64], data: Bytes) -> None:
-    """The bytes of the keys that `measure_keys` has measured."""
+    """Write the encoded keys that `measure_keys` has measured."""
     target = 0
     for row in range(starts.shape[1]):
         for part in range(len(kinds)):
@@ -86,7 +90,7 @@ def write_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64]
 
 @compiled
 def _write_integer(block: Bytes, position: int, data: Bytes, target: int) -> int:
-    """Enter the bytes of an integer; returns where they end."""
+    """Write an encoded integer; return the offset of its end."""
     code = wide(block[position])
     size = _integer_size(block, position)
     is_negative = code >= 0xE0 or (code >= 0xD0 and block[position + 1] >= 0x80)

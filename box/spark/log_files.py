@@ -1,7 +1,7 @@
-"""Log files of one instance, read from outside: by anybody, at any time, also while the instance writes them.
+"""Finds and reads the log files of one instance, also while the instance writes them.
 
-A file has an EOF marker once its writer has closed it. Without one it ends where the last whole block ends: a writer
-died there, or is at work. Files form a chain: each one's `PrevVClock` is the `VClock` of the one before.
+A file has an EOF marker if its writer has closed it. Without the marker it ends after its last whole block: its writer
+has died there or is still writing. The files form a chain: the `PrevVClock` of each is the `VClock` of the one before.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ _LOG_NAME: Final = re.compile(r"(\d{20})\.xlog")
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Blocks of one log file: from the first one on, up to the offset `end`."""
+    """The blocks of a log file that begin before the offset `end`."""
 
     path: str
     end: int
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks. Raises XlogError with file and position, SYSTEM for a file that is gone."""
+        """Return the blocks.
+
+        Raises:
+            XlogError: a block is broken, or the instance has removed the file; the text has the path.
+            BoxError: SYSTEM, the file cannot be read.
+        """
         try:
             with BlockFile(self.path, file_type="XLOG", is_open=True) as file:
                 for block in file.blocks(file.data):
@@ -45,7 +50,7 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """A log file, its size in bytes now, and the vclock that it begins with."""
+    """A log file, its size in bytes when it was opened, and its meta with the vclock at its beginning."""
 
     path: str
     size: int
@@ -53,10 +58,11 @@ class LogStart:
 
 
 def log_files(directory: str, since: VClock, instance: UUID) -> list[LogStart]:
-    """The files that hold all rows later than `since`, in order; none where there are no files at all.
+    """Return the files that contain all rows later than `since`, in order; [] if there are no log files at all.
 
-    Raises XlogError for a file of another instance, for a gap between two files, and where the rows just after `since`
-    are in no file (the log was collected, or is in another directory).
+    Raises:
+        XlogError: a file is of another instance, a file between two others is missing, or no file has the rows just
+            after `since`, because the log was removed or is in another directory.
     """
     wanted = _from(all_log_files(directory), since)
     if wanted and not since.covers(wanted[0].meta.vclock):
@@ -75,7 +81,12 @@ def log_files(directory: str, since: VClock, instance: UUID) -> list[LogStart]:
 
 
 def all_log_files(directory: str) -> list[LogStart]:
-    """All log files of a directory in order. Raises XlogError, SYSTEM."""
+    """Return all log files of a directory in order.
+
+    Raises:
+        XlogError: a file is broken.
+        BoxError: SYSTEM, the directory or a file cannot be read.
+    """
     found: list[LogStart] = []
     for name in names_in(directory):
         if _LOG_NAME.fullmatch(name):
@@ -86,7 +97,11 @@ def all_log_files(directory: str) -> list[LogStart]:
 
 
 def chain_after(files: list[LogStart], since: VClock) -> list[LogStart]:
-    """Those of the files that hold the rows later than `since`. Raises XlogError for a gap between two of them."""
+    """Return those of the files that contain the rows later than `since`.
+
+    Raises:
+        XlogError: a file between two others is missing.
+    """
     wanted = _from(files, since)
     _check_chain(wanted)
     return wanted

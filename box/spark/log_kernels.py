@@ -1,11 +1,11 @@
-"""Loops over the rows of a log block, compiled by numba: where each row is and what its header says.
+"""Finds the rows of a log block and reads their headers, in a loop compiled by numba.
 
 ```
 header  map { 0 type, 1 sync, 2 replica id, 3 lsn, 4 timestamp, 7 group id, 8 lsn - tsn, 9 flags }
 body    map { 0x10 space id, 0x20 key, 0x21 tuple or operations, ... }, absent after the header of a NOP
 ```
 
-A block with anything else in it is left to the decoder in Python.
+A block in which a row has any other form is left to the decoder in Python.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from numpy.typing import NDArray
 from box.spark.kernels import Bytes, compiled, count_of, skip, uint_at, wide
 
 BODY, END, TYPE, REPLICA, LSN, FLAGS, SPACE, START, KEY = range(9)
-"""The lines of `numbers`; from `KEY` on there is one for each part of the primary key with its offset, -1 if it is not
-there. `BODY` and `END` are equal where there is no body."""
+"""The lines of the array `numbers`, which has a column for each row.
+
+They have the offset of the body, the offset of the row's end (equal to `BODY` if there is no body), the request type,
+the replica id, the lsn, the flags, the space id and the offset of the header. The lines from `KEY` on have the offset
+of each part of the primary key, -1 if the row does not have it.
+"""
 
 _NOP = 12
 _UPDATE, _DELETE = 4, 5
+"""The requests whose body has the primary key itself (0x20); the others have a tuple (0x21)."""
 
 
 @compiled
@@ -31,10 +36,11 @@ def find_log_rows(
     numbers: NDArray[np.int64],
     times: NDArray[np.uint64],
 ) -> tuple[int, int]:
-    """Enter every row into `numbers`, and the bits of its timestamp into `times`: how many rows, and where to go on.
+    """Enter every row into `numbers`, and the bits of its timestamp into `times`; return the number of rows and the
+    end.
 
-    `key_fields` are the numbers of the fields that the parts of the primary key are in tuples. Stops when the arrays
-    are full. The position is -1 for a block that is not usual.
+    `key_fields` are the field numbers of the parts of the primary key. The search stops when the arrays are full; the
+    returned position is where to continue, -1 for a block with an unusual form.
     """
     end = len(block)
     rows = 0
@@ -46,7 +52,7 @@ def find_log_rows(
         kind = replica = lsn = flags = 0
         times[rows] = 0
         for _ in range(pairs):
-            # A key of one byte, and a value of which the first byte is there.
+            # The key has to have one byte, and the first byte of the value has to be in the block.
             if position + 1 >= end or block[position] > 0x7F:
                 return rows, -1
             key = block[position]
@@ -54,6 +60,7 @@ def find_log_rows(
             position = skip(block, value_at, wide(1))
             if position < 0:
                 return rows, -1
+            # 0xCB is the code of a double, the only form of a timestamp.
             if key == 4:
                 if block[value_at] != 0xCB:
                     return rows, -1
@@ -83,6 +90,7 @@ def find_log_rows(
             pairs, position = count_of(block, position, 0x80, 0xDE)
             if pairs < 0:
                 return rows, -1
+            # An UPSERT has its tuple in 0x21 too, but an UPDATE has its operations there.
             with_key = 0x20 if kind in (_UPDATE, _DELETE) else 0x21
             for _ in range(pairs):
                 if position + 1 >= end or block[position] > 0x7F:
@@ -114,7 +122,7 @@ def find_log_rows(
 
 @compiled
 def _element(block: Bytes, position: int, number: int) -> int:
-    """The offset of an element of the array at `position`; -1 if there is none."""
+    """Return the offset of an element of the array at `position`; -1 if there is none."""
     count, position = count_of(block, position, 0x90, 0xDC)
     if count <= number:
         return -1

@@ -1,20 +1,20 @@
-"""Rows of a log in the order in which they took effect, and the rows that never did.
+"""Decides which rows of a log took effect, from the rows that confirm or roll back synchronous transactions.
 
-A transaction that changes a synchronous space, and any that was written after it, waits for a CONFIRM row. It is left
-out if a ROLLBACK row undid it, or if the rows that are read do not decide about it.
+A transaction that changes a synchronous space, and each one written after it, waits for a CONFIRM row. It has no
+effect if a ROLLBACK row undid it, or if none of the rows that are read decides about it.
 
 ```
-row                                   transactions that wait
-of a synchronous transaction,         it joins them
+row                                   effect on the waiting transactions
+of a synchronous transaction,         the transaction joins them
 or of any while others wait
-CONFIRM(lsn)                          synchronous ones up to lsn took effect, with the others between and behind them
-ROLLBACK(lsn)                         synchronous ones from lsn on are undone, with everything behind the first of them
-PROMOTE(lsn)                          both, the second from lsn + 1 on; another instance may go on
+CONFIRM(lsn)                          synchronous ones up to lsn take effect, and all others before the next one
+ROLLBACK(lsn)                         synchronous ones from lsn on are undone, with everything after the first of them
+PROMOTE(lsn)                          both, the second from lsn + 1 on; then another instance owns the queue
 ```
 
-A CONFIRM or ROLLBACK about another instance than the one whose transactions wait says nothing here; a PROMOTE about
-another one undoes them all. Transactions of local spaces alone never wait. Since 2.8 rows say by flags whether they
-wait; before, the definition of the space does. Source: the replication documents of the 2.8 line.
+A CONFIRM or ROLLBACK for another instance than the owner of the waiting transactions has no effect. A PROMOTE for
+another instance undoes them all. Transactions of local spaces alone never wait. Since Tarantool 2.8 flags of the row
+show whether it waits; in older logs the definition of the space does. Source: Tarantool's replication documents.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from box.wire.messages import SynchroRequest, decode_synchro
 from box.wire.row import Row
 
 RowId = tuple[int, int]
-"""Replica id and lsn."""
+"""A replica id and an lsn."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A transaction without a decision: lsn of its last row, whether it is synchronous, and its rows."""
+    """A transaction without a decision: the lsn of its last row, whether it is synchronous, and the ids of its rows."""
 
     lsn: int
     is_synchronous: bool
@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class Decisions:
-    """The transactions that wait, fed with all rows of a log from some snapshot on."""
+    """The waiting transactions and those undone, from all rows of a log after some snapshot."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
@@ -52,20 +52,20 @@ class Decisions:
 
     @property
     def is_waiting(self) -> bool:
-        """Some transaction waits."""
+        """True if a transaction waits."""
         return bool(self._waiting)
 
     @property
     def oldest(self) -> RowId | None:
-        """The first row of the first transaction that waits."""
+        """The id of the first row of the oldest waiting transaction, None if none waits."""
         return self._waiting[0].rows[0] if self._waiting else None
 
     def without_effect(self) -> frozenset[RowId]:
-        """The rows that were undone, or that nothing has been decided about."""
+        """Return the ids of the rows that were undone or that wait for a decision."""
         return frozenset(self._undone.union(*(item.rows for item in self._waiting)))
 
     def take(self, transaction: Sequence[Row], *, is_synchronous: bool = False) -> None:
-        """The next transaction of the log; `is_synchronous`: it changes a synchronous space."""
+        """Take the next transaction of the log; `is_synchronous` tells that it changes a synchronous space."""
         last = transaction[-1]
         if last.type in SYNCHRO_TYPES:
             self._decide(decode_synchro(last))
@@ -116,7 +116,7 @@ def _is_local(row: Row) -> bool:
 
 
 def transactions(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """The rows of a block as transactions, which never cross a block."""
+    """Return the rows of a block as transactions, which never extend over two blocks."""
     transaction: list[Row] = []
     for row in rows:
         transaction.append(row)

@@ -1,9 +1,9 @@
-"""A snapshot merged with the log, share by share: each worker applies the changes of its own keys.
+"""Reads a snapshot merged with the log, share by share: each worker applies the changes of its own keys.
 
-A space whose primary key is a tree is sorted by it, so a share of the snapshot's blocks holds the keys between its
-first tuple and the first tuple of the next share, and takes the changes of these keys only. Without an order (a hash
-index) there is one share. Where the log has emptied the space, or made it, the snapshot's blocks do not count: then
-keys are dealt out by a number made from them.
+A space whose primary key is a tree is sorted by it. So a share of the snapshot's blocks has the keys from its first
+tuple up to the first tuple of the next share, and gets only the changes of these keys. Without an order (a hash index)
+there is only one share. If the log has emptied or created the space, the tuples of the snapshot do not count. Then the
+keys are distributed over the shares by their hashes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from box.wire.row import Row
 
 @dataclass(frozen=True, slots=True)
 class KeySpan:
-    """The keys of a share: from that of the tuple `low` to before that of the tuple `high`, or a bucket of several."""
+    """The keys of a share: from the key of the tuple `low` up to, but not including, that of `high`, or a hash bucket.
+
+    None for `low` or `high` means no bound; `bucket` is one of `buckets`.
+    """
 
     low: bytes | None = None
     high: bytes | None = None
@@ -45,7 +48,7 @@ class KeySpan:
     buckets: int = 1
 
     def may_hold(self, keys: KeyRange, field: int) -> bool:
-        """Whether keys of a range can be here; `field` is their place in the tuples."""
+        """Return whether the share may have keys of a range; `field` is the field number of the key."""
         if self.low is not None and keys.is_before(sort_key(unpack(self.low)[field])):
             return False
         return self.high is None or not keys.is_after(sort_key(unpack(self.high)[field]))
@@ -53,8 +56,11 @@ class KeySpan:
 
 @dataclass(frozen=True, slots=True)
 class MergedSpace:
-    """One space in a snapshot and in a log: the cut, the definitions in the snapshot, and whether the snapshot's tuples
-    still count at the end."""
+    """One space in a snapshot and in a log.
+
+    It has the cut, the definitions in the snapshot, and whether the snapshot's tuples still count at the end of the
+    cut.
+    """
 
     space_id: int
     cut: Cut
@@ -63,8 +69,12 @@ class MergedSpace:
 
     @classmethod
     def of(cls, space: SpaceInfo, cut: Cut, definitions: Definitions, schema_changes: Sequence[Row]) -> MergedSpace:
-        """`space` is as at the end, the definitions are the snapshot's. Raises UNSUPPORTED for an order of keys that
-        is not known."""
+        """Return the merged space; `space` is its definition at the end of the cut, `definitions` are those of the
+        snapshot.
+
+        Raises:
+            BoxError: UNSUPPORTED, the order of its keys is unknown.
+        """
         if space.primary is not None:
             primary_key(space)
         changes = SpaceChanges(space.id, definitions, lambda key, encoded: False)
@@ -74,11 +84,11 @@ class MergedSpace:
 
     @property
     def log_size(self) -> int:
-        """Bytes of the log that count."""
+        """The number of bytes of the log to read."""
         return sum(piece.end for piece in self.cut.pieces)
 
     def shares(self, file: BlockFile, size: int) -> list[tuple[KeySpan, tuple[BlockRange, ...]]]:
-        """Shares of about `size` bytes of the snapshot."""
+        """Return shares of about `size` bytes of the snapshot, each with its keys and its blocks."""
         if not self.has_base:
             count = max(1, -(-self.log_size // size))
             return [(KeySpan(bucket=number, buckets=count), ()) for number in range(count)]
@@ -93,7 +103,7 @@ class MergedSpace:
         return SpanFilter(span, None if info is None or info.primary is None else PrimaryKeys(info))
 
     def changes(self, span: KeySpan, *, compiled: bool) -> SpaceChanges:
-        """The changes of the span's keys, by one pass over the log."""
+        """Return the changes of the keys of a share, found by one pass over the log."""
         wanted = self._filter(span)
         changes = SpaceChanges(self.space_id, self.definitions, wanted.holds)
         find = self._finding(changes) if compiled else lambda rows: rows
@@ -107,7 +117,8 @@ class MergedSpace:
         return changes
 
     def _finding(self, changes: SpaceChanges) -> Callable[[bytes], FoundChanges | bytes]:
-        """Compiled code that finds the changes in some blocks, under the definitions as they are then."""
+        """Return a function that finds changes in the rows of blocks by compiled code, with the definitions of that
+        moment."""
         from box.spark.compiled_log import ChangeFinder
 
         finders: dict[PlainParts | None, ChangeFinder] = {}
@@ -133,11 +144,16 @@ class MergedSpace:
         on_skip: SkipLog | None,
         misfits: Misfits | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema` with the rows of one share at the end of the cut."""
+        """Return batches of `schema` with the rows of one share at the end of the cut.
+
+        Raises:
+            XlogError: a block is broken and there is no `on_skip`.
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
+        """
         decoder = new_decoder(self.space_id, columns, schema, conditions, compiled=compiled, misfits=misfits)
         changes = self.changes(span, compiled=compiled)
         base = (block for item in ranges for block in file.blocks(item)) if self.has_base else iter(())
-        if not changes.has_keys:  # A space that nothing can be in but what the snapshot has.
+        if not changes.has_keys:  # Without a primary key no row can be written: the space has what is in the snapshot
             yield from decode_blocks(decoder, file.path, base, on_skip)
             return
         find = tuple_finder(self.space_id, changes.keys, compiled=compiled)
@@ -149,7 +165,11 @@ class MergedSpace:
     def _overlay(
         self, find: FindTuples, folder: Folder, runs: ChangeRuns, tuples: Iterator[BaseTuples]
     ) -> LookupOverlay | SortedOverlay:
-        """The way to lay changes over the tuples of a share, which are used up where they have to be sorted."""
+        """Return an overlay that applies the changes to the tuples of a share.
+
+        If there are too many changes for memory, and the tuples are not sorted, this sorts the tuples too and consumes
+        `tuples`.
+        """
         if not self.has_base or self._is_sorted():
             return SortedOverlay(find, folder, merged(runs))
         if not runs.is_spilled:
@@ -161,13 +181,16 @@ class MergedSpace:
         return SortedOverlay(find, folder, merged(older, runs))
 
     def _is_sorted(self) -> bool:
-        """The snapshot has the tuples in the order of the bytes of their keys."""
+        """Return whether the snapshot has the tuples in the order of their encoded keys."""
         info = self.definitions.by_id(self.space_id)
         return info is not None and info.primary is not None and PrimaryKeys(info).is_ordered
 
 
 class SpanFilter:
-    """Tells which keys belong to a span; `keys` are those of the snapshot's tuples, None where these do not count."""
+    """The test for keys that belong to a share.
+
+    `keys` are the primary keys of the snapshot's tuples, None if these do not count.
+    """
 
     def __init__(self, span: KeySpan, keys: PrimaryKeys | None) -> None:
         self._span = span
@@ -176,20 +199,20 @@ class SpanFilter:
 
     @staticmethod
     def _place(raw: bytes | None, keys: PrimaryKeys | None) -> Any:
-        """The key of a tuple as `holds` compares it."""
+        """Return the key of a tuple in the form in which `holds` compares it."""
         if raw is None or keys is None:
             return None
         return keys.of_tuple(raw) if keys.plain is not None else keys.key_def.extract(unpack(raw))
 
     def holds(self, key: SortKey, encoded: bytes) -> bool:
-        """Whether a key belongs here."""
+        """Return whether a key belongs to the share."""
         span, place = self._span, encoded if self._is_plain else key
         if span.buckets > 1 and bucket_of(encoded, span.buckets) != span.bucket:
             return False
         return (self._low is None or not place < self._low) and (self._high is None or place < self._high)
 
     def of(self, found: FoundChanges) -> FoundChanges:
-        """The changes whose keys belong here."""
+        """Return the changes whose keys belong to the share."""
         span, keys = self._span, found.keys
         if self._low is None and self._high is None and span.buckets == 1:
             return found
@@ -206,7 +229,7 @@ class SpanFilter:
 def _sorted_shares(
     space_id: int, file: BlockFile, ranges: Sequence[BlockRange], size: int
 ) -> list[tuple[KeySpan, tuple[BlockRange, ...]]]:
-    """A share begins where a block begins with a tuple of the space, the first one before all."""
+    """Return shares that begin with a tuple of the space at the beginning of a block; the first has no lower bound."""
     pieces = [piece for item in ranges for piece in file.shares(max(1, round((item.end - item.start) / size)), item)]
     groups: list[list[BlockRange]] = [[]]
     lows: list[bytes | None] = [None]

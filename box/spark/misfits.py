@@ -1,4 +1,4 @@
-"""Values that do not fit their columns, and values in a type that the user has asked for."""
+"""Records values that do not fit their columns, and converts values to the types that the user has chosen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from box.spark.values import to_json
 
 
 class Misfits:
-    """Notes of one batch after another; `count` and `example` are of all of them."""
+    """The misfits of the current batch by row; `count` and `example` concern all batches."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -20,26 +20,29 @@ class Misfits:
         self._rows: dict[int, dict[str, str]] = {}
 
     def begin(self) -> None:
-        """A new batch: rows are counted from 0."""
+        """Begin a new batch, whose rows count from 0."""
         self._rows.clear()
 
     def note(self, row: int, column: str, reason: str) -> None:
-        """A value of a row does not fit."""
+        """Note that a value of a row does not fit."""
         reason = reason.removeprefix("Illegal parameters, ")
         self._rows.setdefault(row, {})[column] = reason
         self.count += 1
         self.example = self.example or reason
 
     def text(self, row: int) -> str | None:
-        """The notes about a row as JSON; None where there are none."""
+        """Return the misfits of a row as JSON text, None if it has none."""
         found = self._rows.get(row)
         return None if found is None else to_json(found)
 
 
 def shaped(value: Any, kind: pa.DataType) -> Any:
-    """A decoded value as Arrow takes it for a type: maps as pairs, a struct of a map or, by position, of an array.
+    """Return a decoded value in the form in which Arrow takes it for a type.
 
-    Raises ValueError for one that does not fit.
+    Maps become lists of pairs; structs are made of maps or, by position, of arrays.
+
+    Raises:
+        ValueError: the value does not fit the type.
     """
     if value is None:
         return None

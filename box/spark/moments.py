@@ -1,14 +1,14 @@
-"""Moments in the history of an instance that a table can be read at: the option `as_of`.
+"""Moments in the history of an instance at which a table can be read: the option `as_of`.
 
-| text | the table after |
+| text | the table has |
 |---|---|
-| `latest` | all whole transactions that the files hold |
+| `latest` | all whole transactions in the files |
 | `120` | the transactions up to this lsn (of several instances: up to this signature, the number in names of files) |
 | `{1: 100, 2: 20}` | the transactions of each instance up to its component of the vclock |
-| `2026-01-31 12:00:00`, `@1767225600.5` | those before the first one that is later |
+| `2026-01-31 12:00:00`, `@1767225600.5` | the transactions before the first one that is later |
 
-A time is in ISO 8601, local where it names no zone, or in seconds since 1970. A transaction is in the table as a whole
-or not at all.
+A time is in ISO 8601, in local time if it names no zone, or `@` and seconds since 1970. A transaction is in the table
+as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from box.wire.vclock import VClock
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One of a signature, a vclock and a time (seconds since 1970); `latest` has none."""
+    """A moment: a signature, a vclock or a time (seconds since 1970); for `latest` all three are None."""
 
     text: str
     signature: int | None = None
@@ -34,7 +34,11 @@ class Moment:
 
     @classmethod
     def parse(cls, text: str) -> Moment:
-        """Raises ILLEGAL_PARAMS for a text that is none of the forms."""
+        """Return the moment that a text describes.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, the text has none of the forms.
+        """
         value = text.strip()
         if value == "latest":
             return cls(value)
@@ -57,7 +61,7 @@ class Moment:
         return cls(value, time=time)
 
     def is_after(self, vclock: VClock, time: float | None) -> bool:
-        """Whether a snapshot with this vclock, written at this time, does not show anything later."""
+        """Return whether a snapshot with this vclock, written at this time, has nothing later than the moment."""
         if self.signature is not None:
             return vclock.signature <= self.signature
         if self.vclock is not None:
@@ -65,7 +69,7 @@ class Moment:
         return self.time is None or time is None or time <= self.time
 
     def is_past(self, vclock: VClock, transaction: Sequence[Row]) -> bool:
-        """Whether the log is past the moment with this transaction, which leads to `vclock`: nothing more counts."""
+        """Return whether no row from this transaction on counts; `vclock` is the vclock after the transaction."""
         if self.signature is not None:
             return vclock.signature > self.signature
         if self.time is not None:
@@ -73,14 +77,17 @@ class Moment:
         return False
 
     def leaves_out(self, transaction: Sequence[Row]) -> bool:
-        """Whether the transaction is later in its own instance's history, though later ones of others may count."""
+        """Return whether a transaction is later than the moment by its instance's lsn.
+
+        Later transactions of other instances may count all the same.
+        """
         if self.vclock is None:
             return False
         last = transaction[-1]
         return bool(last.replica_id) and last.lsn > self.vclock[last.replica_id]
 
     def is_reached(self, vclock: VClock) -> bool:
-        """Whether rows up to `vclock` are enough to tell."""
+        """Return whether the rows up to `vclock` include all rows before the moment."""
         if self.signature is not None:
             return vclock.signature >= self.signature
         return self.vclock is None or vclock.covers(self.vclock, ignore_zero=True)

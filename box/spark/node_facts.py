@@ -1,4 +1,4 @@
-"""A running node as it describes itself to a client: replica set, vclock, definitions of spaces."""
+"""Asks a running node for its replica set, its vclock and the definitions of its spaces."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _SCHEMA_ID: Final = 272
+"""The id of `_schema`."""
 _VIEWS: Final = {SPACE_ID: 281, INDEX_ID: 289}
-"""Views of the definitions, which every user may read as far as they concern him."""
+"""The ids of the views `_vspace` and `_vindex`, which every user may read; they show the definitions a user may see."""
 _ALL: Final = 2
+"""The iterator type ALL; 0 is EQ."""
 
 
 @dataclass(slots=True)
 class NodeFacts:
-    """A node at the time of a connection: its replica set, its vclock, the oldest one from which it still has rows,
-    and its definitions."""
+    """What a node tells a client: its replica set, its vclock, the oldest vclock from which it has rows, and
+    definitions."""
 
     replicaset: UUID
     vclock: VClock
@@ -38,7 +40,7 @@ class NodeFacts:
 
 
 async def _select(connection: PeerConnection, space_id: int, key: list[Any], timeout: float) -> list[Any]:
-    """The tuples of a space, decoded."""
+    """Return the decoded tuples of a space."""
     fields = {
         Key.SPACE_ID: space_id,
         Key.INDEX_ID: 0,
@@ -63,7 +65,11 @@ async def ask_facts(connection: PeerConnection, timeout: float) -> NodeFacts:
 
 
 async def look_at(uri: str, timeout: float) -> NodeFacts:
-    """The facts of a node. Raises what a connection raises, ACCESS_DENIED."""
+    """Connect to a node and return its facts.
+
+    Raises:
+        BoxError: the connection fails, or ACCESS_DENIED.
+    """
     loop = asyncio.get_running_loop()
     connection = await connect(loop, SocketNetwork(loop), uri, timeout=timeout)
     try:

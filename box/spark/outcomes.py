@@ -1,11 +1,10 @@
-"""Changes applied to tuples.
+"""Applies the changes of a log to tuples, with as little work in Python as possible.
 
 ```
-the last change that does not look at     the changes after it        the tuple
-the tuple before it
-INSERT, REPLACE                           none                        that of the request: no Python for each one
-DELETE                                    none                        gone
-any, or none: the snapshot's tuple        UPDATE, UPSERT              by operations, one after another
+the last change that overrides all before it      the changes after it      the result
+INSERT, REPLACE                                   none                      the tuple of the request, copied by Arrow
+DELETE                                            none                      no tuple
+any of them, or none (the snapshot's tuple)       UPDATE, UPSERT            the tuple after these requests, in Python
 ```
 """
 
@@ -32,11 +31,14 @@ from box.wire.constants import RequestType
 _PUTS: Final = np.array([RequestType.INSERT, RequestType.REPLACE], np.uint8)
 _DEFINITE: Final = (int(RequestType.INSERT), int(RequestType.REPLACE), int(RequestType.DELETE))
 _HEADER: Final = b"\xc0"
-"""Before the body of a row: those who look for tuples read any value there."""
+"""A value in place of the header of a row, because readers of tuples skip any value there; 0xC0 is nil."""
 
 
 class Outcomes(NamedTuple):
-    """Tuples, in request bodies and bare, and the rows of the snapshot that they replace."""
+    """The tuples after changes, and the rows of the snapshot that are no longer valid.
+
+    `bodies` are request bodies with a tuple, `tuples` are tuples alone, and `taken` has row numbers.
+    """
 
     bodies: pa.Array
     tuples: list[bytes]
@@ -50,11 +52,15 @@ class Folder:
         self._space_id = space_id
         self._keys = keys
         self._formats = formats
+        # The body of an INSERT: a map of two pairs (0x82) with the space id (0x10) and the tuple (0x21).
         self._head = _HEADER + b"\x82\x10" + pack(space_id) + b"\x21"
 
     def fold(self, changes: pa.RecordBatch, base: pa.Array | None, tuple_at: Callable[[int], bytes]) -> Outcomes:
-        """Apply sorted changes, key by key. `base` are the keys of tuples in the snapshot, `tuple_at` gives
-        the tuple of one of its rows."""
+        """Apply sorted changes and return the results.
+
+        `base` has the encoded keys of some tuples of the snapshot, None if there are none; `tuple_at` returns the tuple
+        with a number among them.
+        """
         groups = key_groups(changes)
         rows = np.full(len(groups.starts), -1, np.int64)
         taken = np.empty(0, np.int64)
@@ -76,10 +82,10 @@ class Folder:
         rows: NDArray[np.int64],
         tuple_at: Callable[[int], bytes],
     ) -> list[bytes]:
-        """The tuples of the groups that end with operations."""
+        """Return the tuples of the groups whose last change is an UPDATE or an UPSERT."""
         firsts = np.maximum(groups.starts, groups.definite)[wanted]
         counts = groups.ends[wanted] - firsts
-        # All rows of these groups, those of one behind those of another.
+        # The row numbers of all changes of these groups from `firsts` on, group by group.
         places = np.arange(counts.sum()) + np.repeat(firsts - np.append(0, np.cumsum(counts)[:-1]), counts)
         steps = zip(*(column.take(pa.array(places)).to_pylist() for column in changes.columns[1:]), strict=True)
         keys = changes.column(0).take(pa.array(firsts)).to_pylist()
@@ -102,11 +108,11 @@ class Folder:
         if raw is None:
             return request.tuple
         new = apply_upsert(raw, request.ops, fmt=fmt, index_base=request.index_base)
-        # An upsert that would change the primary key is logged and does nothing.
+        # An upsert that would change the primary key is in the log, but has no effect.
         return new if self._keys.of_tuple(new) == key else raw
 
     def rows(self, outcomes: Outcomes) -> bytes:
-        """The tuples as rows that a decoder of blocks reads."""
+        """Return the tuples as rows for a decoder of blocks."""
         parts = []
         if len(outcomes.bodies):
             joined = pc.binary_join_element_wise(pa.scalar(_HEADER), outcomes.bodies, pa.scalar(b""))
@@ -115,7 +121,7 @@ class Folder:
         return b"".join(parts)
 
     def as_changes(self, tuples: BaseTuples) -> pa.RecordBatch:
-        """The tuples of a snapshot as changes that put them there."""
+        """Return tuples of a snapshot as INSERT changes."""
         count = len(tuples)
         columns = [
             tuples.keys(),
@@ -126,7 +132,7 @@ class Folder:
         return pa.RecordBatch.from_arrays(columns, schema=CHANGES)
 
     def carried(self, key: bytes, outcomes: Outcomes) -> pa.RecordBatch:
-        """The outcome of one key as a change, to go on from."""
+        """Return the result for one key as a change, to which further changes of this key can be applied."""
         kind, body = RequestType.DELETE, b""
         if len(outcomes.bodies):
             kind, body = RequestType.REPLACE, outcomes.bodies[0].as_py()

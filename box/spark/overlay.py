@@ -1,10 +1,10 @@
-"""Changes of a log laid over the tuples of a snapshot, block by block.
+"""Applies the changes of a log to the tuples of a snapshot, block by block.
 
-| the share's tuples | its changes | way |
+| the tuples of a share | its changes | method |
 |---|---|---|
-| sorted by key | any number | both in the order of their keys, side by side |
-| in another order | as many as memory is to hold | all of them are looked up for each block |
-| in another order | more | the tuples become the oldest changes, and all are sorted |
+| sorted by key | any number | both are read in the order of their keys, side by side |
+| in another order | few enough for memory | the changes are looked up for each block |
+| in another order | more | the tuples become the oldest changes, and all changes are sorted |
 """
 
 from __future__ import annotations
@@ -22,19 +22,25 @@ from box.spark.change_runs import MergedRuns, concatenated, key_groups
 from box.spark.outcomes import Folder
 
 _GROUPS_AT_ONCE: Final = 10_000
+"""The number of keys whose changes are applied at a time."""
 
 
 class Overlay(Protocol):
-    """Takes changed tuples out, and gives what they have become as rows for a decoder."""
+    """Marks changed tuples and returns the new tuples as rows for a decoder."""
 
     def find(self, rows: bytes) -> BaseTuples:
-        """The tuples of blocks. Raises XlogError."""
+        """Return the tuples in the rows of blocks.
+
+        Raises:
+            XlogError: a row is broken.
+        """
 
     def lay(self, tuples: BaseTuples, left: NDArray[np.bool_]) -> Iterator[bytes]:
-        """The outcomes that belong to these tuples; those that are changed are marked in `left`."""
+        """Return the new tuples for the keys of these tuples, as rows, and set the changed tuples to False in
+        `left`."""
 
     def rest(self) -> Iterator[bytes]:
-        """The outcomes of keys that the snapshot does not have."""
+        """Return the new tuples whose keys the snapshot does not have, as rows."""
 
 
 def _no_tuple(row: int) -> bytes:
@@ -42,7 +48,7 @@ def _no_tuple(row: int) -> bytes:
 
 
 class SortedOverlay:
-    """Tuples come in the order of their keys."""
+    """An overlay for tuples in the order of their keys."""
 
     def __init__(self, find: FindTuples, folder: Folder, changes: MergedRuns) -> None:
         self.find = find
@@ -74,7 +80,7 @@ class SortedOverlay:
 
 
 class LookupOverlay:
-    """Tuples come in any order; `changes` are all of the share, sorted by key."""
+    """An overlay for tuples in any order; `changes` are all changes of the share, sorted by key."""
 
     def __init__(self, find: FindTuples, folder: Folder, changes: pa.RecordBatch) -> None:
         self.find = find
@@ -82,7 +88,7 @@ class LookupOverlay:
         self._changes = changes
         self._groups = key_groups(changes) if changes.num_rows else None
         self._left = np.ones(0 if self._groups is None else len(self._groups.starts), np.bool_)
-        """The keys that no tuple has had so far."""
+        """The keys, by number, that no tuple has had so far."""
         self._keys = changes.column(0).take(pa.array(self._groups.starts)) if self._groups is not None else None
 
     def lay(self, tuples: BaseTuples, left: NDArray[np.bool_]) -> Iterator[bytes]:

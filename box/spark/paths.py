@@ -1,6 +1,6 @@
-"""Files by path: of this machine, or of any store that fsspec knows by URL (`s3://`, `hdfs://`, `memory://`, ...).
+"""Opens and finds files by path or by URL of a store that fsspec knows (`s3://`, `hdfs://`, `memory://`, ...).
 
-A path that begins with `file:` is one of this machine. Globs have `*`, `?` and `[...]`.
+A path with `file:` in front is local. Globs may contain `*`, `?` and `[...]`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,25 @@ from box.journal import pending_mark
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://")
 _LOCAL: Final = re.compile(r"file:(?://(?=/))?")
+"""The prefix of a local path: `file:` or, before a slash, `file://`."""
 _GLOB: Final = re.compile(r"[*?\[]")
 _SNAPSHOT_NAME: Final = re.compile(r"\d{20}\.snap")
 _BUFFER: Final = 1 << 18
+"""The buffer size of a local file in bytes: about the size of a block."""
 
 
 def local_path(path: str) -> str | None:
-    """The path without `file:`; None for the URL of another store."""
+    """Return the path without `file:`, None for the URL of another store."""
     path = _LOCAL.sub("", path, count=1)
     return None if _URL.match(path) else path
 
 
 def _store(url: str) -> Any:
-    """The fsspec file system of a URL."""
+    """Return the fsspec file system of a URL.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, fsspec or the package of the store is not installed, or the URL is wrong.
+    """
     try:
         import fsspec
     except ImportError:
@@ -43,7 +49,11 @@ def _store(url: str) -> Any:
 
 
 def open_file(path: str) -> BinaryIO:
-    """The file for reading at any offset. Raises SYSTEM."""
+    """Open a file for reading.
+
+    Raises:
+        BoxError: SYSTEM, the file cannot be opened.
+    """
     local = local_path(path)
     try:
         if local is not None:
@@ -54,8 +64,13 @@ def open_file(path: str) -> BinaryIO:
 
 
 def counted_size(file: BinaryIO) -> int:
-    """The size of an open file without the bytes that a node which writes it may yet take back; the place in the file
-    moves. Raises SYSTEM."""
+    """Return the size of an open file without the bytes that the node that writes it may still remove.
+
+    Changes the position in the file.
+
+    Raises:
+        BoxError: SYSTEM, the size cannot be determined.
+    """
     try:
         if isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
             return pending_mark.counted_size(file.fileno())
@@ -65,7 +80,11 @@ def counted_size(file: BinaryIO) -> int:
 
 
 def names_in(directory: str) -> list[str]:
-    """Sorted names of the files of a directory. Raises SYSTEM."""
+    """Return the sorted names of the files of a directory.
+
+    Raises:
+        BoxError: SYSTEM, the directory cannot be read.
+    """
     local = local_path(directory)
     try:
         if local is not None:
@@ -77,7 +96,11 @@ def names_in(directory: str) -> list[str]:
 
 
 def size_of(path: str) -> int:
-    """The size of a file in bytes, without those that a node which writes it may yet take back. Raises SYSTEM."""
+    """Return the size of a file in bytes, without those that the node that writes it may still remove.
+
+    Raises:
+        BoxError: SYSTEM, the file cannot be opened.
+    """
     local = local_path(path)
     try:
         if local is None:
@@ -89,7 +112,11 @@ def size_of(path: str) -> int:
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
-    """The paths themselves, and in place of globs what they match; no path twice. Raises ILLEGAL_PARAMS, SYSTEM."""
+    """Return the paths, with globs replaced by the paths that match, and no path twice.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, nothing matches a glob; SYSTEM, a store cannot be read.
+    """
     found: dict[str, None] = {}
     for pattern in patterns:
         paths = _glob(pattern) if _GLOB.search(pattern) else [pattern]
@@ -100,7 +127,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
 
 
 def is_glob(pattern: str) -> bool:
-    """Whether the path may stand for several."""
+    """Return whether the path is a glob."""
     return _GLOB.search(pattern) is not None
 
 
@@ -116,16 +143,23 @@ def _glob(pattern: str) -> list[str]:
 
 
 def newest_snapshot(path: str) -> str:
-    """The path itself where it is a snapshot, else the directory's snapshot with the greatest signature.
+    """Return the path itself if it is a snapshot, otherwise the newest snapshot of the directory.
 
-    Unfinished ones (`.inprogress`) do not count. Raises SYSTEM for a directory that cannot be read, MISSING_SNAPSHOT
-    where there is none.
+    Unfinished snapshots (`.inprogress`) do not count.
+
+    Raises:
+        BoxError: SYSTEM, the directory cannot be read; MISSING_SNAPSHOT, it has no snapshot.
     """
     return path if path.endswith(".snap") else snapshots_in(path)[-1]
 
 
 def snapshots_in(directory: str) -> list[str]:
-    """The snapshots of a directory, the oldest first; at least one. Raises SYSTEM, MISSING_SNAPSHOT."""
+    """Return the paths of the snapshots of a directory, the oldest first.
+
+    Raises:
+        BoxError: SYSTEM, the directory cannot be read; MISSING_SNAPSHOT, it has no snapshot; ILLEGAL_PARAMS, the path
+            is not a directory.
+    """
     try:
         names = [name for name in names_in(directory) if _SNAPSHOT_NAME.fullmatch(name)]
     except BoxError as failure:

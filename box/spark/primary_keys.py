@@ -1,14 +1,14 @@
-"""Primary keys as bytes, so that those of many tuples are one Arrow column.
+"""Encodes primary keys as bytes, so that the keys of many tuples are one Arrow column.
 
-Equal keys have equal bytes. The bytes of plain parts compare as the index orders them:
+Equal keys have equal bytes. The bytes of plain parts sort as the index sorts the keys:
 
 | part | bytes |
 |---|---|
-| unsigned, integer | 1 for a number from 0 on, 0 for a negative one; its 64 bits, the highest first |
-| string without a collation, varbinary | its bytes, 0 as 00 ff; 00 00 at the end |
+| unsigned, integer | 1 for a number from 0 on, 0 for a negative one; then its 64 bits, the highest byte first |
+| string without a collation, varbinary | its bytes, with 0 as 00 ff; then 00 00 |
 | uuid | its 16 bytes |
 
-Keys with other parts (numbers of several types, collations, paths, ...) have bytes without an order.
+Keys with other parts (numbers of several types, collations, paths, ...) have bytes without a meaningful order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SortKey = Any
 
 
 class KeyKind(IntEnum):
-    """The plain parts, as compiled code knows them."""
+    """The kinds of plain parts, with their numbers for compiled code."""
 
     INTEGER = 0
     STRING = 1
@@ -43,11 +43,11 @@ _KINDS: Final = {
 }
 
 PlainParts = tuple[tuple[int, KeyKind], ...]
-"""Field and kind of each part."""
+"""The field number and the kind of each part."""
 
 
 def plain_parts(index: IndexInfo) -> PlainParts | None:
-    """The parts of a key whose bytes have an order; None if one of them is not plain."""
+    """Return the parts of a key if all of them are plain, otherwise None."""
     parts = []
     for part in index.parts:
         kind = _KINDS.get(part.type)
@@ -58,9 +58,12 @@ def plain_parts(index: IndexInfo) -> PlainParts | None:
 
 
 class PrimaryKeys:
-    """The keys of one space. Raises UNSUPPORTED for a space without a primary key, or with one of unknown order.
+    """The primary keys of one space.
 
-    `plain` are the plain parts, if all of them are.
+    `plain` has the parts if all of them are plain, otherwise None.
+
+    Raises:
+        BoxError: UNSUPPORTED, the space has no primary key, or one whose order is unknown.
     """
 
     def __init__(self, info: SpaceInfo) -> None:
@@ -68,14 +71,14 @@ class PrimaryKeys:
         assert info.primary is not None
         self.plain = plain_parts(info.primary)
         self.is_ordered = self.plain is not None and info.primary.type == "tree"
-        """Tuples of a snapshot are sorted by the bytes of their keys."""
+        """True if a snapshot has the tuples in the order of their encoded keys."""
 
     def of_tuple(self, raw: bytes) -> bytes:
-        """The key of a tuple."""
+        """Return the encoded key of a tuple."""
         return self.encode(self.key_def.extract(unpack(raw)))
 
     def encode(self, key: SortKey) -> bytes:
-        """The bytes of a key that `key_def` has made."""
+        """Return the encoded form of a key that `key_def` has made."""
         if self.plain is None:
             return repr(_canonical(key)).encode()
         values = (key,) if len(self.plain) == 1 else key
@@ -94,7 +97,7 @@ def _plain(kind: KeyKind, value: Any) -> bytes:
 
 
 def _canonical(key: SortKey) -> object:
-    """The same for keys that are equal: numbers of all types by their value."""
+    """Return a value that is the same for equal keys: a number of any type becomes a ratio of integers."""
     if isinstance(key, tuple):
         return tuple(map(_canonical, key))
     if key is NAN:

@@ -1,4 +1,4 @@
-"""A progress bar of a Spark job on standard error: parts, rows a second, and the time that is left."""
+"""Shows a progress bar for a Spark job on standard error: parts, rows per second and the remaining time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from types import TracebackType
 from typing import Any, Final
 
 _PERIOD: Final = 0.3
+"""Seconds between two updates."""
 _WIDTH: Final = 30
+"""Characters of the bar itself."""
 
 
 class Progress:
-    """A context manager around an action of a Spark session; shows what Spark's status store says about its tasks.
+    """A context manager around an action of a Spark session, which shows the state of its tasks from Spark's status
+    store.
 
-    Rows are those written by tasks that have ended, as Spark counts them.
+    The shown rows are those written by finished tasks, as Spark counts them.
     """
 
     def __init__(self, spark: Any, title: str, *, is_shown: bool) -> None:
@@ -45,14 +48,14 @@ class Progress:
         while not self._stop.wait(_PERIOD):
             try:
                 done, total, rows = self._state()
-            except Exception:  # The bar is a help; the session may be ending while it asks.
+            except Exception:  # The bar is only informative, and the session may be ending
                 return
             if total:
                 line = bar(self._title, done, total, rows, time.monotonic() - self._begun)
                 print(f"\r{line:<100}", end="", file=sys.stderr, flush=True)
 
     def _state(self) -> tuple[int, int, int]:
-        """Tasks that have ended, all tasks and rows written, of the stages that are running."""
+        """Return the numbers of finished tasks, of all tasks and of written rows of the active stages."""
         tracker = self._spark.sparkContext.statusTracker()
         store = self._spark.sparkContext._jsc.sc().statusStore()
         done = total = rows = 0
@@ -65,7 +68,7 @@ class Progress:
 
 
 def bar(title: str, done: int, total: int, rows: int, seconds: float) -> str:
-    """One line: `goods [####......] 12 of 30 parts, 1,200,000 rows/s, 9 s left`."""
+    """Return one line such as `goods [####......] 12 of 30 parts, 1,200,000 rows/s, 9 s left`."""
     filled = _WIDTH * done // total
     text = f"{title} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done} of {total} parts"
     if rows and seconds > 0:

@@ -1,7 +1,7 @@
-"""The decoder in Python: rows of a block as lists of values, columns from them. Needs pyarrow and nothing else.
+"""Decodes the rows of a block in Python: as lists of values first, then as Arrow columns. Needs only pyarrow.
 
-It serves where numba is not installed and for files so small that loading numba would take longer than reading them.
-The compiled decoder gives the same batches and errors; the tests hold one against the other.
+It is used if numba is not installed, and for small files for which loading numba would take longer than reading them.
+The compiled decoder returns equal batches and errors, which the tests verify.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from box.spark.values import decode_mixed, decode_tuples, raw_tuples
 
 
 class ReferenceDecoder:
-    """Decodes blocks of rows into batches of `schema`, one field for each column; `conditions` name their columns.
+    """A decoder of blocks into batches of `schema`, which has one field for each column; `conditions` name columns.
 
-    With `misfits` values that do not fit are null and noted there.
+    With `misfits` values that do not fit become null and are noted there.
     """
 
     def __init__(
@@ -41,9 +41,11 @@ class ReferenceDecoder:
         self._raw_fields = [column.field for column in columns if column.kind is Kind.RAW]
 
     def decode(self, rows: bytes, left: Iterable[bool] | None = None) -> pa.RecordBatch:
-        """The tuples that pass the conditions, of those that are marked in `left`.
+        """Return the tuples that pass the conditions as a batch; with `left` only those that are marked there.
 
-        Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
+        Raises:
+            XlogError: a row cannot be decoded.
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
         """
         if left is None and not self._raw_fields:
             return self.batch(decode_tuples(rows, self._space_id))
@@ -51,11 +53,19 @@ class ReferenceDecoder:
         return self.raw_batch(tuples if left is None else compress(tuples, left))
 
     def raw_batch(self, tuples: Iterable[bytes]) -> pa.RecordBatch:
-        """The same for tuples."""
+        """Return the tuples that pass the conditions as a batch; `tuples` are MessagePack.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
+        """
         return self.batch([decode_mixed(raw, self._raw_fields) for raw in tuples])
 
     def batch(self, tuples: Sequence[list[Any]]) -> pa.RecordBatch:
-        """The same for decoded tuples."""
+        """Return the tuples that pass the conditions as a batch; `tuples` are lists of decoded values.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
+        """
         if self._misfits is not None:
             self._misfits.begin()
         named = {column.name: column for column in self._columns}
@@ -80,17 +90,21 @@ class ReferenceDecoder:
 
 
 def empty_columns(count: int) -> pa.RecordBatch:
-    """A batch of `count` rows without columns."""
+    """Return a batch of `count` rows without columns."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
 
 
 def constant_array(text: str, count: int) -> pa.Array:
-    """The same text in every row."""
+    """Return an array with the same text in all rows."""
     return pa.repeat(pa.scalar(text), count)
 
 
 def to_array(column: Column, values: list[Any], misfits: Misfits | None = None) -> pa.Array:
-    """Decoded values as an Arrow array. Raises ILLEGAL_PARAMS for one that does not fit, or notes it in `misfits`."""
+    """Convert decoded values to an Arrow array.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a value does not fit and there is no `misfits`.
+    """
     try:
         return _arrow(column, convert_values(column, values))
     except BoxError:
@@ -100,7 +114,7 @@ def to_array(column: Column, values: list[Any], misfits: Misfits | None = None) 
 
 
 def _fitting(column: Column, row: int, value: Any, misfits: Misfits) -> Any:
-    """The converted value, None for a misfit."""
+    """Return the converted value; None for a misfit, which is noted."""
     try:
         (converted,) = convert_values(column, [value])
         _arrow(column, [converted])
@@ -123,7 +137,7 @@ def _arrow(column: Column, values: list[Any]) -> pa.Array:
 def with_rejects(
     columns: Sequence[Column], arrays: dict[str, pa.Array], misfits: Misfits | None, count: int
 ) -> dict[str, pa.Array]:
-    """The arrays, and that of the rejects where a column asks for it."""
+    """Return the arrays with that of the misfits added, if there is a column for them."""
     for column in columns:
         if column.kind is Kind.REJECTS:
             arrays[column.name] = pa.array([misfits and misfits.text(row) for row in range(count)], pa.string())
@@ -131,7 +145,11 @@ def with_rejects(
 
 
 def to_batch(columns: Sequence[Column], arrays: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """The arrays by name as a batch; those whose type is another than the schema's are cast, if no value is lost."""
+    """Return a batch of the arrays, cast to the types of the schema where they differ.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a value would be lost by the cast.
+    """
     fitting = []
     for column, wanted in zip(columns, schema, strict=True):
         array = arrays[column.name]
@@ -156,7 +174,7 @@ _ARROW_TYPES: Final = {
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The type that a column is made of; text where nothing else is said."""
+    """Return the Arrow type of a column; text for kinds without another type."""
     if column.kind is Kind.DECIMAL:
         return pa.decimal128(column.precision, column.scale)
     if column.kind is Kind.TYPED and column.arrow is not None:

@@ -1,9 +1,8 @@
-"""The content of a snapshot file, found without a node: definitions of its spaces, and where the rows of one are.
+"""Finds the definitions of spaces in a snapshot file, and the blocks that have the rows of one space.
 
-Two facts make it possible to leave most of a file unread. The rows of a space stand together. A space whose primary
-key is a tree is sorted by it. So the first row of a block tells about everything between this block and the next one
-looked at: the planner cuts the file into a few pieces, drops those that cannot hold a wanted row, and cuts what is
-left again, until the pieces are small.
+Two facts make it possible to skip most of a file: the rows of a space are consecutive, and a space whose primary key is
+a tree is sorted by it. So the first rows of two blocks limit what can be between them. The planner cuts the file into a
+few pieces, drops those that cannot have a wanted row, and cuts the rest again until the pieces are small.
 """
 
 from __future__ import annotations
@@ -21,15 +20,17 @@ from box.spark.key_ranges import KeyRange, sort_key
 from box.spark.values import decode_value, raw_rows
 
 _PIECES: Final = 16
-"""Into how many pieces a range is cut at a time."""
+"""The number of pieces into which a range is cut at a time."""
 _PIECE_MIN: Final = 1 << 18
-"""Bytes of a piece that is not cut again."""
+"""The bytes of a piece that is not cut again."""
 _SORTED_TYPES: Final = frozenset({"unsigned", "integer", "string"})
+"""Types of fields whose order in an index is that of their values in Python."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The rows that are wanted: those of one space, whose field number `key_field` is in `keys` where that is given."""
+    """The wanted rows: those of one space, and with `keys` only those whose field number `key_field` is in this
+    range."""
 
     space_id: int
     key_field: int = 0
@@ -37,7 +38,8 @@ class Scope:
 
 
 def sorted_field(primary: IndexInfo | None) -> int | None:
-    """The number of the field that a snapshot of the space is sorted by; None if its order is not known here."""
+    """Return the number of the field by which a snapshot of the space is sorted; None if the order is not known
+    here."""
     if primary is None or primary.type != "tree":
         return None
     part = primary.parts[0]
@@ -45,7 +47,13 @@ def sorted_field(primary: IndexInfo | None) -> int | None:
 
 
 def read_definitions(file: BlockFile) -> Definitions:
-    """All definitions. System spaces come first in a snapshot, so that only its beginning is decoded."""
+    """Return all definitions of spaces.
+
+    A snapshot has the system spaces first, so only its beginning is decoded.
+
+    Raises:
+        XlogError: a block is broken and the file has no `on_skip`.
+    """
     definitions = Definitions()
     has_spaces = False
     for block in file.blocks(file.data):
@@ -61,21 +69,25 @@ def read_definitions(file: BlockFile) -> Definitions:
 
 
 def find_space(path: str, name: str) -> SpaceInfo:
-    """The definition of a space in a snapshot by name, or by id where the name is a number. Raises NO_SUCH_SPACE."""
+    """Return the definition of a space in a snapshot by name or, if the name is a number, by id.
+
+    Raises:
+        BoxError: NO_SUCH_SPACE, there is none.
+    """
     with BlockFile(path) as file:
         return read_definitions(file).space(name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The first row of a block that belongs to a space: the space, and the wanted field of the tuple."""
+    """The first row of a block that has a tuple: its space, and the wanted field of the tuple."""
 
     space_id: int
     key: Any
 
 
 def _head(file: BlockFile, position: int, field: int) -> _Head | None:
-    """None for a block that cannot be read, or that holds no tuple: nothing is known then."""
+    """Return the first row with a tuple of a block; None if there is none or the block cannot be read."""
     space_id, raw = first_tuple(file, position)
     if space_id < 0:
         return None
@@ -85,7 +97,8 @@ def _head(file: BlockFile, position: int, field: int) -> _Head | None:
 
 
 def first_tuple(file: BlockFile, position: int) -> tuple[int, bytes]:
-    """Space id and tuple of the first row with both in a block; (-1, b"") for none and for a broken block."""
+    """Return space id and tuple of the first row of a block that has both; (-1, b"") if there is none or the block is
+    broken."""
     try:
         block = next(iter(file.blocks(BlockRange(position, file.data.end))), None)
         if block is None or block.position != position:
@@ -105,7 +118,7 @@ class _Share(Enum):
 
 
 def narrow(file: BlockFile, scope: Scope) -> list[BlockRange]:
-    """Ranges that hold every wanted row, in the order of the file, and as little else as some seeks can tell."""
+    """Return ranges that have every wanted row, in the order of the file, and few others."""
     return list(_joined(_narrowed(file, scope, file.data)))
 
 
@@ -127,7 +140,7 @@ def _is_small(piece: BlockRange) -> bool:
 
 
 def _held(scope: Scope, first: _Head | None, after: _Head | None) -> _Share:
-    """The share of the blocks between two first rows that can be wanted ones."""
+    """Return the share of wanted rows in the blocks between two first rows."""
     if first is None:
         return _Share.SOME
     if after is None or after.space_id != first.space_id:
@@ -143,7 +156,7 @@ def _held(scope: Scope, first: _Head | None, after: _Head | None) -> _Share:
 
 
 def _joined(ranges: Iterable[BlockRange]) -> Iterator[BlockRange]:
-    """Adjacent ranges as one."""
+    """Return the ranges with adjacent ones joined."""
     last: BlockRange | None = None
     for item in ranges:
         if last is not None and last.end == item.start:
@@ -157,7 +170,8 @@ def _joined(ranges: Iterable[BlockRange]) -> Iterator[BlockRange]:
 
 
 def is_past(scope: Scope, rows: bytes) -> bool:
-    """Whether a block and all that follow hold no wanted row, because its first key is above the range."""
+    """Return whether neither this block nor any later one has a wanted row, because its first key is above the
+    range."""
     if scope.keys is None:
         return False
     space_id, raw = next(raw_rows(rows), (-1, b""))

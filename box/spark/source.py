@@ -1,4 +1,4 @@
-"""The Spark data source `box`; `source_options` lists what it can be told."""
+"""The Spark data source `box`: the interface that Spark calls; `source_options` lists the options."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ _OPERATORS: Final = {
     "StringContains": "contains",
 }
 _INEXACT: Final = frozenset({Kind.DECIMAL, Kind.BIG_INTEGER, Kind.DATETIME, Kind.RAW, Kind.TYPED, Kind.REJECTS})
-"""Kinds whose values Spark hands over in a form that need not be the column's: Spark compares them itself."""
+"""Kinds of columns whose conditions Spark evaluates itself, because their values in a condition may have another form
+than in the column."""
 
 
 class _Partition(InputPartition):
-    """A share of the table."""
+    """One share of the table, as Spark hands it to a task."""
 
     def __init__(self, share: Share) -> None:
         super().__init__(share)
@@ -56,9 +57,9 @@ class _Partition(InputPartition):
 class _PushFilters:
     """The method `pushFilters` of a reader, as an object.
 
-    With `spark.sql.python.filterPushdown.enabled` off, Spark refuses a reader whose `pushFilters` is not the one of
-    its base class, which it tells by `__func__`; it does not call it then, and compares all values itself. With the
-    option on it calls what stands here.
+    If `spark.sql.python.filterPushdown.enabled` is off, Spark refuses readers whose `pushFilters` is not that of its
+    base class, which it recognizes by `__func__`. It does not call the method then, and evaluates all conditions
+    itself. If the option is on, Spark calls this object.
     """
 
     def __init__(self, reader: _Reader) -> None:
@@ -83,13 +84,13 @@ class _Reader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     @property
-    def pushFilters(self) -> _PushFilters:  # Spark's name
+    def pushFilters(self) -> _PushFilters:  # the name that Spark requires
         return _PushFilters(self)
 
     def take_conditions(self, filters: list[Any]) -> Iterator[Any]:
-        """Keep the conditions that are understood; the others go back to Spark."""
+        """Keep the conditions that this reader evaluates; return the others to Spark."""
         if any(column.kind is Kind.REJECTS for column in self._columns):
-            yield from filters  # Rows are numbered before conditions drop any.
+            yield from filters  # Misfits are noted by row number, before conditions drop rows
             return
         columns = {
             column.name: column
@@ -110,7 +111,7 @@ class _Reader(DataSourceReader):
             raise prefixed(error) from None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _Partition):  # Spark's substitute for no partitions at all.
+        if not isinstance(partition, _Partition):  # Spark's substitute if there are no partitions
             return
         try:
             yield from self._table.read(partition.share, self._columns, to_arrow_schema(self._schema), self._conditions)
@@ -119,13 +120,13 @@ class _Reader(DataSourceReader):
 
 
 def _declared(column: Column) -> str:
-    """A column in the words of Spark's SQL."""
+    """Return the definition of a column in Spark's SQL."""
     name = column.name.replace("`", "``")
     return f"`{name}` {column.type}{'' if column.is_nullable else ' not null'}"
 
 
 def _condition_of(item: Any, columns: dict[str, Column]) -> Condition | None:
-    """A condition of Spark's as ours; None for one that is Spark's to check."""
+    """Convert a condition of Spark; None for one that Spark has to evaluate."""
     is_negated = isinstance(item, spark_filters.Not)
     if is_negated:
         item = item.child
@@ -146,17 +147,18 @@ def _condition_of(item: Any, columns: dict[str, Column]) -> Condition | None:
 
 
 def _is_usual(values: Any) -> bool:
-    """Values that compare here as in Spark: neither null nor NaN."""
+    """Return whether comparisons with these values have the same result here as in Spark, which excludes null and
+    NaN."""
     if not values:
         return False
     return all(value is not None and not (isinstance(value, float) and math.isnan(value)) for value in values)
 
 
 class BoxDataSource(DataSource):
-    """Registered as `box`; `source_options` lists what it can be told.
+    """The data source that is registered as `box`; `source_options` lists the options.
 
-    The files are looked at when the frame is made: Spark keeps this object, so that every query of a frame sees the
-    same snapshot and the same cut of the log.
+    The files are read when the frame is created. Spark keeps this object, so all queries of a frame see the same
+    snapshot and the same cut of the log.
     """
 
     _opened: Table | None = None
@@ -174,16 +176,25 @@ class BoxDataSource(DataSource):
         return self._opened
 
     def schema(self) -> str | StructType:
-        """Columns and types of the space, or of a stream: Spark does not tell which of the two is made, and only a
-        table has the option `space`."""
+        """Return the columns with their types, of a space or of a stream.
+
+        Spark does not say which of the two it is; only a table has the option `space`.
+
+        Raises:
+            BoxError: the files cannot be read.
+        """
         if not self.options.get("space"):
             return CHANGE_SCHEMA
         columns = self._table().columns
-        # No columns have no words.
+        # Spark does not parse an empty list of columns.
         return ", ".join(map(_declared, columns)) if columns else StructType([])
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
-        """Changes of the log; `stream.stream_options` lists what it can be told."""
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # the name that Spark requires
+        """Return a reader for a stream of the log's changes; `stream.stream_options` lists the options.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, an option is wrong or missing.
+        """
         from box.spark.stream.stream_reader import ChangeStreamReader
 
         try:
@@ -192,15 +203,24 @@ class BoxDataSource(DataSource):
             raise prefixed(error) from None
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Into a node, or into a new directory; `write.write_options` lists what it can be told."""
+        """Return a writer into a node or into a new directory; `write.write_options` lists the options.
+
+        Raises:
+            BoxError: an option is wrong or missing, or the node or the directory cannot be used.
+        """
         options = self._write_options(overwrite)
         from box.spark.write.data_writer import BulkWriter, NodeWriter
 
         arrow = to_arrow_schema(schema)
         return BulkWriter(options, arrow) if options.path is not None else NodeWriter(options, arrow)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # Spark's name
-        """Into a node, batch after batch."""
+    # The name that Spark requires.
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return a writer that writes each batch of a stream into a node.
+
+        Raises:
+            BoxError: an option is wrong or missing, or the node cannot be used.
+        """
         options = self._write_options(overwrite)
         if options.path is not None:
             raise prefixed(illegal_params("a stream is written into a node (option 'uri'), not into a directory"))

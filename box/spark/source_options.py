@@ -1,21 +1,21 @@
-"""Options of the data source, checked and typed. Spark hands their names over in lower case.
+"""The options of the data source, checked and typed. Spark hands over their names in lower case.
 
 | option | meaning | default |
 |---|---|---|
 | path | directory with snapshots, or one `.snap` file; a glob or a URL of fsspec; several by `load([...])` | required |
 | space | name or id | required |
-| as_of | the table at a moment, from a snapshot and the log: see `moments` | the newest snapshot alone |
+| as_of | the moment of the table, from a snapshot and the log: see `moments` | the newest snapshot alone |
 | log | directory of the log files, for `as_of` | the snapshot's |
 | columns | names of the columns to read, separated by commas; empty for none | all |
-| partitions | how many parts the files are read in, about | one for 8 MiB, at least 4 |
+| partitions | approximate number of parts in which the files are read | one for 8 MiB, at least 4 |
 | unsigned | `long` or `decimal`: column type of unsigned and integer fields | long |
 | decimal | precision and scale of decimal columns, as in `20,2` | 38,18 |
-| any_as, array_as, map_as | `json`, `binary` (MessagePack) or a Spark type: of any and scalar, array, map | json |
-| misfits | `fail`, or `null` for values that do not fit their column; how many is said in the executor's log | fail |
-| rejects | name of a column with the misfits of a row, as JSON; they are null then | none |
+| any_as, array_as, map_as | `json`, `binary` (MessagePack) or a Spark type: for any and scalar, array, map | json |
+| misfits | `fail`, or `null` for values that do not fit their column; the executor's log has their number | fail |
+| rejects | name of a column with the misfits of a row as JSON; the values become null | none |
 | rest | name of a column for fields that the format does not name | none: they are left out |
 | instance | name of a column with the UUID of the instance that wrote the file | `instance` for several paths |
-| onCorrupt | `fail` or `skip` blocks that cannot be read | fail |
+| onCorrupt | `fail` or `skip`, for blocks that cannot be read | fail |
 | decoder | `compiled` (needs numba), `python`, or `auto` | auto |
 """
 
@@ -62,12 +62,12 @@ _TYPE: Final = re.compile(
     r"|real|short|smallint|string|struct|time|timestamp|timestamp_ltz|timestamp_ntz|tinyint|varchar|variant)\b",
     re.IGNORECASE,
 )
-"""The beginning of a type of Spark's SQL."""
+"""Matches the first word of a type of Spark's SQL."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The checked options. `paths` may hold globs; `columns` is None for all."""
+    """The checked options; `paths` may contain globs, and `columns` is None for all columns."""
 
     paths: tuple[str, ...]
     space: str
@@ -82,7 +82,11 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Raises ILLEGAL_PARAMS for unknown options, missing ones and wrong values."""
+        """Check and convert options.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, an option is unknown, missing or wrong.
+        """
         values = {name.lower(): value for name, value in options.items()}
         for name in values:
             if name not in _KNOWN:
@@ -128,7 +132,7 @@ def _columns_as(values: Mapping[str, str]) -> ColumnChoice:
 
 
 def _form(values: Mapping[str, str], name: str) -> str:
-    """One of the two forms of a mixed column, or a type by its first word; Spark reads the rest of it."""
+    """Return the form of a mixed column: `json`, `binary` or a type, of which only the first word is checked here."""
     form = values.get(name, "json").strip() or "json"
     if form != "json" and not _TYPE.match(form):
         raise illegal_params(f"option '{name}' must be json, binary or a type of Spark's SQL, not '{form}'")
@@ -144,7 +148,7 @@ def _decimal(text: str) -> tuple[int, int]:
 
 
 def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Spark hands several paths over as a JSON array named `paths`."""
+    """Return the paths; Spark passes several paths as a JSON array named `paths`."""
     if "paths" in values:
         try:
             paths = json.loads(values["paths"])
@@ -159,7 +163,7 @@ def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    """Names separated by commas, with double quotes around one that holds a comma."""
+    """Return the names in a list separated by commas; a name with a comma in it has double quotes around it."""
     if text is None:
         return None
     names = next(csv.reader([text], skipinitialspace=True), [])
@@ -183,9 +187,9 @@ def _one_of(values: Mapping[str, str], name: str, *allowed: str) -> str:
 
 
 def prefixed(error: BoxError) -> BoxError:
-    """Return an error with `box: ` in front of its text, and behind it what the system said of a socket.
+    """Return an error with `box: ` before its text and, for a socket, the operating system's reason after it.
 
-    Spark shows the text of an exception alone: `Connection refused` stands in no other place.
+    Spark shows only the text of an exception, so this is the only place for a reason such as `Connection refused`.
     """
     reason = os.strerror(error.errno) if error.type == "SocketError" and error.errno else ""
     behind = f": {reason}" if reason and reason not in error.message else ""

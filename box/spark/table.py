@@ -1,4 +1,4 @@
-"""A table: one space in one or more directories, its columns, and the shares that workers read."""
+"""A table: one space in one or more directories, with its columns and the shares that workers read."""
 
 from __future__ import annotations
 
@@ -27,15 +27,20 @@ from box.spark.snapshot import Scope, is_past, narrow, read_definitions, sorted_
 from box.spark.source_options import SourceOptions
 
 _BYTES_A_SHARE: Final = 8 << 20
+"""The usual size of a share."""
 _SHARES_MIN: Final = 4
+"""The least number of shares."""
 _SHARES_A_LOG: Final = 8
-"""A share of a snapshot merged with a log is no smaller than the log divided by this."""
+"""A share of a snapshot that is merged with a log has at least the size of the log divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The space in one directory: `size` in bytes of the files, `key` the column that the snapshot is sorted by, if
-    any; `merged` where the log counts too."""
+    """A space in one directory.
+
+    `size` is the size of the files in bytes. `key` is the column by which the snapshot is sorted, None if there is
+    none. `merged` is None if only the snapshot is read.
+    """
 
     path: str
     size: int
@@ -56,7 +61,7 @@ class Share:
 
 
 class Table:
-    """Opened by `open`; small and picklable, so that every worker gets a copy."""
+    """A table, which `open` creates; it is small and can be pickled, so that every worker gets a copy."""
 
     def __init__(self, options: SourceOptions, sources: Sequence[Source], columns: Sequence[Column]) -> None:
         self.options = options
@@ -65,7 +70,12 @@ class Table:
 
     @classmethod
     def open(cls, options: SourceOptions) -> Table:
-        """Find the files and read the definitions of the space. Raises BoxError."""
+        """Find the files and read the definition of the space.
+
+        Raises:
+            BoxError: a file cannot be read, the space does not exist, an option is wrong, or the directories have
+                different columns.
+        """
         table: Table | None = None
         for path in expand(options.paths):
             source, columns = _open_source(path, options)
@@ -88,22 +98,22 @@ class Table:
 
     @property
     def on_skip(self) -> SkipLog | None:
-        """The callback for broken blocks, if the options pass over them."""
+        """The callback for broken blocks, None if they are errors."""
         return report_skip if self.options.skips_corrupt else None
 
     def new_skips(self) -> SkipCount | None:
-        """A counter of broken blocks, if the options pass over them."""
+        """Return a counter of broken blocks, None if they are errors."""
         return SkipCount() if self.options.skips_corrupt else None
 
     def count(self, skips: SkipCount | None = None) -> int:
-        """The number of rows: rows are found, and no field is decoded."""
+        """Return the number of rows, for which no field is decoded."""
         empty = pa.schema([])
         return sum(
             batch.num_rows for share in self.shares(()) for batch in self.read(share, (), empty, (), skips=skips)
         )
 
     def shares(self, conditions: Sequence[Condition]) -> list[Share]:
-        """The parts to read, in shares of about the same size, without pieces that cannot hold a wanted row."""
+        """Return the shares of the table, of about equal size, without blocks that cannot have a wanted row."""
         whole: list[Share] = []
         for source in self.sources:
             keys = None if source.key is None else key_range(conditions, source.key)
@@ -123,7 +133,7 @@ class Table:
                         yield Share(source, (blocks,))
                 return
             keys = None if source.key is None else key_range(conditions, source.key)
-            # Each share reads the log, so that small ones beside a long log would do little else.
+            # Each share reads the log, so small shares beside a long log would do little else.
             least = 0 if self.options.partitions else source.merged.log_size // _SHARES_A_LOG
             for span, ranges in source.merged.shares(file, max(size, _BYTES_A_SHARE // _SHARES_MIN, least)):
                 if keys is None or span.may_hold(keys, source.key_field):
@@ -138,9 +148,14 @@ class Table:
         *,
         skips: SkipCount | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema` with the rows of one share that pass the conditions, which name columns of the table.
+        """Return batches of `schema` with the rows of a share that meet the conditions, which name columns of the
+        table.
 
-        `skips` counts broken blocks; without it their number is told on standard error.
+        `skips` counts broken blocks; without it their number is printed on standard error.
+
+        Raises:
+            XlogError: a block is broken, and the options do not skip it.
+            BoxError: ILLEGAL_PARAMS, a value does not fit its column.
         """
         source = share.source
         counted = skips if skips is not None else self.new_skips()
@@ -190,7 +205,11 @@ class Table:
 
 
 def spaces_of(options: SourceOptions) -> list[SpaceInfo]:
-    """All spaces of the first directory, whatever space the options name. Raises BoxError."""
+    """Return all spaces of the first directory, whatever space the options name.
+
+    Raises:
+        BoxError: a file cannot be read.
+    """
     path = expand(options.paths)[0]
     with BlockFile(_snapshot_of(path, options.as_of)) as file:
         if options.as_of is None:
@@ -203,7 +222,7 @@ def _snapshot_of(path: str, moment: Moment | None) -> str:
 
 
 def _log_of(snapshot: str, options: SourceOptions) -> str:
-    """The directory of the log files."""
+    """Return the directory of the log files."""
     return options.log or snapshot.rpartition("/")[0] or "."
 
 
@@ -230,14 +249,18 @@ def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column
 
 
 def _advised(error: XlogError, snapshot: str) -> XlogError:
-    """The error, with what to do where blocks of the snapshot cannot be read: then they were not to be skipped."""
+    """Return an error about a block of the snapshot with the advice to skip broken blocks; other errors unchanged."""
     if not error.message.startswith(f"{snapshot}:"):
         return error
     return XlogError(f"{error.message}: the option onCorrupt 'skip' (--skip-corrupt) reads the rest of the file")
 
 
 def _find_space(file: BlockFile, log: str, name: str) -> SpaceInfo:
-    """The space in a snapshot. Raises NO_SUCH_SPACE, with what to do where the log has it."""
+    """Return the space in a snapshot.
+
+    Raises:
+        BoxError: NO_SUCH_SPACE, with advice if the space was created in the log.
+    """
     definitions = read_definitions(file)
     found = definitions.find(name)
     if found is not None:
@@ -256,7 +279,7 @@ def _find_space(file: BlockFile, log: str, name: str) -> SpaceInfo:
 
 
 def _until(scope: Scope, blocks: Iterator[Block]) -> Iterator[Block]:
-    """The blocks up to the first one that is past the wanted keys."""
+    """Return the blocks before the first one that is above the wanted keys."""
     for block in blocks:
         if is_past(scope, block.rows):
             return

@@ -1,13 +1,13 @@
-"""Delta and Iceberg tables of Parquet files that tasks have written, by packages of Python instead of Spark's.
+"""Makes Delta and Iceberg tables of Parquet files that tasks have written, by Python packages instead of Spark's.
 
 ```
 delta     OUT/part-*.parquet, OUT/_delta_log/00000000000000000000.json                       package deltalake
 iceberg   OUT/part-*.parquet, OUT/metadata/v1.metadata.json, version-hint.text, *.avro       package pyiceberg
 ```
 
-The files are those of `direct_parquet`; what is added here says which of them are the table, with their statistics. An
-Iceberg table has the layout of a table without a catalog, which readers find by its path; a catalog can adopt it
-(`register_table` with the metadata file).
+The Parquet files come from `direct_parquet`; this module adds the lists of the files of the table with their
+statistics. An Iceberg table gets the layout of a table without a catalog, which readers find by its path. A catalog can
+adopt it (`register_table` with the metadata file).
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from typing import Final
 import pyarrow as pa
 
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""The package that each format needs; the extra has the name of the format."""
+"""The package that each format needs; the optional dependency of this project has the name of the format."""
 _FIRST_METADATA: Final = "v1.metadata.json"
+"""The name of the metadata file in a table without a catalog: readers look for `v<number>.metadata.json`."""
 _HINT: Final = "version-hint.text"
+"""The file with the number of the current metadata file."""
 
 
 def is_installed(kind: str) -> bool:
-    """Whether the package of a format is there."""
+    """Return whether the package of a format is installed."""
     return kind in PACKAGES and importlib.util.find_spec(PACKAGES[kind]) is not None
 
 
 def make_table(kind: str, output: str, schema: pa.Schema) -> None:
-    """Make the Parquet files of a directory of this machine a table of a format."""
+    """Make a table of a format from the Parquet files of a local directory."""
     files = sorted(name for name in os.listdir(output) if name.endswith(".parquet"))
     {"delta": _make_delta, "iceberg": _make_iceberg}[kind](os.path.abspath(output), files, schema)
 
@@ -48,7 +50,7 @@ def _make_delta(output: str, files: list[str], schema: pa.Schema) -> None:
 def _make_iceberg(output: str, files: list[str], schema: pa.Schema) -> None:
     from pyiceberg.catalog.sql import SqlCatalog  # type: ignore[import-not-found, unused-ignore]
 
-    # A catalog that lives as long as this call: the table is known by its path.
+    # This catalog exists only during the call, because the table is found by its path.
     catalog = SqlCatalog("lunabox", uri="sqlite:///:memory:", warehouse=f"file://{output}")
     try:
         catalog.create_namespace("lunabox")

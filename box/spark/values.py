@@ -1,7 +1,7 @@
-"""MessagePack values as Python objects, the way that columns show them, and the rows of a block as Python lists.
+"""Decodes MessagePack values to Python objects for columns, and the rows of a block to Python lists.
 
-This is the decoder for columns of mixed values, for environments without numba, and the reference that the compiled
-one is tested against.
+It is the decoder for columns of mixed values, for environments without numba, and the reference for the tests of the
+compiled decoder.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from box.journal.xlog_errors import XlogError
 from box.wire.constants import Key
 
 _INTEGER_SIZE_MAX: Final = 9
+"""The bytes of the longest integer: a code and 64 bits."""
 _DATETIME_EXT: Final = 4
+"""The MessagePack extension type of datetimes, which Tarantool has since 2.10."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class UnreadValue:
-    """A field that cannot be decoded, in a tuple whose other fields can; an error only for the column that wants it."""
+    """A field that cannot be decoded in a tuple whose other fields can; only a column that reads the field raises an
+    error."""
 
     __slots__ = ("text",)
 
@@ -34,7 +37,11 @@ class UnreadValue:
 
 
 def decode_extension(code: int, data: bytes) -> Any:
-    """Decimals and UUIDs of Tarantool, and datetimes of newer ones; anything else is bytes. Raises ValueError."""
+    """Return an extension as a decimal, UUID or datetime, anything else as bytes.
+
+    Raises:
+        ValueError: the content is malformed.
+    """
     if code == _DATETIME_EXT:
         return _datetime(data)
     value = decode_ext(code, data)
@@ -42,7 +49,13 @@ def decode_extension(code: int, data: bytes) -> Any:
 
 
 def _datetime(data: bytes) -> datetime.datetime:
-    """Seconds since 1970 (i64), and maybe nanoseconds (i32), offset in minutes and zone (i16 each), little-endian."""
+    """Decode seconds since 1970 (i64) and, optionally, nanoseconds (i32), offset in minutes and zone (i16 each).
+
+    All of them are little-endian.
+
+    Raises:
+        ValueError: the size is wrong, or the time is out of Python's range.
+    """
     if len(data) not in (8, 16):
         raise ValueError("malformed datetime")
     seconds = int.from_bytes(data[:8], "little", signed=True)
@@ -62,7 +75,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 def decode_value(raw: bytes) -> Any:
-    """The value of one field; an `UnreadValue` for content without meaning (a malformed decimal)."""
+    """Return the value of a field; an `UnreadValue` if its content is invalid, such as a malformed decimal."""
     try:
         return msgpack.unpackb(raw, **_OPTIONS)
     except (ValueError, TypeError):
@@ -74,7 +87,7 @@ def decode_value(raw: bytes) -> Any:
 
 
 def decode_fields(raw: bytes) -> list[Any]:
-    """The values of a tuple, which has to be an array; those that cannot be decoded as `UnreadValue`."""
+    """Return the values of a tuple, which has to be an array; those that cannot be decoded are `UnreadValue`."""
     try:
         fields: list[Any] = msgpack.unpackb(raw, **_OPTIONS)
     except (ValueError, TypeError):
@@ -83,18 +96,20 @@ def decode_fields(raw: bytes) -> list[Any]:
 
 
 def decode_mixed(raw: bytes, raw_fields: Collection[int]) -> list[Any]:
-    """As `decode_fields`, with the bytes in place of some values that are not nil."""
+    """Return the values of a tuple as `decode_fields` does, but the fields `raw_fields` as bytes if they are not
+    nil."""
     fields = decode_fields(raw)
     if raw_fields:
         parts = split_array(raw)
         for number in raw_fields:
+            # 0xC0 is nil.
             if number < len(parts) and parts[number] != b"\xc0":
                 fields[number] = parts[number]
     return fields
 
 
 def _plain(value: Any) -> Any:
-    """Bytes in place of extensions that nobody here interprets."""
+    """Return a value with bytes in place of extensions of unknown types."""
     if isinstance(value, Ext):
         return value.data
     if isinstance(value, list | tuple):
@@ -111,7 +126,7 @@ def _json_default(value: Any) -> Any:
 
 
 def _json_ready(value: Any) -> Any:
-    """Maps with text as keys, at any depth."""
+    """Return a value whose maps have text as keys, at all levels."""
     if isinstance(value, dict):
         return {_json_key(key): _json_ready(item) for key, item in value.items()}
     return [_json_ready(item) for item in value] if isinstance(value, list | tuple) else value
@@ -124,7 +139,7 @@ def _json_key(key: Any) -> str:
 
 
 def to_json(value: Any) -> str:
-    """JSON text as a column of mixed values holds it; binary data as base64."""
+    """Return JSON text as a column of mixed values has it, with binary data as base64."""
     return json.dumps(_json_ready(value), ensure_ascii=False, default=_json_default, separators=(", ", ": "))
 
 
@@ -132,7 +147,11 @@ def to_json(value: Any) -> str:
 
 
 def decode_tuples(rows: bytes, space_id: int) -> list[list[Any]]:
-    """The tuples of one space in a block, as lists of values. Raises XlogError for a block that is no list of rows."""
+    """Return the tuples of one space in a block as lists of values.
+
+    Raises:
+        XlogError: the block has something else than rows.
+    """
     try:
         return _fast_tuples(rows, space_id)
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException):
@@ -141,7 +160,11 @@ def decode_tuples(rows: bytes, space_id: int) -> list[list[Any]]:
 
 
 def _fast_tuples(rows: bytes, space_id: int) -> list[list[Any]]:
-    """The usual block in the C decoder. Raises something for everything else."""
+    """Decode a block whose rows have the usual order of keys with msgpack's C code.
+
+    Raises:
+        Exception: the block has any other form.
+    """
     unpacker = msgpack.Unpacker(max_buffer_size=0, **_OPTIONS)
     unpacker.feed(rows)
     skip_one, unpack_one, read_map_header, tell = (
@@ -175,7 +198,11 @@ def _fast_tuples(rows: bytes, space_id: int) -> list[list[Any]]:
 
 
 def raw_tuples(rows: bytes, space_id: int) -> list[bytes]:
-    """The tuples of one space in a block, undecoded. Raises XlogError for a block that is no list of rows."""
+    """Return the tuples of one space in a block as bytes.
+
+    Raises:
+        XlogError: the block has something else than rows.
+    """
     tuples = [raw for found, raw in raw_rows(rows) if found == space_id]
     if any(read_container(raw)[0] != "array" for raw in tuples):
         raise XlogError("can't parse row: a tuple is no array")
@@ -183,9 +210,10 @@ def raw_tuples(rows: bytes, space_id: int) -> list[bytes]:
 
 
 def raw_rows(rows: bytes) -> Iterator[tuple[int, bytes]]:
-    """Space id and tuple of every row of a block that has both; other rows (raft, limbo) are passed over.
+    """Return space id and tuple of every row of a block that has both; rows without them (raft, limbo) are skipped.
 
-    Raises XlogError for a row that is not a header value and a body map.
+    Raises:
+        XlogError: a row is not a header value and a body map.
     """
     position, end = 0, len(rows)
     while position < end:
@@ -202,7 +230,11 @@ def raw_rows(rows: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _body(rows: bytes, position: int, count: int) -> tuple[int, bytes, int]:
-    """Space id (-1 if there is none), tuple and end of a body map. A key that comes twice is an error."""
+    """Return space id (-1 if there is none), tuple and end of a body map.
+
+    Raises:
+        ValueError: the map has one of the keys twice.
+    """
     space_id, raw = -1, b""
     for _ in range(count):
         start = skip(rows, position)
@@ -220,7 +252,7 @@ def _body(rows: bytes, position: int, count: int) -> tuple[int, bytes, int]:
 
 
 def _key(raw: bytes) -> int:
-    """The key of a pair; -1 for one that is no unsigned integer."""
+    """Return the key of a pair; -1 if it is not an unsigned integer."""
     try:
         return _uint(raw)
     except ValueError:
@@ -228,7 +260,11 @@ def _key(raw: bytes) -> int:
 
 
 def _uint(raw: bytes) -> int:
-    """The integer that is not negative; ValueError for any other value."""
+    """Return a non-negative integer.
+
+    Raises:
+        ValueError: the value is anything else.
+    """
     value: Any = msgpack.unpackb(raw) if len(raw) <= _INTEGER_SIZE_MAX else None
     if type(value) is not int or value < 0:
         raise ValueError("not an unsigned integer")

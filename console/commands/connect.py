@@ -83,7 +83,7 @@ def _password(uri: Uri, address: str) -> str | None:
 async def _run(address: str, password: str | None, expressions: list[str], settings: TerminalSettings) -> int:
     try:
         node = await dial(address, password=password)
-        # Guests may connect and then find that they may do nothing.
+        # A guest may connect, but this call shows whether it may execute anything.
         await node.call("console_names", "names", "", "", 1)
     except BoxError as error:
         streams.complain(f"lunabox connect: {address_of(address)}: {reason_of(error)}")

@@ -56,7 +56,7 @@ class TerminalCommands:
         self._changed = changed
         self._ask = ask
         self.statement = ""
-        """The last line that was entered; its answer comes next."""
+        """The last line that was entered, whose answer comes next."""
         self.failure: StatementFailure | None = None
         self.shows_help = False
 
@@ -124,7 +124,7 @@ class TerminalCommands:
         except SpacesError as error:
             self._printer.complain(str(error))
             return
-        # In a thread: a pager has the terminal for as long as somebody reads.
+        # In a thread, because a pager has the terminal until the user leaves it.
         await asyncio.to_thread(self._printer.show, text)
 
     def _set(self, name: str, value: str) -> None:

@@ -22,7 +22,8 @@ from lua.text_console.languages import LANGUAGES
 LIMIT: Final = 100
 
 Ask = Callable[..., Awaitable[Any]]
-"""`await ask(function, *arguments)`: a function of `internal/console_names.lua` on the node; None if it cannot tell."""
+"""`await ask(function, *arguments)` calls a function of `internal/console_names.lua` on the node; None without an
+answer."""
 
 COMMANDS: Final[Mapping[str, str]] = {
     "d": "describe a space",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 MOST_TEXT: Final = 4_000
-"""Of a longer text only so many characters before the cursor are looked at."""
+"""The characters before the cursor that are examined; the beginning of a longer text is ignored."""
 
 _TOKEN = re.compile(
     r"""
@@ -74,8 +74,8 @@ class Place:
 
 class _NameScan:
     def __init__(self) -> None:
-        self.path: list[str] = []  # the name so far; empty where it is not known
-        self.separator = ""  # the dot or colon after it
+        self.path: list[str] = []  # the name so far; empty if it is unknown
+        self.separator = ""  # the dot or colon after the name
         self.before = Place((), "", False, True, None, ())  # the last name, and the path before it
         self.open_text: str | None = None
         self.calls: list[Call] = []
@@ -101,7 +101,7 @@ class _NameScan:
     def _string(self, kind: str, text: str, is_last: bool) -> None:
         if is_last and _is_open(kind, text):
             if self.path and not self.separator:
-                self._open("(")  # f'text
+                self._open("(")  # a call without parentheses, such as f'text
             self.open_text = text[1:] if kind == "string" else text
             return
         if self.calls and kind == "string":
@@ -138,7 +138,7 @@ class _NameScan:
             elif text == "=" and self.calls and self.path:
                 self.calls[-1].key = self.path[-1]
             elif self.calls and self.calls[-1].bracket == "[":
-                self.calls[-1].function = ()  # an expression: nobody knows which member
+                self.calls[-1].function = ()  # an expression as an index: the member is unknown
             self._forget()
 
     def _open(self, bracket: str) -> None:

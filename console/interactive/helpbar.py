@@ -69,7 +69,7 @@ class HelpBar:
         cache = self._cache
         if path not in cache:
             found = _signature_of(await self._ask("signature", list(path)))
-            # Much of `box` is there only after box.cfg.
+            # Many functions of `box` exist only after box.cfg.
             cache[path] = found or known().get(".".join(path))
         return cache[path]
 

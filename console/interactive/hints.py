@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 LEAVE: Final = frozenset({"quit", "exit", "quit()", "exit()"})
-"""Statements that end the session."""
+"""The statements that end the session."""
 
 _WORDS: Final = ("help", "quit", "exit", "tutorial")
 _SQL: Final = re.compile(

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 _COUNT: Final = 8  # LUA_MASKCOUNT
 _ANSWER_TIME: Final = 0.2
+"""Seconds within which the interrupted program has to react."""
 _TWICE: Final = 1.0
+"""Seconds within which a second Ctrl-C counts as a repetition."""
 _HINT: Final = "Ctrl-\\ ends the program."
 
 
@@ -112,14 +114,14 @@ class Interruption:
         """Open the pipe that signals are announced on, and start the thread that reads it; for the main thread."""
         if self._reading >= 0:
             return
-        with suppress(OSError, AttributeError, ImportError):  # another library, which keeps its functions to itself
+        with suppress(OSError, AttributeError, ImportError):  # another Lua library, which does not export its functions
             self._hook = LuaHook(self._runtime.flavour)
         if self._hook is not None:
             self._runtime.compile(b"require('internal.interruption').install() return true", "=console")
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
         threading.Thread(target=self._watch, name="interruption", daemon=True).start()
-        with suppress(ValueError):  # not the main thread: it has no signals
+        with suppress(ValueError):  # only the main thread can set signal handlers
             self._handler = signal.signal(signal.SIGINT, self._on_signal)
 
     def hold(self, is_held: bool) -> None:
@@ -130,7 +132,7 @@ class Interruption:
         """Announce signals to our thread. `on_idle` is called for Ctrl-C while no statement runs."""
         self._on_idle = on_idle
         if self._writing >= 0 and not self._is_captured:
-            with suppress(ValueError):  # not the main thread: it has no signals
+            with suppress(ValueError):  # only the main thread can set the wakeup descriptor
                 self._previous = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
                 self._is_captured = True
 

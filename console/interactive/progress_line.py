@@ -21,7 +21,7 @@ from console.interactive.printer import is_dumb, is_terminal, terminal_size
 from lua.text_console.text_table import cut
 
 Progress = Callable[[], str | None]
-"""The text of what has taken longer than a second, None if nothing has."""
+"""Returns the text about an operation that has taken longer than a second, None if there is none."""
 
 _INTERVAL: Final = 0.25
 _ERASE: Final = "\r\x1b[K"

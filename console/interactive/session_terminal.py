@@ -19,7 +19,7 @@ class Interrupts(Protocol):
     """Ends statements at Ctrl-C; between `capture` and `release` it does not end the program."""
 
     seconds: float | None
-    """Time of the last statement, None if there was none."""
+    """The seconds that the last statement took, None if there was none."""
 
     def capture(self, on_idle: Callable[[], None]) -> None:
         """Capture Ctrl-C, because a statement was read; `on_idle` is called if none runs (its answer is printed)."""

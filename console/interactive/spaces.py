@@ -10,7 +10,7 @@ from console.interactive.completer import Ask
 from lua.text_console.text_table import Lines, RowGroup, render
 
 MOST: Final = 1000
-"""Spaces of a list. More are counted: nobody reads a longer one."""
+"""The most spaces in a list; further ones are only counted."""
 
 
 class SpacesError(Exception):

@@ -18,7 +18,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 HISTORY: Final = ".lunabox_history"
 _RECENT: Final = 2000
-"""So many statements are searched at each key."""
+"""The number of recent statements that are searched at each key."""
 
 
 class PrivateHistory(FileHistory):

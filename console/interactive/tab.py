@@ -35,9 +35,9 @@ async def _complete(buffer: Buffer) -> None:
     asked = buffer.completer.get_completions_async(document, CompleteEvent(completion_requested=True))
     found = [each async for each in asked]
     if buffer.document != document or not found:
-        return  # keys have come meanwhile, or there is nothing
+        return  # the text has changed meanwhile, or nothing was found
     common = get_common_complete_suffix(document, found)
-    buffer.complete_state = None  # what typing has begun ends with it
+    buffer.complete_state = None  # closes the menu that typing has opened
     if common:
         buffer.insert_text(common)
         found = [each.new_completion_from_position(len(common)) for each in found]

@@ -32,7 +32,7 @@ CONNECT_TIMEOUT: Final = 5.0
 _QUESTION_TIMEOUT: Final = 2.0
 _LAST_PORT: Final = 65535
 _LOOK_UP: Final = "getaddrinfo: "
-"""The beginning of a message about a name or a service that nobody knows."""
+"""The beginning of a message about an unknown host or service name."""
 _ROUTE: Final = "return require('console').eval(...)"
 _DELIMITER: Final = "$EOF$"
 _END: Final = {"yaml": b"\n...\n", "lua": b";"}
@@ -240,7 +240,7 @@ class TextNode:
         try:
             return (await self._streams[0].readuntil(_END[self._format])).decode(errors="surrogateescape")
         except asyncio.CancelledError:
-            self.close()  # the answer may still come: nobody could tell it from the next one
+            self.close()  # the answer may still come, and could be taken for the next one
             raise
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
             self.close()
@@ -260,7 +260,7 @@ def _literal(value: Any) -> str:
         return repr(value)
     if isinstance(value, str):
         codes = (f"\\{byte}" if byte < 32 or byte > 126 or byte in b'"\\' else chr(byte) for byte in _bytes(value))
-        # Three digits each: a digit that follows would be taken for one of the escape's.
+        # Three digits, because a digit after a shorter escape would be taken for a part of it.
         return '"' + "".join(code if len(code) == 1 else f"\\{int(code[1:]):03d}" for code in codes) + '"'
     return "{" + ", ".join(map(_literal, value)) + "}"
 
@@ -281,7 +281,7 @@ def address_problem(address: str) -> str | None:
 
 def reason_of(error: BoxError) -> str:
     """Return the reason for a missing connection, in one line."""
-    if error.message.startswith(_LOOK_UP):  # what its number says, an input/output error, tells nobody anything
+    if error.message.startswith(_LOOK_UP):  # the errno of such a message, EIO, says nothing about the reason
         return error.message.removeprefix(_LOOK_UP)
     if error.errno:
         return os.strerror(error.errno)

@@ -71,7 +71,7 @@ class AwaitInterrupts:
             self._is_pending = True
             self._on_idle()
         elif not keys_make_signals() and self._main is not None:
-            self._main.cancel()  # from elsewhere: it is for the program
+            self._main.cancel()  # the signal comes from another process and means the program
 
     async def run(self, work: Any) -> Any:
         """Return the result of a coroutine. Raises CancelledError after Ctrl-C, also for one since the statement was
@@ -100,7 +100,7 @@ class RemoteConsole:
         self._delimiter = ""
         self._language = "lua"
         self._is_sent = False
-        """Whether the other instance may have the statement that is carried out."""
+        """True if the other instance may have received the current statement."""
         self.terminal: Terminal
 
     async def ask(self, function: str, *arguments: Any) -> Any:

@@ -18,7 +18,7 @@ def bind_to_parent(parent: int) -> Callable[[], None]:
 
     def bind() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != parent:  # it has died in between
+        if os.getppid() != parent:  # the parent died before the call above
             os._exit(1)
 
     return bind

@@ -31,7 +31,7 @@ class Settings:
     update: bool = False
     luatest: Path | None = None
     warm: WarmStarter | None = None
-    """The process that forks nodes; None for other executables than this node."""
+    """The process that forks nodes; None if the tests run another executable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,6 @@ from typing import Final
 
 OWN_EXECUTABLE: Final = (sys.executable, "-m", "console")
 TIMEOUT: Final = 240.0
-"""Seconds without output from a command."""
+"""Seconds that a command may take without output."""
 LARGEST: Final = 1 << 17
-"""Bytes of a request to the process that forks nodes, or of its reply."""
+"""The most bytes of a request to the process that forks nodes, and of a reply."""

@@ -10,7 +10,7 @@ from console.suite.instance import InstanceProcess, State
 _PATIENCE = 2.0  # seconds for a node's answer
 _LINES = 40
 
-# One line a fiber: id, name, how often it was switched to, and the places where it waits.
+# One line for each fiber: id, name, number of switches, and the places where it waits.
 _FIBERS = """
 (function()
     local lines = {}

@@ -14,7 +14,7 @@ import sys
 from typing import NamedTuple
 
 _WITHOUT_NODES = ("-h", "--h", "--v", "--exe", "--no")
-"""Beginnings of options with which it would have nothing to do."""
+"""Beginnings of the options with which no nodes are forked."""
 
 
 class EarlyFork(NamedTuple):
@@ -66,7 +66,7 @@ def _leave_runner(descriptor: int) -> None:
     for number in (0, 1):
         os.dup2(nothing, number)
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        if getattr(sys, name) is None:  # the runner has none; nodes have them all
+        if getattr(sys, name) is None:  # the runner has no such stream, but nodes have all three
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it lives as long as the process
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
@@ -74,7 +74,7 @@ def _leave_runner(descriptor: int) -> None:
 
 def become_warm(descriptor: int, runner: int) -> None:
     """Import everything that a node needs to start, and serve the runner through the connection until it is gone."""
-    gc.disable()  # what the imports make stays; each node switches it on again
+    gc.disable()  # imported objects stay; each node enables the collector again
     from console.suite.warm_process import import_node, serve
 
     import_node()

@@ -22,10 +22,10 @@ from console.suite.wire import Address, ConsoleClient, WireError
 
 READY = re.compile(rb"entering the event loop|will retry binding|hot standby mode")
 READY_STATUSES = {"running", "hot_standby", "orphan"}
-CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
+CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other signal, and any exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
-POLL = 0.005  # seconds between two looks at a log or a status
-RECONNECT = 0.1  # seconds between the first two attempts to reach a node; twice as many between the next two
+POLL = 0.005  # seconds between two checks of a log or a status
+RECONNECT = 0.1  # seconds between the first two attempts to reach a node, doubled after each further one
 _SINGLE = re.compile(r"---\n- (\w+)\n\.\.\.\n")
 STARTER = Path(lua.__file__).parent / "modules" / "suite" / "instance.lua"
 
@@ -158,7 +158,7 @@ class InstanceProcess:
                 code = await process.wait()
         except TimeoutError:
             pass
-        finally:  # an interrupt too leaves nothing behind
+        finally:  # also after an interrupt no process is left behind
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -300,7 +300,7 @@ class InstanceProcess:
     def _environment(self) -> dict[str, str]:
         around = self._around
         suite = around.suite
-        # The project around the suites may be what they test.
+        # The directory that contains the suites may be the project that they test.
         paths = [around.directory / "lua", suite.path, suite.path / "lua", suite.root, suite.root.parent]
         lua_path = ";".join([*(f"{path}/?.lua;{path}/?/init.lua" for path in paths), os.environ.get("LUA_PATH", "")])
         return {

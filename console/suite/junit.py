@@ -46,7 +46,7 @@ def _add(suite: Element, case: TestCase, report: Report) -> None:
         return
     for part in report.parts:
         _add_case(suite, f"{case.suite.name}.{name}", part, 0.0, "")
-    # What no single test is to blame for: a crash after the last one, say.
+    # A failure that belongs to no single test, such as a crash after the last one.
     if report.outcome is RunOutcome.FAILED and all(part.outcome is not RunOutcome.FAILED for part in report.parts):
         _add_case(suite, case.suite.name, TestPart(name, report.outcome, report.text), report.seconds, report.note)
 

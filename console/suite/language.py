@@ -133,7 +133,7 @@ def _read_options(words: list[str]) -> dict[str, Option]:
     options: dict[str, Option] = {}
     rest = words[1:]
     while rest:
-        # Scripts leave the sign out, too: `with script "replica.lua"`.
+        # The equals sign is optional: `with script "replica.lua"`.
         pair = [word for word in rest[:3] if word != "="] if rest[1:2] == ["="] else rest[:2]
         if len(pair) < 2 or "," in pair:
             raise CommandError(f"expected name=value, got: {' '.join(rest)}")

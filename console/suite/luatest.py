@@ -73,7 +73,7 @@ async def run_luatest(case: TestCase, settings: Settings, directory: Path) -> Re
     _make_commands(directory, settings.executable)
     log = directory / "luatest.log"
     output = directory / "output.tap"
-    # The framework makes the name of a module of the path, which has to be seen from where it is started.
+    # The framework derives the name of a module from the path, which has to be relative to its working directory.
     file = case.path.relative_to(project_of(case))
     command = (*settings.executable, str(STARTER), "-c", "-v", "-o", "tap", f"./{file}")
     with output.open("wb") as stdout, log.open("wb") as stderr:

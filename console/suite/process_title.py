@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 _PR_SET_NAME: Final = 15  # <linux/prctl.h>
-_ARG_START, _ARG_END = 45, 46  # in /proc/self/stat, counted from 0 behind the name: fields 48 and 49 of proc(5)
+_ARG_START, _ARG_END = 45, 46  # indexes of the fields after the name in /proc/self/stat: fields 48 and 49 of proc(5)
 _LIBC: Final = ctypes.CDLL(None)
 
 

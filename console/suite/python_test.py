@@ -167,7 +167,7 @@ class _Output(io.StringIO):
         self._filters.clear()
 
     def write(self, text: str) -> int:
-        # Filters see whole lines; `print` writes pieces of them.
+        # Filters work on whole lines, but `print` writes pieces of them.
         lines, newline, self._line = (self._line + text).rpartition("\n")
         super().write(self._filters.apply(lines + newline))
         return len(text)

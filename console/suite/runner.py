@@ -78,7 +78,7 @@ def _is_usual(fragile: Fragile, report: Report) -> bool:
 
 async def _run_once(case: TestCase, settings: Settings) -> Report:
     """Run a case in a new directory, which is removed afterwards. A case that cannot run has failed."""
-    # Short: the path of a unix socket has at most 107 bytes.
+    # The name is short because the path of a unix socket has at most 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     try:
         reason = skip_reason(case, settings)
@@ -217,7 +217,7 @@ async def _carry_out(command: str, session: TestSession, inspector: Inspector, t
     try:
         async with asyncio.timeout(timeout):
             reply = await session.execute(command)
-            # A command that restarts its own node ends before the inspector does.
+            # A command that restarts its own node may end while the inspector is still working.
             await inspector.idle()
             if not reply:
                 await session.settle()

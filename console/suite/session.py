@@ -20,7 +20,7 @@ from console.suite.suite_ini import Params, SuiteError
 from console.suite.wire import Address, ConsoleClient, WireError
 
 DEFAULT = "default"
-DYING_TIME = 1.0  # seconds from the end of a connection to the end of its process
+DYING_TIME = 1.0  # seconds from the end of a connection to the end of the node's process
 _NO_VALUES = "---\n...\n"
 _MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
 _Handler = Callable[[Command], Awaitable[Any]]
@@ -145,7 +145,7 @@ class TestSession:
         """Continue the script at another node, and define `test_run` there."""
         await self._set_connection(command)
         (name,) = command.names
-        # Not on the script's connection: the node that switches to itself is busy there with this very command.
+        # Not on the script's connection, because a node that switches to itself is running this command there.
         await self._server(self._server_of.get(name, name)).evaluate(_MAKE_TEST_RUN, patient=True)
         return True
 
@@ -252,7 +252,7 @@ class TestSession:
             server.script = self._around.suite.find_script(str(script))
         await self._start(command)
         if _start_options(command.options).wait:
-            # The script goes on at the new process, as with the original runner.
+            # The script continues in the new process, as in the original runner.
             self._current = (name,)
             await server.evaluate(_MAKE_TEST_RUN)
         return True

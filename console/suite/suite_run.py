@@ -19,8 +19,8 @@ from console.suite.runner import is_debug, run_case
 from console.suite.suite_ini import SuiteError
 from console.suite.warm import WarmStarter
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-_SLOW = 1.0  # seconds from which a test counts as slow
+INTERRUPTED = 130  # 128 + SIGINT, the exit code that shells use
+_SLOW = 1.0  # seconds above which a test counts as slow
 
 
 def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
@@ -44,13 +44,13 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
     )
     try:
         code = asyncio.run(SuiteRun(cases, settings, options).run_until_signal())
-        if sys.stdout is not None:  # it may have been closed
+        if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
         return code
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("lunabox-test: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except OSError as error:  # a report that nobody reads any more, or that has no space
+    except OSError as error:  # nobody reads the report any more, or the disk is full
         streams.complain(f"lunabox-test: {error.strerror}")
         return streams.finish(2)
 

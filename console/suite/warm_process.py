@@ -27,9 +27,9 @@ from console.suite.process_title import show_command
 
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4
-"""Nodes."""
+"""The number of started nodes after which further modules are imported."""
 _LATER: Final = ("encodings.idna", "lua.bindings.yaml_parser", "tempfile")
-"""Modules that nodes import when they need them; the first of a run starts sooner without."""
+"""The modules that nodes import when they need them; without them the first nodes start sooner."""
 
 
 def serve(descriptor: int, runner: int) -> None:
@@ -112,7 +112,7 @@ def _become_node(parent: int, connection: socket.socket, request: dict[str, Any]
     for number, descriptor in enumerate(descriptors, 1):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # There are no others but the event loop's library has, which makes them anew in each fork and goes on using them.
+    # Only the event loop's library has other descriptors, which it replaces after a fork and then continues to use.
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -38,7 +38,7 @@ class ConsoleClient:
         client = cls(reader, writer)
         try:
             await client._begin(address)
-        except BaseException:  # also where the node has no time for us and the caller's patience is over
+        except BaseException:  # also if the node does not answer before the caller's time is over
             client.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()

@@ -152,7 +152,7 @@ def _fibers(sample: ClusterSample, choice: Choice) -> RowGroup:
         for address, fiber in found[: choice.most]
     ]
     columns, numbers = ("instance", "fiber", "name", "switches", "time", "share"), "<><>>>"
-    if not any(fiber["time"] for _, fiber in found):  # instances that do not measure it
+    if not any(fiber["time"] for _, fiber in found):  # the instances do not measure the time of fibers
         return _group(columns[:-2], numbers[:-2], [row[:-2] for row in rows])
     return _group(columns, numbers, rows)
 

@@ -14,7 +14,7 @@ from box.net.dial import address_of
 from console.remote.nodes import Lost, RemoteNode, dial, reason_of
 
 LIMIT: Final = 200
-"""Spaces and fibers of an instance that are looked at: the largest."""
+"""The most spaces and fibers of an instance that are shown, the largest first."""
 _TIMEOUT: Final = 5.0
 
 

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 Outcome = Any
-"""See the module's text; mypy cannot tell a token from a number."""
+"""A result, an error or a token for Lua, as the docstring of this module describes; mypy cannot tell a token from a
+number."""
 
 Shape = Callable[[bytes | None], Outcome]
-"""Makes the result of a call of the tuple that a write gives."""
+"""A function that makes the result of a call from the tuple that a write returns, None if it returns none."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -81,9 +82,9 @@ class Binding:
     """The Python half of a Lua module. Subclasses decorate the methods that Lua calls."""
 
     is_direct: ClassVar[bool] = False
-    """Whether Lua calls the methods directly: see `Runtime.bind`."""
+    """True if Lua calls the methods directly: see `Runtime.bind`."""
     on_access_denied: Callable[[Context, BoxError], None] | None = None
-    """Runs the triggers of `box.session.on_access_denied`; the same for all bindings of a runtime."""
+    """Runs the triggers of `box.session.on_access_denied`; one function for all bindings of a runtime."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         self.runtime = runtime
@@ -134,7 +135,7 @@ class Binding:
                 return self.failure(pending.error)
             return None if shape is None else shape(pending.result)
         token = self._waits.new_token(pending.cancel if pending.may_be_cancelled else None)
-        pending.on_done(partial(self._ended, ctx, token, shape))  # cheaper than a closure with six cells
+        pending.on_done(partial(self._ended, ctx, token, shape))  # cheaper than a closure, which would need six cells
         return token
 
     def _ended(self, ctx: Context, token: int, shape: Shape | None, pending: Pending) -> None:

@@ -62,7 +62,7 @@ class BoxBindings:
 
         async def on_disconnect(ctx: Context) -> None:
             if triggers.runtime.closed:
-                return  # a connection whose end is noticed behind that of Lua has nobody left to tell
+                return  # the end of a connection was noticed after the end of Lua, so there are no triggers any more
             await triggers.fire("on_disconnect", Context(ctx.session, admin()))
             triggers.forget_session(ctx.session.id)
 

@@ -46,7 +46,7 @@ class CfgBinding(Binding):
         async with self._lock:
             node = self.node
             given = codec.unpack(options) if node.state.is_configured else self._with_environment(options)
-            # Lua begins a join anew itself: its triggers of on_schema_init come first each time.
+            # Lua repeats a failed join itself, because its triggers of on_schema_init have to run before each attempt.
             await node.configure(given, joins_again=False)
 
     @exported("box_join_is_undone")

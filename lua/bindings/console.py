@@ -43,7 +43,8 @@ class ConsoleBinding(Binding):
         super().__init__(runtime, node)
         self.servers: dict[int, ConsoleServer] = {}
         self.screen: Callable[[], Screen] | None = None
-        """The width and the lines of tables of the interactive session, if there is one."""
+        """Returns the width and the line style of tables in the interactive session; None if there is no such
+        session."""
         self._connections: dict[int, ConsoleConnection] = {}
         self._last_number = 0
         self._serve_handle: Any = None

@@ -37,10 +37,13 @@ if TYPE_CHECKING:
 _NO_TUPLE = True
 _NO_FORMAT = TupleFormat()
 _DROPPED_LIMIT = 128
-"""Formats of dropped spaces that are kept for the tuples that Lua still has."""
+"""The number of dropped spaces whose formats are kept, for tuples that Lua still has."""
 _WINDOW_SIZE = 4096
+"""The bytes of the memory in which a look-up leaves its tuple for Lua."""
 _WINDOW_HEADER = 8
+"""The bytes before the tuple there: its size and an unused word."""
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
+"""The types of key parts for which Lua passes a number."""
 
 
 def _key_values(key: Any) -> list[Any]:

@@ -18,9 +18,9 @@ _DIGITS: Final = codec.MAX_DECIMAL_DIGITS
 _TRAPS: Final = (InvalidOperation, DivisionByZero, Overflow)
 _CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-1, Emax=_DIGITS - 1, traps=list(_TRAPS))
 _LN_CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-_DIGITS, Emax=_DIGITS - 1, traps=list(_TRAPS))
-"""A logarithm near one is smaller than any other result may be; it is rounded afterwards."""
+"""For logarithms: that of a number near 1 is smaller than other results may be, and is rounded afterwards."""
 _WIDE: Final = Context(prec=2 * _DIGITS, rounding=ROUND_HALF_UP)
-"""For what changes only the scale."""
+"""For operations that only change the scale."""
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -32,7 +32,7 @@ def parse(value: str) -> Decimal | None:
     if len(number.as_tuple().digits) > _DIGITS:
         return None
     try:
-        # `plus` makes a zero positive.
+        # `plus` would make a negative zero positive.
         return number if number.is_zero() and _scale(number) <= _DIGITS else _CONTEXT.plus(number)
     except _TRAPS:
         return None
@@ -45,7 +45,7 @@ def _scale(number: Decimal) -> int:
 
 def _precision(number: Decimal) -> int:
     _, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)  # all our numbers are finite
+    assert isinstance(exponent, int)  # decimals of Tarantool are finite
     return max(len(digits), -exponent) if exponent <= 0 else len(digits) + exponent
 
 

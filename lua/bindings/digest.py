@@ -13,15 +13,15 @@ from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
 if TYPE_CHECKING:
-    import hashlib  # elsewhere when it is needed: libcrypto comes with it
+    import hashlib  # at run time imported where it is needed, because it loads libcrypto
 
 _MASK: Final = 0xFFFFFFFF
 _ALPHABET: Final = frozenset((string.ascii_letters + string.digits + "+/").encode())
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _LINE: Final = 72
-"""Characters in a line of wrapped base64."""
+"""The characters in a line of wrapped base64."""
 _GUAVA_FACTOR: Final = 2862933555777941757
-"""Multiplier of the 64-bit linear congruential generator of Guava's consistent hash."""
+"""The multiplier of the 64-bit linear congruential generator in Guava's consistent hash."""
 
 
 def guava(state: int, buckets: int) -> int:

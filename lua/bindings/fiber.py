@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 _SECOND: Final = 1_000_000_000
-"""Nanoseconds. Lua gets seconds and the rest: in one number these would not be exact."""
+"""Nanoseconds in a second. Lua gets seconds and nanoseconds separately, because a double could not have both
+exactly."""
 
 
 class FiberBinding:
@@ -71,7 +72,7 @@ class FiberBinding:
             "share_lua": self._share_lua,
         }
         if self._monotonic is not time.perf_counter:
-            functions["seconds"] = self._monotonic  # else the scheduler asks the system itself
+            functions["seconds"] = self._monotonic  # otherwise the scheduler reads the system's clock itself
         clocks = runtime.machine.clocks
         if not clocks.are_of_system:
             functions["clock_read"] = lambda name: divmod(clocks.read(name.decode()), _SECOND)
@@ -98,7 +99,7 @@ class FiberBinding:
 
     def _report(self, raised: BaseException) -> None:
         if isinstance(raised, MemoryError | RecursionError):
-            return  # what was asked for was too much
+            return  # the fiber asked for too much memory or recursion, which is no defect of this code
         self._runtime.log("crit", "".join(traceback.format_exception(raised)).rstrip())
 
     def _current_directory(self) -> bytes:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime, Values
 
 FunctionEnd = Callable[[bytes | BoxError], None]
-"""Takes the results, a MessagePack array, or the error."""
+"""A callback that takes the results of a call as a MessagePack array, or its error."""
 
 
 class FunctionBinding(Binding):

@@ -54,7 +54,8 @@ class HttpClientBinding(Binding):
             UnsupportedError: the machine has no web servers.
         """
         self.runtime.machine.require_outside("http.client")
-        from concurrent.futures import ThreadPoolExecutor  # these take 30 ms, and few scripts need them
+        # Imported here because these take 30 ms, and few scripts need them.
+        from concurrent.futures import ThreadPoolExecutor
 
         from lua.bindings.http_request import TIMEOUT, WebRequest, failed
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 30
+"""The most redirections that are followed."""
 _SEE_OTHER: Final = frozenset({301, 302, 303})
-"""Statuses after which POST becomes GET."""
+"""The statuses after which a POST is repeated as a GET."""
 
+# The status and the reason that Tarantool's http.client reports if there is no usable response.
 _NO_CONNECTION: Final = (595, "Couldn't connect to server")
 _NO_HOST: Final = (595, "Couldn't resolve host name")
 TIMEOUT: Final = (408, "Timeout was reached")

@@ -30,7 +30,7 @@ class IconvBinding(Binding):
 def _codec_name(name: bytes) -> str | None:
     """Return the Python codec for a name of iconv(3). Only text encodings count, not base64 and the like."""
     plain = text(name).split("//", 1)[0]
-    # Without a byte order in its name, an encoding of wide units has no mark in front: as little endian.
+    # For these names Python would write a byte order mark, which must not be in the result.
     plain = {"UTF-16": "UTF-16LE", "UTF-32": "UTF-32LE", "UCS-2": "UTF-16LE", "UCS-4": "UTF-32BE"}.get(
         plain.upper(), plain
     )

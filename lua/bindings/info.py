@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _PACKAGE = "Tarantool"
-"""The package that this node is compatible with: scripts compare it."""
+"""The name of the package that this node is compatible with, because scripts compare it."""
 
 
 def peer_name(uri: str) -> str:

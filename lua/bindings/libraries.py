@@ -34,4 +34,4 @@ def share_lua(flavour: str) -> None:
     try:
         ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
-        return  # opening the module says which symbol it lacks
+        return  # the error of opening the module names the missing symbol

@@ -10,7 +10,7 @@ from box.log import Level
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 _WITH_PLACE = frozenset({Level.SYSERROR, Level.ERROR, Level.WARN})
-"""Levels whose lines tell the file and line in the plain format; the JSON format always does."""
+"""The levels whose lines have file and line in the plain format; lines in JSON always have them."""
 
 _OPTIONS = {"level": "log_level", "format": "log_format", "nonblock": "log_nonblock", "log": "log"}
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _TIMEOUT, _PUSH, _REPLY = 0, 1, 2
-"""Answers of `netbox_next`."""
+"""The results of `netbox_next`."""
 _CLOSED, _SCHEMA_CHANGED = 1, 2
-"""Answers of `netbox_event`."""
+"""The results of `netbox_event`."""
 
 _PEER_CLOSED: Final = "Peer closed"
 
@@ -53,7 +53,7 @@ class _Remote:
     connection: PeerConnection
     schema_version: int = 0
     watcher: int = 0
-    """Token of the fiber that waits for `netbox_event`, 0 for none."""
+    """The token of the fiber that waits for `netbox_event`, 0 if none waits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -205,7 +205,7 @@ class NetBoxBinding(Binding):
             request.error = error
         else:
             request.error = _no_connection(_reason(error))
-        # The fiber that loads the schema comes first: who waits for the reply sees that it does.
+        # The fiber that loads the schema runs first, so that the receiver of the reply finds the schema being loaded.
         if remote.watcher and self._is_schema_old(remote):
             self._wake_watcher(remote)
         self._tell(request)

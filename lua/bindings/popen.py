@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _READ_SIZE: Final = 4096
-"""Bytes of one read, as on Tarantool."""
+"""The bytes of one read, as in Tarantool."""
 _STREAMS: Final = ("stdin", "stdout", "stderr")
 _DEVNULL, _PIPE, _CLOSE = "devnull", "pipe", "close"
 
@@ -79,7 +79,8 @@ class PopenBinding(Binding):
             if not child.is_closed:
                 self.close(number)
             if child.is_kept:
-                child.process.returncode = 0  # it goes on alone: nobody here is to look after it any more
+                # The child outlives this process; a return code stops Python from waiting for it.
+                child.process.returncode = 0
                 self._forget(number, child)
             else:
                 child.process.wait()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _RTREE = "RTREE"
 Change = tuple[str, int, dict[str, Any] | None]
-"""Kind, id, description; None for what was dropped."""
+"""A change of the schema: kind and id of the object, and its description, None if it was dropped."""
 
 
 def _describe_part(part: PartDef, collations: dict[int, CollationDef]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def _option_table(prefix: str) -> dict[str, dict[str, Any]]:
 
 
 _LONGEST_LINGER: Final = 2**31 - 1
-"""Seconds."""
+"""The longest time of SO_LINGER in seconds, which is a C int."""
 
 
 def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +69,7 @@ def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError as error:
             if "hostname" not in str(error):
                 raise
-            return None, errno.EINVAL  # a name that has no form in the domain name system
+            return None, errno.EINVAL  # the name cannot be encoded for the domain name system
         except (OSError, OverflowError, ValueError, struct.error) as error:
             return None, getattr(error, "errno", None) or errno.EINVAL
 

@@ -83,7 +83,7 @@ class TriggerBinding(Binding):
         """Note that the open transaction has triggers of a kind."""
         ctx = self.ctx
         txn = ctx.txn
-        assert txn is not None  # Lua checked it
+        assert txn is not None  # Lua has checked that there is a transaction
         txn_id = txn.id
         hooks = txn.on_commit if kind == b"commit" else txn.on_rollback
 

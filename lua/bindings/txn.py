@@ -74,7 +74,7 @@ class TxnBinding(Binding):
         """
         ctx = self.ctx
         savepoint = self.node.txns.savepoint(ctx)
-        assert ctx.txn is not None  # savepoint() raises without one
+        assert ctx.txn is not None  # savepoint() raises an error without a transaction
         if ctx.txn.id not in self._savepoints:
             self._forget_savepoints()
         _, savepoints = self._savepoints.setdefault(ctx.txn.id, (ctx.txn, []))

@@ -8,7 +8,7 @@ from box.data.collation import sort_key
 from lua.bindings.binding import Binding, exported, text
 
 _UNICODE, _UNICODE_CI = 1, 2
-"""Ids of the collations that `utf8.cmp` and `utf8.casecmp` follow."""
+"""The ids of the collations that `utf8.cmp` and `utf8.casecmp` use."""
 
 
 class Utf8Binding(Binding):

@@ -34,7 +34,7 @@ class _LogFile:
         self._files = files
         self._path = path
         self._fd = files.open(path, os.O_RDONLY, 0)
-        """Closed at the end of the loop over it."""
+        """The descriptor of the file; the end of the loop over the file closes it."""
         self._decoder = XlogDecoder()
         if stat.S_ISDIR(files.fstat(self._fd)["mode"]):
             self.close()
@@ -77,7 +77,7 @@ class _LogFile:
                         return []
 
     def close(self) -> None:
-        with suppress(OSError):  # the node's process may have ended before its state
+        with suppress(OSError):  # the process of a simulated node may have ended before its Lua state
             self._files.close(self._fd)
 
 
@@ -112,7 +112,7 @@ class XlogBinding(Binding):
         """
         try:
             file = _LogFile(self.runtime.machine.files, path)
-        except (OSError, ValueError) as error:  # a null byte in the name
+        except (OSError, ValueError) as error:  # a null byte in the name is a ValueError
             number = getattr(error, "errno", None) or errno.ENOENT
             raise system_error(f"failed to open '{text(path)}' file", number) from error
         try:

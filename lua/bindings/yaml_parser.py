@@ -30,8 +30,11 @@ _HEX = re.compile(r"\s*[+-]?0x[0-9a-f]*\.?[0-9a-f]*(p[+-]?\d+)?", re.ASCII | re.
 _WORDS: dict[str, Any] = {"~": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
 _MIN_INT64, _MAX_UINT64 = -(2**63), 2**64 - 1
 _MAX_DEPTH = 1000
-"""Levels of sequences and mappings, as the emitter has. The scanner of libyaml takes time for each token that grows
-with the depth, so that some 100,000 brackets would take minutes. Later versions of it have this very bound."""
+"""The most levels of sequences and mappings, the limit of the emitter too.
+
+The scanner of libyaml takes time per token that grows with the depth, so that 100,000 brackets would take minutes.
+Later versions of libyaml have the same limit.
+"""
 _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"
 
 
@@ -65,7 +68,7 @@ def _pack(tokens: list[Any]) -> bytes:
 def _tokens(text: bytes) -> Iterator[Any]:
     documents = 0
     depth = 0
-    begins = False  # the next event is the first one of a document
+    begins = False  # true if the next event is the first one of a document
     is_open = False
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -86,7 +89,7 @@ def _tokens(text: bytes) -> Iterator[Any]:
     except yaml.YAMLError as error:
         if getattr(error, "problem", None) == _TOO_DEEP_FOR_LIBYAML:
             raise _too_deep(documents if is_open else documents + 1) from error
-        # Tarantool misses the document's content before it looks why there is none.
+        # Tarantool reports the missing content of the document before the reason why it is missing.
         raise ValueError("unexpected END event" if begins else _message(error, documents)) from error
 
 

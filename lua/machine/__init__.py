@@ -45,7 +45,7 @@ class Machine:
     clocks: Clocks = field(default_factory=SystemClocks)
     identity: Identity = field(default_factory=SystemIdentity)
     has_outside: bool = True
-    """Whether it has other programs, and a network with web servers."""
+    """True if the machine has other programs, and a network with web servers."""
 
     def require_outside(self, feature: str) -> None:
         """Check that the machine has other programs and web servers.

@@ -32,16 +32,16 @@ _FACTS: Final = {
 }
 
 Facts = dict[str, int]
-"""The result of `stat`, by the names that Lua has for its parts."""
+"""The result of `stat`, by the names of its fields in Lua."""
 
 
 class Files(Protocol):
     """The files of one process. Every method may raise OSError."""
 
     direct_size: int
-    """Up to this many bytes are read or written by the loop's thread itself."""
+    """The bytes up to which a read or a write runs in the event loop's thread."""
     are_of_system: bool
-    """Whether descriptors are the operating system's, which `close` of C closes too."""
+    """True if descriptors are those of the operating system, which C's `close` closes too."""
 
     async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
         """Run a slow call while the loop continues."""
@@ -192,7 +192,7 @@ class SystemFiles:
         return _facts(os.lstat(path))
 
     def tempdir(self, base: bytes | None, usual: bytes | None, /) -> bytes:
-        import tempfile  # as glob and shutil: they bring much along, and few scripts need them
+        import tempfile  # imported here, as glob and shutil, because it imports many modules and few scripts need it
 
         parent = usual if base is None else base
         return os.fsencode(tempfile.mkdtemp(prefix="", dir=os.fsdecode(parent) if parent else None))

@@ -18,10 +18,10 @@ READ: Final = 1
 WRITE: Final = 2
 
 _STANDARD: Final = 2
-"""The last descriptor that is shared with whoever started the process."""
+"""The last of the three standard descriptors, which are shared with the process that started this one."""
 
 AddressInfo = tuple[int, int, int, str, Any]
-"""Family, type, protocol, canonical name, address."""
+"""Family, type, protocol, canonical name and address."""
 
 
 class AddressQuery(NamedTuple):
@@ -36,7 +36,7 @@ class AddressQuery(NamedTuple):
 
 
 Watcher = Callable[[int, int], None]
-"""Is told of a descriptor and of `READ` or `WRITE`."""
+"""A callback that gets a descriptor and `READ` or `WRITE`."""
 
 
 class Socket(Protocol):

@@ -22,11 +22,11 @@ GREETING: Final = b"%-63s\n%-63s\n" % (
 )
 GREETING_SIZE: Final = len(GREETING)
 _MAX_BUFFER: Final = 1 << 20
-"""Bytes of commands that wait, above which a client is not read from."""
+"""The bytes of waiting commands above which nothing is read from a client."""
 _MAX_RUN: Final = 16
-"""Commands that are carried out in a row, without a look at other clients."""
+"""The number of commands of a client that run in a row, before other clients have their turn."""
 _MAX_COMMAND: Final = 1 << 26
-"""Bytes of one command, above which its client is taken for something else."""
+"""The bytes of a command above which the connection is aborted, because its client is probably not a console."""
 
 
 class ConsoleConnection(asyncio.Protocol):
@@ -41,21 +41,21 @@ class ConsoleConnection(asyncio.Protocol):
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._scanned = 0  # so much of the buffer has been searched for the marks, in vain
+        self._scanned = 0  # the bytes at the beginning of the buffer that contain none of the marks
         self._marks: tuple[bytes, ...] = ()
         self._reader: int | None = None
         self._writers: list[int] = []
         self._is_writing_paused = False
         self._is_reading_paused = False
-        self._is_at_end = False  # the other side sends no more, but may wait for answers
-        self._run = 0  # commands in a row that were there already
+        self._is_at_end = False  # true if the client sends no more, although it may wait for answers
+        self._run = 0  # the number of commands in a row that were in the buffer already
         self.is_closed = False
         self.on_lost: Callable[[], None] | None = None
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: uvloop's transports are no subclasses of asyncio's.
+        # Not asserted, because uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         if self._on_made is not None:
             self._on_made(self)
@@ -103,7 +103,7 @@ class ConsoleConnection(asyncio.Protocol):
                 return taken
             self._run = 0
         else:
-            # Others have their turn between so many commands that were sent at once.
+            # Other clients have their turn after this number of commands that were sent at once.
             self._run = 0
             self._runtime.loop.call_soon(self._wake_reader)
         if self._is_reading_paused and self._transport is not None:

@@ -70,7 +70,7 @@ class ConsoleServer:
         try:
             await self._serve(connection)
         except Exception as error:
-            # A session's failure is the session's own: on_connect that refuses, a hook that raises.
+            # Only the session fails: an on_connect trigger has refused it, or a hook has raised an error.
             self._node.log.error(f"console: {error_from_exception(error).message}")
         finally:
             connection.close()

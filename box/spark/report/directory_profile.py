@@ -1,4 +1,4 @@
-"""The content of a directory in figures; profiles of its parts are joined to one."""
+"""The content of a directory in figures; profiles of its parts can be joined."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from box.spark.report.sketches import DistinctCount, Largest, Sample
 
 @dataclass
 class ColumnProfile:
-    """One column: how many values are null, the smallest and the largest, distinct ones, and a sample of numbers (of
-    text and binary values: their lengths)."""
+    """The figures of a column: nulls, the least and the greatest value, distinct values, and a sample of numbers.
+
+    For text and binary values the sample has their lengths.
+    """
 
     name: str
     type: str
@@ -29,11 +31,11 @@ class ColumnProfile:
 
     @property
     def shows_lengths(self) -> bool:
-        """The sample has lengths."""
+        """True if the sample has lengths of values."""
         return self.type in ("string", "binary")
 
     def add(self, array: pa.Array) -> None:
-        """The values of a batch."""
+        """Add the values of a batch."""
         self.rows += len(array)
         self.nulls += array.null_count
         values = array.drop_null()
@@ -54,7 +56,7 @@ class ColumnProfile:
             self.high = high if self.high is None else max(self.high, high)
 
     def join(self, other: ColumnProfile) -> None:
-        """Take over the profile of another part."""
+        """Add the profile of another part of the directory."""
         self.rows += other.rows
         self.nulls += other.nulls
         self._widen(other.low, other.high)
@@ -64,7 +66,8 @@ class ColumnProfile:
 
 @dataclass
 class SpaceProfile:
-    """One space in the snapshot: rows, bytes of tuples, columns by name; rows that do not fit them are counted."""
+    """The figures of a space in the snapshot: rows, bytes of tuples, columns by name, and rows that do not fit
+    these."""
 
     name: str
     is_system: bool = False
@@ -74,11 +77,11 @@ class SpaceProfile:
     columns: dict[str, ColumnProfile] = field(default_factory=dict)
 
     def column(self, column: Column) -> ColumnProfile:
-        """The profile of a column."""
+        """Return the profile of a column, which is created if necessary."""
         return self.columns.setdefault(column.name, ColumnProfile(column.name, column.type))
 
     def join(self, other: SpaceProfile) -> None:
-        """Take over the profile of another part."""
+        """Add the profile of another part of the directory."""
         self.rows += other.rows
         self.bytes += other.bytes
         self.misfits += other.misfits
@@ -91,8 +94,11 @@ class SpaceProfile:
 
 @dataclass
 class DirectoryProfile:
-    """A snapshot and a log. `log` counts rows by second (since 1970), `log_bytes` their bytes; `operations`
-    rows of the log by space and operation. `skipped` names what could not be read."""
+    """The figures of a snapshot and a log.
+
+    `log` has the number of rows by second since 1970, `log_bytes` their bytes, `operations` the number of rows by space
+    and operation. `skipped` has the errors of files that could not be read.
+    """
 
     spaces: dict[str, SpaceProfile] = field(default_factory=dict)
     largest: Largest = field(default_factory=Largest)
@@ -102,11 +108,11 @@ class DirectoryProfile:
     skipped: list[str] = field(default_factory=list)
 
     def space(self, name: str, *, is_system: bool) -> SpaceProfile:
-        """The profile of a space."""
+        """Return the profile of a space, which is created if necessary."""
         return self.spaces.setdefault(name, SpaceProfile(name, is_system))
 
     def join(self, other: DirectoryProfile) -> DirectoryProfile:
-        """Take over the profile of another part; returns itself."""
+        """Add the profile of another part of the directory; returns this object."""
         for name, space in other.spaces.items():
             self.space(name, is_system=space.is_system).join(space)
         self.largest.join(other.largest)

@@ -1,4 +1,4 @@
-"""One pass over the files of a directory: pieces are profiled by Spark's workers, and their profiles joined."""
+"""The pass over the files of a directory: Spark's workers profile pieces of them, and the profiles are joined."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from box.wire.change import decode_row
 from box.wire.constants import DML_TYPES, RequestType
 
 _PIECE: Final = 8 << 20
+"""The bytes of a piece: one for each task."""
 _TEXT: Final = 120
-"""Characters shown of a large tuple."""
+"""The characters of a large tuple that the page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,11 @@ class Piece:
 
 
 def pieces_of(directory: str) -> tuple[list[Piece], Definitions]:
-    """The newest snapshot and all log files in pieces, and the definitions in the snapshot. Raises BoxError."""
+    """Return the pieces of the newest snapshot and of all log files, and the definitions in the snapshot.
+
+    Raises:
+        BoxError: the directory or a file cannot be read.
+    """
     path = newest_snapshot(directory)
     with BlockFile(path) as file:
         definitions = read_definitions(file)
@@ -50,7 +55,7 @@ def pieces_of(directory: str) -> tuple[list[Piece], Definitions]:
 
 
 def profile(pieces: Iterable[Piece], definitions: Definitions) -> DirectoryProfile:
-    """The profile of some pieces; what cannot be read is named in it."""
+    """Return the profile of some pieces; errors are noted in it."""
     found = DirectoryProfile()
     spaces = {space.id: _Space(space) for space in definitions.spaces()}
     for piece in pieces:
@@ -74,7 +79,7 @@ class _Space:
         try:
             self.columns: list[Column] = columns_of(info)
         except BoxError:
-            self.columns = []  # Two columns of one name: rows and bytes are told all the same.
+            self.columns = []  # Two columns have the same name: only rows and bytes are counted
         fields = [pa.field(item.name, arrow_type(item)) for item in self.columns]
         self.decoder = ReferenceDecoder(info.id, self.columns, pa.schema(fields), ())
 
@@ -111,7 +116,11 @@ def _add_log(found: DirectoryProfile, rows: bytes, spaces: dict[int, _Space]) ->
 
 
 def run_pass(spark: Any, directory: str) -> DirectoryProfile:
-    """The profile of a directory by one Spark job. Raises BoxError."""
+    """Return the profile of a directory, made by one Spark job.
+
+    Raises:
+        BoxError: the directory or a file cannot be read.
+    """
     pieces, definitions = pieces_of(directory)
     tasks = spark.sparkContext.parallelize(pieces, len(pieces)).mapPartitions(lambda some: [profile(some, definitions)])
     return reduce(DirectoryProfile.join, tasks.collect(), DirectoryProfile())

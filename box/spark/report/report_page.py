@@ -1,4 +1,4 @@
-"""The page: figures and tables in one file that needs no network; plotly's script stands in it."""
+"""The page of the report: figures and tables in one file that includes plotly's script and needs no network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from box.errors import illegal_params
 from box.spark.report.directory_profile import ColumnProfile, DirectoryProfile, SpaceProfile
 
 _BARS: Final = 30
+"""The most bars of a histogram."""
 _POINTS: Final = 300
+"""The most points of the figure of the log's growth."""
 _TICKS: Final = 8
 """The most ticks that fit an axis with a tick for each number."""
 _LONG: Final = 1_000_000
@@ -69,7 +71,7 @@ def page(directory: str, profile: DirectoryProfile) -> str:
 
 
 def _span(log: Counter[int]) -> str:
-    """Return from when to when the log goes."""
+    """Return the time span of the log as text."""
     if not log:
         return ""
     first, last = _time(min(log)), _time(max(log))
@@ -88,7 +90,7 @@ def _skipped(texts: Sequence[str]) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Columns of figures to the right: those in which every value that is there begins with a digit."""
+    """Return an HTML table; columns in which every non-empty value begins with a digit are aligned to the right."""
     body = [list(row) for row in rows]
     columns = [[cell for cell in column if cell] for column in zip(*body, strict=True)] or [[] for _ in head]
     is_number = [bool(cells) and all(cell.lstrip("~-")[:1].isdigit() for cell in cells) for cells in columns]
@@ -157,9 +159,9 @@ def _log(profile: DirectoryProfile) -> list[str]:
     axes: dict[str, Any] = {
         "xaxis": {"title": {"text": "time (UTC)"}, "automargin": True, **_time_range(ends)},
         "yaxis": _counts(rows, title={"text": "rows"}),
-        # Ticks of its own, at round numbers: by default they stand where those of the rows do.
+        # Own ticks at round numbers: by default they would stand at the height of the ticks of the rows.
         "yaxis2": _counts(size, title={"text": "bytes"}, overlaying="y", side="right", tickmode="auto", showgrid=False),
-        # Above: below stands the date.
+        # The legend stands above the figure, because the date stands below.
         "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"},
     }
     growth = [
@@ -192,7 +194,7 @@ def _time_range(ends: Sequence[int]) -> dict[str, Any]:
 
 
 def _growth(counts: Counter[int], ends: Sequence[int]) -> list[int]:
-    """The sum of all counts up to each end."""
+    """Return the sum of all counts up to each end."""
     seconds = sorted(counts)
     sums = [0, *accumulate(counts[second] for second in seconds)]
     return [sums[bisect_right(seconds, end)] for end in ends]
@@ -227,7 +229,7 @@ def _short(value: Any) -> str:
 
 
 def _histograms(columns: Sequence[ColumnProfile]) -> str:
-    """Small ones, four in a row; of samples where there are many values."""
+    """Return small histograms, four in a row, of the samples of columns."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 

@@ -1,4 +1,4 @@
-"""Summaries of many values in little memory. Two summaries of two parts are one of both."""
+"""Summaries of many values in little memory; summaries of two parts can be joined."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 _SMALLEST: Final = 512
+"""The number of hashes that are kept."""
 _SPACE: Final = 1 << 64
+"""The number of possible hashes."""
 _SAMPLE: Final = 2000
+"""The size of a sample."""
 _LARGEST: Final = 20
+"""The number of largest tuples."""
 
 
 class DistinctCount:
-    """Keeps the smallest hashes: exact below 512 distinct values, else within some 10 %."""
+    """An estimate of the number of distinct values by the smallest hashes.
+
+    It is exact up to 512 distinct values, above with an error of about 10 %.
+    """
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
         self._limit = _SPACE
 
     def add(self, values: Iterable[Any]) -> None:
-        """Values by their `repr`; best without repetitions."""
+        """Add values, which are distinguished by their `repr`; without repetitions this is faster."""
         for value in values:
             data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "replace")
             number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
@@ -36,22 +43,26 @@ class DistinctCount:
             self._limit = max(self._hashes)
 
     def join(self, other: DistinctCount) -> None:
-        """Take over what another one has seen."""
+        """Add the values that another object has seen."""
         self._hashes |= other._hashes
         self._trim()
 
     @property
     def is_exact(self) -> bool:
+        """True if the number is exact."""
         return self._limit == _SPACE
 
     @property
     def count(self) -> int:
-        """The number of distinct values."""
+        """The number of distinct values.
+
+        If the 512 least of n evenly distributed hashes reach up to `_limit`, n is about 511 / (_limit / 2^64).
+        """
         return len(self._hashes) if self.is_exact else round((_SMALLEST - 1) * _SPACE / self._limit)
 
 
 class Sample:
-    """Up to 2,000 values, each with the same chance; `count` is how many there were."""
+    """A sample of up to 2,000 values, each with the same probability; `count` is the number of all values."""
 
     def __init__(self, seed: int = 0) -> None:
         self.values: list[float] = []
@@ -67,7 +78,7 @@ class Sample:
                 self.values[place] = value
 
     def join(self, other: Sample) -> None:
-        """Take over another sample: as many of each as its share of all values."""
+        """Add another sample, so that each sample has a part according to its number of values."""
         total = self.count + other.count
         if len(self.values) + len(other.values) > _SAMPLE:
             own = round(_SAMPLE * self.count / total)
@@ -79,13 +90,13 @@ class Sample:
 
 
 class Largest:
-    """The 20 largest tuples: size, space and the beginning of their text."""
+    """The 20 largest tuples with their size, space and the beginning of their text."""
 
     def __init__(self) -> None:
         self.items: list[tuple[int, str, str]] = []
 
     def wants(self, size: int) -> bool:
-        """Whether a tuple of so many bytes is among the largest so far."""
+        """Return whether a tuple of this size is among the largest so far."""
         return len(self.items) < _LARGEST or size > self.items[0][0]
 
     def add(self, size: int, space: str, text: str) -> None:

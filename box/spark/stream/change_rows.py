@@ -1,19 +1,19 @@
-"""Rows of the log as columns of a stream of changes.
+"""Converts rows of the log to the columns of a stream of changes.
 
 | column | type | content |
 |---|---|---|
 | operation | string | insert, replace, update, upsert, delete, truncate |
-| space, space_id | string, bigint | the space; no name where the definitions of the time are not known |
-| key | string | the primary key, a JSON array; null of a truncate, and of a tuple whose definitions are not known |
-| before, after | string | the tuple as JSON, where the log tells |
-| tuple | string | the tuple of the request: of insert, replace and upsert, as JSON |
-| operations | string | those of update and upsert, as JSON |
-| lsn, replica_id | bigint, int | the row's place in the history of the instance that made it |
-| transaction_id | bigint | the same in all rows of a transaction of one replica |
-| timestamp | timestamp | the time when the row was made |
+| space, space_id | string, bigint | the space; its name is null if the definitions of that time are unknown |
+| key | string | the primary key as a JSON array; null for a truncate, and if the definitions of that time are unknown |
+| before, after | string | the tuple as JSON, if the log has it |
+| tuple | string | the tuple of an insert, replace or upsert request, as JSON |
+| operations | string | the operations of an update or upsert, as JSON |
+| lsn, replica_id | bigint, int | the number of the row among those of its instance, and the id of this instance |
+| transaction_id | bigint | equal in all rows of a transaction of one replica |
+| timestamp | timestamp | the time when the row was written |
 
-The log has the new tuple of an insert and of a replace (`after`); of an update, an upsert and a delete it has what was
-asked for. `before` is known for an insert alone, where it is null: there was no tuple.
+The log has the new tuple of an insert and of a replace (`after`). Of an update, an upsert and a delete it has only the
+request. `before` is always null: an insert has no tuple before it, and of the others the log does not have it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ CHANGE_TYPES: Final = {
     "transaction_id": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
-"""The columns and their types."""
+"""The names of the columns and their Arrow types."""
 
 CHANGE_SCHEMA: Final = (
     "operation string, space string, space_id bigint, key string, before string, after string, tuple string, "
     "operations string, lsn bigint, replica_id int, transaction_id bigint, timestamp timestamp"
 )
-"""The same for Spark."""
+"""The columns and their types in Spark's SQL."""
 
 _NAMES: Final = {
     int(RequestType.INSERT): "insert",
@@ -61,12 +61,14 @@ _NAMES: Final = {
     int(RequestType.UPSERT): "upsert",
     int(RequestType.DELETE): "delete",
 }
+"""The operations by request type."""
 _PUTS: Final = frozenset({int(RequestType.INSERT), int(RequestType.REPLACE)})
+"""The requests whose tuple is the new tuple."""
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownSpace:
-    """A space at some moment; `key` is None where its primary key is not known."""
+    """A space at some moment; `name` and `key` are None if they are unknown."""
 
     name: str | None
     key: KeyDef | None
@@ -74,9 +76,10 @@ class _KnownSpace:
 
 
 class ChangeRows:
-    """Turns rows into columns; definitions move with the rows.
+    """A converter of rows to columns, which applies the changes of definitions as they come.
 
-    `spaces` are names and ids, empty for all; without `shows_system` rows of system spaces are left out.
+    `spaces` has the names and ids of the wanted spaces, empty for all. Without `shows_system` rows of system spaces are
+    left out.
     """
 
     def __init__(self, definitions: Definitions, spaces: frozenset[str], shows_system: bool) -> None:
@@ -86,14 +89,18 @@ class ChangeRows:
         self._known: dict[int, _KnownSpace] = {}
 
     def batch(self, rows: Iterable[Row], names: Sequence[str]) -> pa.RecordBatch:
-        """The wanted changes among some rows, with these columns. Raises BoxError for a row that cannot be read."""
+        """Return the wanted changes of some rows as a batch with the columns `names`.
+
+        Raises:
+            BoxError: a row cannot be decoded.
+        """
         lines = [line for row in rows for line in self._lines(row)]
         columns = dict(zip(CHANGE_TYPES, zip(*lines, strict=True) if lines else [()] * len(CHANGE_TYPES), strict=True))
         arrays = [pa.array(columns[name], CHANGE_TYPES[name]) for name in names]
         return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
     def pass_over(self, row: Row) -> None:
-        """Take over what a row of the past says about definitions."""
+        """Apply a row before the batch, of which only changes of definitions matter."""
         if row.type in DML_TYPES and row.body:
             space_id, request = decode_row(row)
             self._learn(space_id, request)
@@ -104,13 +111,13 @@ class ChangeRows:
             self._known.clear()
 
     def _lines(self, row: Row) -> list[tuple[Any, ...]]:
-        """The changes that a row makes: none, or one."""
+        """Return the columns of the change that a row makes: a list of one tuple or none."""
         if row.type not in DML_TYPES or not row.body:
             return []
         space_id, request = decode_row(row)
         if space_id == TRUNCATE_ID and not self._shows_system:
             return self._truncation(row, request)
-        # The definitions before the row: dropping a space is a change of `_space`, which is always there.
+        # The definitions before the row are used, so that the drop of a space is shown as a change of `_space`.
         space = self._space(space_id)
         self._learn(space_id, request)
         if not space.is_wanted or row.type not in _NAMES:
@@ -151,17 +158,17 @@ class ChangeRows:
         try:
             key = None if info is None else primary_key(info)
         except BoxError:
-            key = None  # No primary key, or one with a collation that is not here: the rest is told all the same.
+            key = None  # There is no primary key, or its collation is unknown: the other columns are shown all the same
         return _KnownSpace(name, key, is_wanted)
 
 
 def _json(value: Any) -> str:
-    """JSON text; what cannot be decoded or is not UTF-8 is shown as far as it can be."""
+    """Return JSON text; a value that cannot be decoded is shown as its error, and bytes that are not UTF-8 as `?`."""
     if isinstance(value, list):
         value = [item.text if type(item) is UnreadValue else item for item in value]
     return to_json(value).encode("utf-8", "replace").decode()
 
 
 def _place(row: Row) -> tuple[int, int, int, int]:
-    """Lsn, replica id, transaction id and time in microseconds."""
+    """Return lsn, replica id, transaction id and the time in microseconds."""
     return row.lsn, row.replica_id, row.txn_id, round(row.tm * 1e6)

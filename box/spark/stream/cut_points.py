@@ -1,15 +1,16 @@
-"""Ends of batches: places in a log before which everything is decided and behind which nothing looks back.
+"""Finds the positions in a log where a batch may end: all transactions before the position are decided.
 
 ```
 log        A1  A2  S3  A4  S5  CONFIRM(3)  A6         A: asynchronous, S: synchronous transactions
-places   ^   ^   ^       ^                       ^
-           1   2   2'      4                       6
+batch may ^   ^   ^       ^
+end here  0   1   2       4
 ```
 
-A batch may end before a synchronous transaction, or where none waits, and not before every transaction in front of it
-has its CONFIRM or ROLLBACK: here at 4, because S5 waits. What waits behind a synchronous transaction (A4) is in one
-batch with it: a ROLLBACK of S3 undoes both. From such a place a reader that knows nothing of the past comes to the
-same decisions: CONFIRM and ROLLBACK of earlier transactions find nothing to decide.
+A batch may end before a synchronous transaction, or where none waits, but only if every transaction before this
+position has its CONFIRM or ROLLBACK. In the example the last such position is after A4, because S5 waits. A transaction
+after a waiting synchronous one (A4) is in the same batch as this one, because a ROLLBACK of S3 undoes both. A reader
+that begins at such a position and knows nothing before it makes the same decisions: a CONFIRM or ROLLBACK of an earlier
+transaction has no effect on the later ones.
 """
 
 from __future__ import annotations
@@ -26,55 +27,61 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _SCHEMA_SPACES = frozenset({SPACE_ID, INDEX_ID})
+"""The spaces whose rows change definitions."""
 
 
 class CutPoint(NamedTuple):
-    """A place after `rows` rows of the batch."""
+    """A position in the log: the number of rows of the batch before it, and the vclock there."""
 
     rows: int
     vclock: VClock
 
 
 class CutFinder:
-    """Fed with the transactions after a place of the log; tells the last place where a batch of about `limit` rows may
-    end. A batch has at least one transaction, if one is decided."""
+    """Finds the last position where a batch may end, from the transactions after a position of the log.
+
+    A batch has about `limit` rows, but at least one transaction if one is decided. `found` is the last position so far.
+    """
 
     def __init__(self, since: VClock, synchronous: frozenset[int], limit: int | None) -> None:
         self.decisions = Decisions()
         self.synchronous = synchronous
-        """The spaces that are synchronous now, for logs whose rows do not tell."""
+        """The ids of the spaces that are synchronous now, for older logs whose rows do not say it."""
         self._limit = limit
         self._clock = since.copy()
         self._rows = 0
         self._open: deque[tuple[RowId, CutPoint]] = deque()
-        """Places before synchronous transactions, which count once all before them is decided."""
+        """The positions before synchronous transactions, each with the id of the transaction's first row.
+
+        They become possible ends when all transactions before them are decided.
+        """
         self.found = CutPoint(0, since.copy())
         self.is_over = False
-        """The limit is reached: no later transaction changes `found`."""
+        """True if the limit is reached, so that no later transaction changes `found`."""
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing waits: a block without anything special may be passed as a whole."""
+        """True if no transaction waits, so that a block without special rows can be taken as a whole."""
         return not (self.decisions.is_waiting or self.is_over)
 
     @property
     def vclock(self) -> VClock:
-        """A copy of the place behind all rows so far."""
+        """A copy of the vclock after all rows so far."""
         return self._clock.copy()
 
     def room(self) -> int | None:
-        """The number of rows that the batch has room for; None without a limit."""
+        """Return the number of rows that the batch has room for, None without a limit."""
         return None if self._limit is None else max(0, self._limit - self._rows)
 
     def pass_rows(self, count: int, lsns: dict[int, int]) -> None:
-        """Rows of asynchronous transactions while nothing waits; `lsns` has the last one of each replica."""
+        """Take rows of asynchronous transactions while none waits; `lsns` has the last lsn of each replica."""
         for replica_id, lsn in lsns.items():
             self._clock.reset(replica_id, max(lsn, self._clock[replica_id]))
         self._rows += count
         self._offer(CutPoint(self._rows, self._clock.copy()))
 
     def take(self, transaction: Sequence[Row]) -> None:
-        """The next transaction."""
+        """Take the next transaction."""
         last = transaction[-1]
         is_synchronous = last.wait_ack or any(_space_of(row) in self.synchronous for row in transaction)
         if is_synchronous:
@@ -87,7 +94,7 @@ class CutFinder:
         self._settle()
 
     def _settle(self) -> None:
-        """Offer the places before which everything is decided."""
+        """Offer the positions before which all transactions are decided."""
         oldest = self.decisions.oldest
         if oldest is None:
             self._open.clear()
@@ -106,17 +113,17 @@ class CutFinder:
 
 
 def _space_of(row: Row) -> int:
-    """The space that a row changes; -1 for none."""
+    """Return the id of the space that a row changes, -1 for none."""
     return decode_row(row)[0] if row.type in DML_TYPES and row.body else -1
 
 
 def is_schema_change(row: Row) -> bool:
-    """Whether the row changes definitions."""
+    """Return whether the row changes definitions."""
     return _space_of(row) in _SCHEMA_SPACES
 
 
 def changed(definitions: Definitions, rows: Sequence[Row]) -> Definitions:
-    """The definitions after some rows; the same object where none of them is about definitions."""
+    """Return the definitions after some rows; the same object if no row changes definitions."""
     found = definitions
     for row in rows:
         if is_schema_change(row):

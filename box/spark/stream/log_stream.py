@@ -1,8 +1,8 @@
-"""The log files of a directory as a stream; an instance may write them meanwhile.
+"""The log files of a directory as a stream, which an instance may be writing.
 
-A batch is planned by one pass over the blocks after its beginning: blocks without anything special are summed up by
-compiled code, the others row by row. What the pass has seen is kept, so that the next one begins at the block where
-this one ended, and nothing is read while no file has grown.
+A batch is planned by one pass over the blocks after its beginning: compiled code summarizes blocks without special
+rows, the others are read row by row. The last block and its definitions are remembered. So the next pass begins there,
+and nothing is read while no file has grown.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _PART_BYTES: Final = 8 << 20
+"""The bytes of the blocks in a part."""
 _TRIES: Final = 5
-"""Looks at a directory from which files vanish while it is read."""
+"""The attempts to read a directory from which files vanish meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _BlockPlace:
-    """A block of the log, with what was true before it. `content` tells it from another one at the same place, None
-    where it was not read yet."""
+    """A block of the log, with the vclock and the definitions before it.
+
+    `content` is the hash of its rows, by which a changed block is recognized; None if the block was not read yet.
+    """
 
     path: str
     position: int
@@ -48,18 +51,18 @@ class _BlockPlace:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """One pass: blocks from that of `since` on, and the place `until` where a batch may end."""
+    """One pass: the blocks from the position `since` on, and the position `until` where the batch ends."""
 
     since: VClock
     until: VClock
     blocks: tuple[_BlockPlace, ...]
     left_out: frozenset[RowId]
     files: tuple[tuple[str, int], ...]
-    """Names of the directory's log files, with the size of the last one."""
+    """The names of the log files of the directory, the last one with its size."""
 
 
 class DirectoryLog:
-    """One directory. Not for several threads."""
+    """The log of one directory. It must not be used by several threads at a time."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -68,7 +71,12 @@ class DirectoryLog:
     # -- beginnings -----------------------------------------------------------------------------
 
     def begin(self, start: VClock | str) -> StreamOffset:
-        """The place where a new stream begins: a vclock, `earliest`, `latest`. Raises XlogError, MISSING_SNAPSHOT."""
+        """Return the position where a new stream begins: a vclock, `earliest` or `latest`.
+
+        Raises:
+            XlogError: a file is broken.
+            BoxError: ILLEGAL_PARAMS, there are no log files; SYSTEM, a file cannot be read.
+        """
         files = self._files()
         if not files:
             raise illegal_params(f"{self._directory} holds no log files")
@@ -89,21 +97,22 @@ class DirectoryLog:
         return all_log_files(self._directory)
 
     def newest(self, since: StreamOffset) -> VClock:
-        """The place where a query ends that takes what is there now."""
+        """Return the position where a query ends that takes the rows that exist now."""
         return self._scan(since, None, None).until
 
     def close(self) -> None:
-        """Nothing is open between two calls."""
+        """Do nothing, because no file stays open between two calls."""
 
     def _quiet_place(self, files: list[LogStart]) -> VClock:
-        """A place near the end where nothing waits for a decision: that of a snapshot, or the log's beginning."""
+        """Return a position near the end where no transaction waits: that of a snapshot, or the beginning of the
+        log."""
         for _, vclock in self._snapshots():
             if any(vclock.covers(start.meta.vclock) for start in files):
                 return vclock
         return files[0].meta.vclock
 
     def _snapshots(self) -> Iterator[tuple[str, VClock]]:
-        """The snapshots with their vclocks, the newest first; none where there are none."""
+        """Return the snapshots with their vclocks, the newest first."""
         try:
             paths = snapshots_in(self._directory)
         except BoxError as error:
@@ -115,15 +124,16 @@ class DirectoryLog:
                 with BlockFile(path) as file:
                     yield path, file.meta.vclock
             except BoxError as error:
-                if error.errno != errno.ENOENT:  # collected meanwhile
+                if error.errno != errno.ENOENT:  # the instance has removed it meanwhile
                     raise
 
     # -- batches --------------------------------------------------------------------------------
 
     def next(self, since: StreamOffset, limit: int | None) -> StreamOffset:
-        """The end of the batch after `since` with about `limit` rows; `since` itself where there is nothing yet.
+        """Return the end of the batch of about `limit` rows after `since`, `since` itself if there is no new row.
 
-        Raises XlogError for a damaged log, and for one whose rows after `since` are gone.
+        Raises:
+            XlogError: the log is damaged, or the rows after `since` have been removed.
         """
         last = self._last
         if last is not None and last.until == since.vclock == last.since and last.files == self._state():
@@ -132,7 +142,12 @@ class DirectoryLog:
         return since if scan.until == since.vclock else StreamOffset(scan.until, since.source)
 
     def parts(self, since: StreamOffset, until: StreamOffset) -> list[StreamPart]:
-        """The parts of a batch."""
+        """Return the parts of a batch.
+
+        Raises:
+            XlogError: the log is damaged or ends before `until`.
+            BoxError: ILLEGAL_PARAMS, the two positions are of different instances.
+        """
         if since.source != until.source:
             raise illegal_params(f"the checkpoint goes from instance {since.source} to {until.source}")
         scan = self._last
@@ -175,7 +190,7 @@ class DirectoryLog:
         is_known = place.content is None
         for path, block, end in _blocks(files, place):
             if finder.vclock == vclock:
-                blocks.clear()  # There was nothing later than `since`.
+                blocks.clear()  # So far there was no row later than `since`
             before = finder.vclock if blocks else VClock()
             content = hash(block.rows)
             if not is_known:
@@ -191,7 +206,11 @@ class DirectoryLog:
         return _Scan(vclock, finder.found.vclock, tuple(blocks), finder.decisions.without_effect(), state)
 
     def _chain(self, since: StreamOffset) -> list[LogStart]:
-        """The files with the rows after a place."""
+        """Return the files that have the rows after a position.
+
+        Raises:
+            XlogError: a file is of another instance or missing.
+        """
         files = self._files()
         for start in files:
             if start.meta.instance_uuid != since.source:
@@ -204,7 +223,7 @@ class DirectoryLog:
         return chain_after(files, since.vclock)
 
     def _place(self, vclock: VClock, files: list[LogStart]) -> _BlockPlace:
-        """The block where the last pass has found this place, or the beginning of the first file."""
+        """Return the block where the last pass has found this position, or the beginning of the first file."""
         last, paths = self._last, {start.path for start in files}
         if last is not None and vclock in (last.since, last.until):
             known = [block for block in last.blocks if not block.vclock.covers(vclock)] or list(last.blocks[-1:])
@@ -216,9 +235,9 @@ class DirectoryLog:
         return _BlockPlace(path, 0, 0, VClock(), self._definitions_at(vclock, files))
 
     def _definitions_at(self, vclock: VClock, files: list[LogStart]) -> Definitions:
-        """The definitions before the first row of the first file: those of a snapshot, moved on by the log.
+        """Return the definitions before the first row of the first file: those of a snapshot, updated by the log.
 
-        Where the snapshot of the time and the log after it are gone nothing is known but what the stream says.
+        If that snapshot or the log after it has been removed, these are the definitions of the oldest snapshot.
         """
         first = files[0].meta.vclock if files else vclock
         for path, taken in self._snapshots():
@@ -232,7 +251,7 @@ class DirectoryLog:
         return self._oldest_definitions()
 
     def _moved(self, definitions: Definitions, since: VClock, until: VClock) -> Definitions:
-        """The definitions after the rows from one place to another."""
+        """Return the definitions after the rows between two positions."""
         for start in chain_after(self._files(), since):
             if start.meta.vclock.covers(until):
                 break
@@ -243,7 +262,7 @@ class DirectoryLog:
         return definitions
 
     def _oldest_definitions(self) -> Definitions:
-        """Those of the oldest snapshot that is left: names of spaces that were there then are better than none."""
+        """Return the definitions of the oldest snapshot, because names of that time are better than none."""
         for path, _ in reversed(list(self._snapshots())):
             with BlockFile(path) as file:
                 return read_definitions(file)
@@ -251,7 +270,8 @@ class DirectoryLog:
 
 
 def _with_local_rows(vclock: VClock, files: list[LogStart]) -> VClock:
-    """A vclock that users write has no component 0: rows of local spaces before it are passed over."""
+    """Return the vclock with the component 0, which users do not give, from the log: earlier rows of local spaces are
+    skipped."""
     found = vclock.copy()
     if not found[0]:
         known = [start.meta.vclock[0] for start in files if vclock.covers(start.meta.vclock, ignore_zero=True)]
@@ -260,7 +280,11 @@ def _with_local_rows(vclock: VClock, files: list[LogStart]) -> VClock:
 
 
 def _blocks(files: list[LogStart], place: _BlockPlace) -> Iterator[tuple[str, Block, int]]:
-    """Path, block and the offset where it ends, from a place on."""
+    """Return path, block and the offset of the block's end, from a position on.
+
+    Raises:
+        XlogError: a block is broken, or its file has been removed.
+    """
     is_before = any(start.path == place.path for start in files)
     for start in files:
         is_place = start.path == place.path
@@ -286,7 +310,7 @@ def _decoded(path: str, block: Block) -> list[Row]:
 def _take(
     finder: CutFinder, path: str, block: Block, since: VClock, definitions: Definitions, *, compiled: bool
 ) -> Definitions:
-    """Feed a block to the finder; returns the definitions after it."""
+    """Pass a block to the finder; return the definitions after it."""
     if compiled and finder.is_quiet:
         from box.spark.compiled_log import summarize
 
@@ -312,13 +336,20 @@ def _take(
 
 
 def _check_same(place: _BlockPlace, path: str, position: int, content: int) -> None:
-    """Raise XlogError if the block that a batch ended with is not there any more."""
+    """Check that the last block of the batch before is still there.
+
+    Raises:
+        XlogError: it is not.
+    """
     if (path, position, content) != (place.path, place.position, place.content):
         raise _taken_back(place)
 
 
 def _taken_back(place: _BlockPlace) -> XlogError:
-    """Nodes of this kind tell which blocks may be taken back, so that those are not read; others do not."""
+    """Return the error for a block that was read and then removed by its writer.
+
+    A Lunabox node marks the bytes that it may still remove, so that they are not read. Tarantool does not.
+    """
     return XlogError(
         f"{place.path}: the block at {place.position} is not the one that was read there: its writer has taken it "
         "back, as after a failed write, and the stream has shown changes that never were. Read the table once more, "
@@ -327,7 +358,7 @@ def _taken_back(place: _BlockPlace) -> XlogError:
 
 
 def _groups(blocks: list[_BlockPlace]) -> Iterator[list[_BlockPlace]]:
-    """Blocks of one file and about as many bytes as a part has."""
+    """Return the blocks in groups of one file and of about the bytes of a part."""
     group: list[_BlockPlace] = []
     for block in blocks:
         if group and (block.path != group[-1].path or block.end - group[0].position > _PART_BYTES):

@@ -1,7 +1,7 @@
-"""A live node as a stream. Rows pass through the driver once and go to the workers with the parts of a batch.
+"""A running node as a stream: its rows pass through the driver once, and go to the workers with the parts of a batch.
 
-A connection that breaks is made again, for as long as the option `timeout` says. A query that starts anew subscribes
-from the place in its checkpoint; the rows between two places are the same every time.
+A broken connection is made again, for as long as the option `timeout` allows. A restarted query subscribes from the
+position in its checkpoint; the rows between two positions are the same every time.
 """
 
 from __future__ import annotations
@@ -21,27 +21,34 @@ from box.wire.row import Row, encode_row
 from box.wire.vclock import VClock
 
 _PASSING: Final = frozenset({ErrorCode.NO_CONNECTION, ErrorCode.SYSTEM, ErrorCode.LOADING, ErrorCode.CFG})
-"""Errors of a node that is down, starts, or has not noticed yet that the last connection is gone."""
+"""The errors of a node that is down or starting, or has not noticed yet that the last connection has ended."""
 _PAUSE: Final = 0.02
+"""Seconds between two attempts."""
 _PART_ROWS: Final = 20_000
+"""The rows of a part."""
 
 
 class NodeLog:
-    """One node. Not for several threads."""
+    """The log of one node. It must not be used by several threads at a time."""
 
     def __init__(self, uri: str, timeout: float) -> None:
         self._uri = uri
         self._timeout = timeout
         self._thread: ReplicaThread | None = None
         self._since = VClock()
-        """The place from which on the thread has all rows."""
+        """The position from which on the thread has all rows."""
         self._failing_since: float | None = None
         self._seen = (-1, VClock())
 
     # -- beginnings -----------------------------------------------------------------------------
 
     def begin(self, start: VClock | str) -> StreamOffset:
-        """The place where a new stream begins: a vclock, `earliest` (what the node still has), `latest`."""
+        """Return the position where a new stream begins: a vclock, `earliest` (the oldest row that the node has) or
+        `latest`.
+
+        Raises:
+            BoxError: the node refuses the connection, or cannot be reached within `timeout`.
+        """
         facts = self._look()
         if isinstance(start, VClock):
             return StreamOffset(start, facts.replicaset)
@@ -59,7 +66,11 @@ class NodeLog:
                 return facts
 
     def _pardon(self, error: BoxError) -> None:
-        """Raise an error that will not pass, or that has been there for too long."""
+        """Return if the error is temporary and has not lasted too long.
+
+        Raises:
+            BoxError: the given error otherwise.
+        """
         now = time.monotonic()
         self._failing_since = now if self._failing_since is None else self._failing_since
         if error.code not in _PASSING or now - self._failing_since > self._timeout:
@@ -68,7 +79,12 @@ class NodeLog:
     # -- batches --------------------------------------------------------------------------------
 
     def next(self, since: StreamOffset, limit: int | None) -> StreamOffset:
-        """The end of the batch after `since`; `since` itself where nothing has come, or the node is away."""
+        """Return the end of the batch after `since`; `since` itself if there is no new row or the node cannot be
+        reached.
+
+        Raises:
+            BoxError: the node cannot be reached for longer than `timeout`, or an error that is not temporary.
+        """
         thread = self._following(since)
         if thread is None:
             return since
@@ -93,7 +109,7 @@ class NodeLog:
         return finder
 
     def _following(self, since: StreamOffset) -> ReplicaThread | None:
-        """A thread that has the rows after `since`; None while the node cannot be reached."""
+        """Return a thread that has the rows after `since`; None while the node cannot be reached."""
         thread = self._thread
         if thread is not None and thread.error is None and since.vclock.covers(self._since):
             self._failing_since = None
@@ -112,7 +128,11 @@ class NodeLog:
         return self._thread
 
     def _check_error(self, error: BoxError, since: VClock) -> None:
-        """Raise the error that has ended a subscription unless the next one may do better."""
+        """Check whether a new subscription may succeed after the error that has ended the last one.
+
+        Raises:
+            BoxError: it may not.
+        """
         if error.code == ErrorCode.XLOG_GAP:
             raise log_is_gone(self._uri.rpartition("@")[2], since)
         if error.code not in _PASSING:
@@ -141,7 +161,11 @@ class NodeLog:
         return thread
 
     def parts(self, since: StreamOffset, until: StreamOffset) -> list[StreamPart]:
-        """The parts of a batch; waits for rows that have to come again, as long as `timeout` says."""
+        """Return the parts of a batch; waits up to `timeout` for rows that the node has to send again.
+
+        Raises:
+            BoxError: TIMEOUT, the rows have not come.
+        """
         deadline = time.monotonic() + self._timeout
         while True:
             thread = self._following(since)
@@ -163,7 +187,11 @@ class NodeLog:
         return parts
 
     def newest(self, since: StreamOffset) -> VClock:
-        """The place where a query ends that takes what is there now: everything up to it has come when this returns."""
+        """Return the position where a query ends that takes the rows that exist now; waits until they have come.
+
+        Raises:
+            BoxError: TIMEOUT, the rows have not come.
+        """
         target, deadline = self._look().vclock, time.monotonic() + self._timeout
         while True:
             thread = self._following(since)
@@ -177,14 +205,14 @@ class NodeLog:
             time.sleep(_PAUSE)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._thread is not None:
             self._thread.close()
             self._thread = None
 
 
 def _groups(transactions: list[list[Row]], since: VClock, until: VClock) -> Iterator[list[Row]]:
-    """The rows between two places, about as many at a time as a part has."""
+    """Return the rows between two positions in groups of about the rows of a part; a transaction is not divided."""
     rows: list[Row] = []
     for transaction in transactions:
         rows += [row for row in transaction if since[row.replica_id] < row.lsn <= until[row.replica_id]]

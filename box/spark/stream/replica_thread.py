@@ -1,8 +1,9 @@
-"""A live node, followed as an anonymous replica by a thread with a loop of its own.
+"""Follows a running node as an anonymous replica, in a thread with its own event loop.
 
-The thread connects, looks at `_schema`, `_vspace` and `_vindex`, and subscribes; whole transactions gather in a list,
-from which they are taken. While it is full nothing is read: the node waits. The acknowledgements that a node expects
-name no row: a stream is nobody's backup, and counts for no quorum of synchronous transactions.
+The thread connects, reads `_schema`, `_vspace` and `_vindex`, and subscribes. It collects whole transactions in a list,
+from which the stream takes them. While the list is full, the thread does not read, so the node waits. The
+acknowledgements that a node expects have an empty vclock: a stream is no backup and counts for no quorum of synchronous
+transactions.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _ACK_SECONDS: Final = 1.0
+"""Seconds between two acknowledgements; a node waits four times its `replication_timeout` for one."""
 _MAX_BYTES: Final = 64 << 20
+"""The bytes of collected transactions above which the thread stops reading."""
 _PAUSE: Final = 0.005
+"""Seconds between two checks whether the list has room."""
 _BEGIN_SECONDS: Final = 30.0
+"""Further seconds, after `timeout`, for connection and subscription together."""
 
 
 class ReplicaThread:
-    """Follows from `since` on until it is closed or the connection ends; then `error` says why."""
+    """A thread that follows a node from `since` on until it is closed or the connection ends; `error` is the reason
+    then."""
 
     def __init__(self, uri: str, since: VClock, timeout: float) -> None:
         self._uri = uri
@@ -46,12 +52,16 @@ class ReplicaThread:
         self.facts: NodeFacts | None = None
         self.error: BoxError | None = None
         self.count = 0
-        """Transactions that have come."""
+        """The number of transactions that have come."""
         self._thread = threading.Thread(target=self._run, name="box-stream", daemon=True)
         self._thread.start()
 
     def wait_begun(self) -> NodeFacts:
-        """Wait for the subscription. Raises what is in its way."""
+        """Wait for the subscription; return the facts of the node.
+
+        Raises:
+            BoxError: the error of the connection or of the subscription, or TIMEOUT.
+        """
         if not self._begun.wait(self._timeout + _BEGIN_SECONDS):
             raise timed_out()
         if self.facts is None:
@@ -59,19 +69,19 @@ class ReplicaThread:
         return self.facts
 
     def transactions(self) -> list[list[Row]]:
-        """Those that have come and are not dropped."""
+        """Return the transactions that have come and were not dropped."""
         with self._lock:
             return list(self._transactions)
 
     def drop_until(self, vclock: VClock) -> None:
-        """The transactions up to a place are not wanted any more."""
+        """Drop the transactions up to a position."""
         with self._lock:
             waiting = self._transactions
             while waiting and all(row.lsn <= vclock[row.replica_id] for row in waiting[0]):
                 self._bytes -= _size(waiting.popleft())
 
     def close(self) -> None:
-        """End the connection and the thread."""
+        """Close the connection and end the thread."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._cancel)
             self._thread.join()
@@ -91,7 +101,7 @@ class ReplicaThread:
             pass
         except BoxError as error:
             self.error = error
-        except Exception as error:  # a defect: the query ends with it instead of waiting for ever
+        except Exception as error:  # a bug: the query fails instead of waiting forever
             self.error = BoxError(ErrorCode.UNKNOWN, f"{type(error).__name__}: {error}")
         finally:
             self._loop.close()
@@ -130,7 +140,7 @@ class ReplicaThread:
                 raise_if_error(row)
                 if row.lsn:
                     self._add(row)
-            while self._bytes > _MAX_BYTES:  # noqa: ASYNC110 - whoever takes them is another thread
+            while self._bytes > _MAX_BYTES:  # noqa: ASYNC110 - another thread takes them, so there is no event
                 await asyncio.sleep(_PAUSE)
 
     def _add(self, row: Row) -> None:

@@ -1,13 +1,13 @@
-"""Options of a stream of changes, checked and typed. Spark hands their names over in lower case.
+"""The options of a stream of changes, checked and typed. Spark hands over their names in lower case.
 
 | option | meaning | default |
 |---|---|---|
 | path | directory with the `.xlog` files | this or `uri` is required |
-| uri | address of a live node, which is followed as an anonymous replica: `user:password@host:port` | |
+| uri | address of a node, which is followed as an anonymous replica: `user:password@host:port` | |
 | spaces | names or ids of the spaces whose changes are wanted, separated by commas | all but system spaces |
 | system | `true`: changes of system spaces too | false |
-| startingVclock | where a new query begins: a vclock (`{1: 100}`), `earliest`, `latest` | latest |
-| maxRowsPerTrigger | about how many rows a batch has; transactions stay whole | all, of a node 100,000 |
+| startingVclock | the beginning of a new query: a vclock (`{1: 100}`), `earliest`, `latest` | latest |
+| maxRowsPerTrigger | approximate number of rows in a batch; transactions are not divided | all; for a node 100,000 |
 | timeout | seconds that a query waits for a node that does not answer, before it fails | 60 |
 """
 
@@ -24,14 +24,17 @@ from box.wire.vclock import VClock
 
 _KNOWN: Final = frozenset({"path", "uri", "spaces", "system", "startingvclock", "maxrowspertrigger", "timeout"})
 _NODE_ROWS: Final = 100_000
-"""Rows of a batch from a node: they pass through the driver."""
+"""The default number of rows in a batch from a node, limited because they pass through the memory of the driver."""
 _TIMEOUT: Final = 60.0
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The checked options: one of `path` and `uri` is there. `start` is a vclock, `earliest` or `latest`; an empty
-    `spaces` stands for all; `max_rows` is None without a limit."""
+    """The checked options, of which either `path` or `uri` is given.
+
+    `start` is a vclock, `earliest` or `latest`. An empty `spaces` means all spaces. `max_rows` is None without a limit.
+    """
 
     path: str | None
     uri: str | None
@@ -43,7 +46,11 @@ class StreamOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> StreamOptions:
-        """Raises ILLEGAL_PARAMS for unknown options, missing ones and wrong values."""
+        """Check and convert options.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, an option is unknown, missing or wrong.
+        """
         values = {name.lower(): value for name, value in options.items()}
         if "space" in values:
             raise illegal_params("a stream has the option 'spaces' (names separated by commas), and no 'space'")

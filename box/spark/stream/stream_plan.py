@@ -1,4 +1,4 @@
-"""A batch of a stream, cut into parts that workers read each by itself."""
+"""A batch of a stream, divided into parts that the workers read independently."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _BATCH_ROWS: Final = 10_000
+"""The rows that are converted at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """Rows of the log later than `since` and up to `until`, without those in `left_out`, which have no effect.
+    """A part of a batch: rows of the log after `since` and up to `until`, without `left_out`, which have no effect.
 
-    They are in blocks of a file (`path`, `blocks`), or in `rows` themselves, as in a block of a log. `definitions` are
-    those before the first row.
+    The rows are in the blocks `blocks` of the file `path` or, without a path, in `rows`. `definitions` are those before
+    the first row.
     """
 
     since: VClock
@@ -58,7 +59,12 @@ class StreamPart:
         return is_inside and (row.replica_id, row.lsn) not in self.left_out
 
     def read(self, options: StreamOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of the wanted changes, with these columns. Raises XlogError with file and position."""
+        """Return batches of the wanted changes with the columns `names`.
+
+        Raises:
+            XlogError: a block is broken, or its file has been removed; the text has file and offset.
+            BoxError: a row cannot be decoded.
+        """
         changes = ChangeRows(self.definitions, options.spaces, options.shows_system)
         for rows in self._blocks():
             for start in range(0, len(rows), _BATCH_ROWS):
@@ -75,7 +81,7 @@ class StreamPart:
 
 
 def log_is_gone(place: str, since: VClock) -> XlogError:
-    """The error where rows that the stream needs exist no more."""
+    """Return the error for rows that the stream needs and that have been removed."""
     return XlogError(
         f"{place}: the rows after {since} are gone: the instance has collected them. Read the table once more, and "
         "start a new query from there, with a checkpoint of its own and 'startingVclock'"

@@ -1,5 +1,7 @@
-"""Spark's interface to a stream of changes. Spark keeps the reader in a process of its own as long as a query runs, and
-sends copies of it to the workers."""
+"""Spark's interface to a stream of changes.
+
+Spark keeps the reader in its own process while a query runs, and sends copies of it to the workers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from box.wire.vclock import VClock
 
 
 class _StreamPartition(InputPartition):
-    """One part of a batch."""
+    """One part of a batch, as Spark hands it to a task."""
 
     def __init__(self, part: StreamPart) -> None:
         super().__init__(None)
@@ -30,7 +32,11 @@ class _StreamPartition(InputPartition):
 
 
 class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """`names` are the columns that the query asks for."""
+    """The reader of a stream; `names` are the columns of the query.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a stream has no such column.
+    """
 
     def __init__(self, options: StreamOptions, names: list[str]) -> None:
         for name in names:
@@ -43,7 +49,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: VClock | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker reads its part and needs neither files that are open nor a connection.
+        # A worker only reads its part, for which it needs neither open files nor a connection.
         return self.__dict__ | {"_log": None}
 
     def _source(self) -> DirectoryLog | NodeLog:
@@ -55,7 +61,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._log = NodeLog(str(options.uri), options.timeout)
         return self._log
 
-    def initialOffset(self) -> dict[str, str]:  # Spark's names from here on
+    def initialOffset(self) -> dict[str, str]:  # the names of this and the following methods are Spark's
         try:
             return self._source().begin(self._options.start).to_json()
         except BoxError as error:
@@ -94,7 +100,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise prefixed(error) from None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _StreamPartition):  # Spark's substitute for no partitions at all
+        if not isinstance(partition, _StreamPartition):  # Spark's substitute if there are no partitions
             return
         try:
             yield from partition.part.read(self._options, self._names)

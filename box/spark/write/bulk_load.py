@@ -1,7 +1,8 @@
-"""A new directory with one snapshot, made of sorted runs: a node starts from it, ours or Tarantool's.
+"""Creates a new directory with one snapshot from sorted runs; Lunabox or Tarantool can start from it.
 
-A node of ours bootstraps in a directory below (`.load`), makes the space there, and leaves a snapshot of the
-dictionary. The last step copies that snapshot and puts the tuples in: the file gets its name when it is whole.
+A Lunabox node bootstraps in a directory below it (`.load`), creates the space there, and leaves a snapshot with the
+definitions. The last step copies this snapshot with the tuples added. The new file gets its final name when it is
+complete.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from box.spark.write.run_file import SortedRun, merged
 from box.wire.tuple_run import TupleRun
 
 LOAD: Final = ".load"
-"""The directory, below the target, that holds what is not ready yet."""
+"""The directory, below the target, for files that are not complete yet."""
 
 _SETUP_SECONDS: Final = 120
+"""Seconds within which the node has to create the space."""
 _BOOTSTRAP: Final = """
 box.cfg{log = 'setup.log'}
 local setup = io.open('setup.lua'):read('*a')
@@ -36,10 +38,15 @@ if ok then ok, problem = pcall(box.snapshot) end
 if not ok then io.stderr:write('setup: ' .. tostring(problem) .. '\\n') end
 os.exit(ok and 0 or 1)
 """
+"""The script of the node that creates the space."""
 
 
 def space_setup(space: str, fields: Sequence[tuple[str, str, bool]], key: Sequence[str]) -> str:
-    """Lua that makes a space with fields (name, type, nullable or not) and a primary key."""
+    """Return Lua code that creates a space with fields (name, type, nullable or not) and a primary key.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a column of the key does not exist.
+    """
     types = {name: kind for name, kind, _ in fields}
     names = list(types)
     for name in key:
@@ -57,14 +64,18 @@ def space_setup(space: str, fields: Sequence[tuple[str, str, bool]], key: Sequen
 
 
 def _lua_text(text: str) -> str:
-    """A string literal of Lua: bytes that are not letters, digits or spaces by their numbers."""
+    """Return a string literal of Lua, in which bytes other than ASCII letters and digits are escaped."""
     plain = "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\{byte:03d}" for byte in text.encode())
     return f"'{plain}'"
 
 
 def begin_load(directory: str, space: str, setup: str) -> SpaceInfo:
-    """Make the dictionary; returns the space. Raises ILLEGAL_PARAMS for a directory that holds something, and for a
-    setup that fails or does not make the space."""
+    """Create the definitions in the directory; return the space.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, the directory is not empty, or the setup fails; NO_SUCH_SPACE, the setup does not
+            create the space.
+    """
     if os.path.isdir(directory) and os.listdir(directory):
         raise illegal_params(f"{directory} is not empty: a bulk load makes a new directory")
     place = os.path.join(directory, LOAD)
@@ -90,25 +101,29 @@ def begin_load(directory: str, space: str, setup: str) -> SpaceInfo:
 
 
 def drop_load(directory: str) -> None:
-    """Remove what a load has begun, and the directory if nothing else is in it."""
+    """Remove the files of an unfinished load, and the directory if it is empty then."""
     shutil.rmtree(os.path.join(directory, LOAD), ignore_errors=True)
     if os.path.isdir(directory) and not os.listdir(directory):
         os.rmdir(directory)
 
 
 class _Tuples:
-    """Tuples in slices."""
+    """Tuples that a snapshot writer fetches in slices."""
 
     def __init__(self, tuples: Iterator[bytes]) -> None:
         self._tuples = tuples
 
     def fetch(self, limit: int) -> list[bytes]:
-        """The next tuples, [] at the end."""
+        """Return the next tuples, [] at the end."""
         return list(islice(self._tuples, limit))
 
 
 def finish_load(directory: str, space: SpaceInfo, runs: Sequence[SortedRun]) -> str:
-    """Write the snapshot; returns its path. Raises TUPLE_FOUND for a key that comes twice."""
+    """Write the snapshot; return its path.
+
+    Raises:
+        BoxError: TUPLE_FOUND, two tuples have the same key.
+    """
     storage = FileStorage()
     tuples = merged(runs, primary_key(space), space.name)
     with SnapshotReader(storage, newest_snapshot(os.path.join(directory, LOAD))) as reader:
@@ -142,12 +157,16 @@ def _content(reader: SnapshotReader) -> tuple[list[TupleRun], list[Any]]:
 
 
 def _groups_of(system: Sequence[TupleRun]) -> dict[int, int]:
-    """The group of each space that has one: local spaces."""
+    """Return the group ids of the spaces that have one, which are the local spaces."""
     rows = [unpack(raw) for run in system if run.space_id == SPACE_ID for raw in run.tuples]
     return {row[0]: int(row[5]["group_id"]) for row in rows if isinstance(row[5], dict) and row[5].get("group_id")}
 
 
 def check_is_local(directory: str) -> None:
-    """A node starts from a directory of its machine."""
+    """Check that the directory is local, because a node can start only from such a directory.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, it is a URL.
+    """
     if "://" in directory:
         raise BoxError(ErrorCode.ILLEGAL_PARAMS, f"'{directory}': a bulk load writes into a directory of this machine")

@@ -1,5 +1,8 @@
-"""Spark's interface to the writers. Spark makes a writer on the driver, sends copies to the tasks, and calls `commit`
-on the driver when all tasks are done."""
+"""Spark's interface to the writers.
+
+Spark creates a writer on the driver, sends copies of it to the tasks, and calls `commit` on the driver when all tasks
+are done.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ _TYPES = {
     "array": "array",
     "map": "map",
 }
-"""Field types of a new space, by the kind of the column."""
+"""The field types of a new space, by the kinds of columns."""
 
 
 class RowsWritten(WriterCommitMessage):
-    """The outcome of a task: how many rows, under which job, and its runs."""
+    """The result of a task: the number of rows, the id of the job, and the sorted runs of a bulk load."""
 
     def __init__(self, count: int, job: str = "", runs: tuple[SortedRun, ...] = ()) -> None:
         self.count = count
@@ -49,7 +52,7 @@ class RowsWritten(WriterCommitMessage):
 
 
 class _NodeTarget:
-    """The space of a node, found and checked before the first row."""
+    """A space of a node, which is looked up and checked before the first row."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema) -> None:
         self.options = options
@@ -68,7 +71,7 @@ class _NodeTarget:
         return Upserts(self.space, columns, self.options.operators)
 
     def ask(self, row: Row) -> None:
-        """One request from the driver."""
+        """Send one request from the driver."""
 
         async def run() -> None:
             client = self._client()
@@ -83,7 +86,7 @@ class _NodeTarget:
         return NodeClient(str(self.options.uri), self.options.batch, self.options.timeout)
 
     async def write(self, batches: Iterator[pa.RecordBatch], job: str, task: int) -> int:
-        """Write the rows of one task."""
+        """Write the rows of one task; return their number."""
         client = self._client()
         try:
             if self.options.operation == "upsert":
@@ -106,7 +109,7 @@ def _run_task(target: _NodeTarget, batches: Iterator[pa.RecordBatch], job: str) 
 
 
 def _told(action: Callable[[], Any]) -> Any:
-    """The action, with errors in the form that users see."""
+    """Run the action; errors get the form in which Spark shows them to users."""
     try:
         return action()
     except BoxError as error:
@@ -114,7 +117,7 @@ def _told(action: Callable[[], Any]) -> Any:
 
 
 class NodeWriter(DataSourceArrowWriter):
-    """A frame into a node."""
+    """The writer of a frame into a node."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema) -> None:
         self._target: _NodeTarget = _told(lambda: _NodeTarget(options, schema))
@@ -134,7 +137,7 @@ class NodeWriter(DataSourceArrowWriter):
 
 
 class NodeStreamWriter(DataSourceStreamArrowWriter):
-    """The batches of a stream into a node."""
+    """The writer of the batches of a stream into a node."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema) -> None:
         self._target: _NodeTarget = _told(lambda: _NodeTarget(options, schema))
@@ -154,11 +157,11 @@ class NodeStreamWriter(DataSourceStreamArrowWriter):
             _told(lambda: self._target.ask(forget_batches_row(f"{query}/", batchId)))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
-        """The batch comes again; what is written has its marks."""
+        """Do nothing: Spark repeats the batch, and the marks tell which rows are already written."""
 
 
 class BulkWriter(DataSourceArrowWriter):
-    """A frame into a new directory."""
+    """The writer of a frame into a new directory."""
 
     def __init__(self, options: WriteOptions, schema: pa.Schema) -> None:
         self._directory = os.path.abspath(str(options.path))
@@ -189,7 +192,11 @@ class BulkWriter(DataSourceArrowWriter):
 
 
 def _new_fields(options: WriteOptions, schema: pa.Schema) -> list[tuple[str, str, bool]]:
-    """Name, type and whether it may be null of the fields of a new space."""
+    """Return name, type and whether null is allowed, for each field of a new space.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, there is no field type for a column, or `types` names a column that does not exist.
+    """
     for name in options.types:
         if name not in schema.names:
             raise illegal_params(f"option 'types': the frame has no column '{name}'")

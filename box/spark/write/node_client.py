@@ -1,13 +1,13 @@
-"""Many rows to a running node over one connection, each as a request of its own and in its exact types.
+"""Sends many rows to a running node over one connection, each as a request of its own.
 
 ```
-in flight   up to `batch` requests without an answer; then the sender waits: a slow node holds Spark back
-broken      the connection is made again for as long as `timeout` says, and what has no answer is sent again
+in flight   up to `batch` requests wait for answers; then the sender waits too, so that a slow node slows down Spark
+broken      the connection is made again for up to `timeout` seconds, and rows without an answer are sent again
 refused     an error of the node about a row ends the writing
 ```
 
-To send again is harmless for REPLACE and DELETE. An INSERT that finds its tuple there, equal in all fields, counts as
-done: an earlier attempt has brought it.
+REPLACE and DELETE can be repeated without harm. If an INSERT finds a tuple that is equal in all fields, it counts as
+done, because an earlier attempt has inserted it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ from box.wire.error import decode_error_body
 from box.wire.row import Row
 
 PASSING: Final = frozenset({ErrorCode.NO_CONNECTION, ErrorCode.SYSTEM, ErrorCode.LOADING, ErrorCode.TIMEOUT})
-"""Errors of a node that is down or starts."""
+"""The errors of a node that is down or starting."""
 _PAUSE: Final = 0.05
+"""Seconds between two attempts."""
 _HEADER: Final = struct.Struct(">BIBBBBBI").pack
+"""Packs the size of a packet and its header, a map of two pairs with type and sync."""
 _TYPES: Final = {
     "replace": int(RequestType.REPLACE),
     "insert": int(RequestType.INSERT),
     "delete": int(RequestType.DELETE),
 }
 _MAX_BYTES: Final = 16 << 20
-"""Bytes in flight, whatever the number of rows."""
+"""The bytes in flight above which the sender waits, whatever the number of rows."""
 
 
 class NodeClient:
-    """For one task, inside one loop: `write` as often as there are rows, then `close`."""
+    """A client for one task, in one event loop: call `write` any number of times, then `close`."""
 
     def __init__(self, uri: str, batch: int, timeout: float) -> None:
         self._uri = uri
@@ -52,7 +54,11 @@ class NodeClient:
         self._connection: PeerConnection | None = None
 
     async def connected(self) -> PeerConnection:
-        """A connection that lives; the last one, or a new one within `timeout` seconds. Raises what is in the way."""
+        """Return an open connection: the last one, or a new one within `timeout` seconds.
+
+        Raises:
+            BoxError: the connection fails.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
         while self._connection is None or self._connection.error is not None:
@@ -66,7 +72,11 @@ class NodeClient:
         return self._connection
 
     async def call(self, row: Row) -> Any:
-        """A request that may be repeated, and its data."""
+        """Send a request that may be repeated; return its data.
+
+        Raises:
+            BoxError: the node's error, or the connection fails.
+        """
         while True:
             connection = await self.connected()
             try:
@@ -80,19 +90,23 @@ class NodeClient:
                 return unpack(reply.body).get(Key.DATA) if reply.body else None
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
 
     async def write(self, operation: str, space_id: int, key: KeyDef, rows: Iterator[bytes]) -> int:
-        """REPLACE, INSERT or DELETE of tuples or keys; returns how many. Raises the node's error about a row."""
+        """Write tuples by REPLACE or INSERT, or delete keys; return their number.
+
+        Raises:
+            BoxError: the node's error about a row, or the connection fails.
+        """
         sending = _Sending(self, operation, space_id, key, self._batch, self._timeout)
         await sending.run(rows)
         return sending.count
 
 
 class _Sending:
-    """Rows on their way; `_open` are those without an answer, by their sync."""
+    """Rows that are being sent; `_open` has those without an answer by sync."""
 
     def __init__(
         self, client: NodeClient, operation: str, space_id: int, key: KeyDef, batch: int, timeout: float
@@ -101,17 +115,19 @@ class _Sending:
         self._type = _TYPES[operation]
         self._space_id = space_id
         self._key = key
+        # A body of two pairs (0x82): the space id (0x10), and the key (0x20) or the tuple (0x21).
         self._head = b"\x82\x10" + pack(space_id) + (b"\x20" if operation == "delete" else b"\x21")
         self._batch = batch
         self._timeout = timeout
         self._open: dict[int, bytes] = {}
         self._bytes = 0
         self._sync = 1 << 31
-        """Above those of other requests of the connection."""
+        """The last sync; the first one is above those of other requests on this connection."""
         self.count = 0
 
     async def run(self, rows: Iterator[bytes]) -> None:
         """Send all rows and wait for their answers."""
+        # A quarter of the batch at a time, so that answers are read while most of the batch is in flight.
         while some := list(islice(rows, max(1, self._batch // 4))):
             while self._open and (len(self._open) + len(some) > self._batch or self._bytes > _MAX_BYTES):
                 await self._with_patience(self._take_answers)
@@ -126,7 +142,11 @@ class _Sending:
             await self._with_patience(self._take_answers)
 
     async def _with_patience(self, step: Callable[[], Any]) -> None:
-        """Do a step; when the connection breaks send everything that is open over a new one instead."""
+        """Do a step; if the connection breaks, send all rows without an answer again over a new one.
+
+        Raises:
+            BoxError: an error that is not temporary, or the connection cannot be made within `timeout` seconds.
+        """
         await self._client.connected()
         try:
             await step()
@@ -150,6 +170,7 @@ class _Sending:
         await connection.drain()
 
     def _packet(self, sync: int, raw: bytes) -> bytes:
+        # The bytes of the header, after those of the size: 82, 00, type, 01, CE and four bytes of the sync.
         size = 9 + len(self._head) + len(raw)
         return _HEADER(0xCE, size, 0x82, 0x00, self._type, 0x01, 0xCE, sync) + self._head + raw
 
@@ -166,7 +187,7 @@ class _Sending:
             self.count += 1
 
     async def _judge(self, error: BoxError, raw: bytes) -> None:
-        """Raise an error of the node about a row, unless the row is there already."""
+        """Raise the node's error about a row, unless the row was inserted by an earlier attempt."""
         if error.code == ErrorCode.TUPLE_FOUND and self._type == RequestType.INSERT and await self._is_there(raw):
             return
         shown = repr(unpack(raw))
@@ -175,6 +196,7 @@ class _Sending:
 
     async def _is_there(self, raw: bytes) -> bool:
         fields = unpack(raw)
+        # A body of three pairs (0x83): the space id, the limit (0x12) 1 and the key (0x20).
         body = b"\x83\x10" + pack(self._space_id) + b"\x12\x01\x20" + pack(self._key.extract_values(fields))
         other = NodeClient(self._client._uri, 1, self._timeout)
         try:

@@ -1,4 +1,4 @@
-"""Sorted runs of tuples: what the tasks of a bulk load leave for its last step.
+"""Sorted runs of tuples: the files that the tasks of a bulk load leave for its last step.
 
 ```
 run    MP_BIN tuple, MP_BIN tuple, ...     in the order of the primary key
@@ -23,13 +23,16 @@ from box.errors import ErrorCode, client_error
 from box.spark.definitions import SpaceInfo, primary_key
 
 _RUN_ROWS: Final = 200_000
+"""The most tuples of a run."""
 _RUN_BYTES: Final = 32 << 20
+"""The most bytes of a run, which are sorted in memory."""
 _CHUNK: Final = 1 << 20
+"""The bytes that are read from a run at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
-    """A file, how many tuples it has, and the first and the last of them."""
+    """A file of sorted tuples: its path, the number of tuples, and the first and the last tuple."""
 
     path: str
     count: int
@@ -37,13 +40,13 @@ class SortedRun:
     last: bytes
 
     def tuples(self) -> Iterator[bytes]:
-        """All tuples."""
+        """Return all tuples in their order."""
         with open(self.path, "rb") as file:
             yield from msgpack.Unpacker(file, raw=True, max_buffer_size=0, read_size=_CHUNK)
 
 
 def format_of(space: SpaceInfo) -> TupleFormat:
-    """The format with all its rules, as a node checks it."""
+    """Return the tuple format with all its checks, as a node applies it."""
     fields = [
         FieldDef(
             str(field["name"]) if "name" in field else None,
@@ -56,7 +59,11 @@ def format_of(space: SpaceInfo) -> TupleFormat:
 
 
 def write_runs(space: SpaceInfo, tuples: Iterable[bytes], directory: str) -> list[SortedRun]:
-    """Check tuples, sort them, and write them in runs of a bounded size. Raises what a node says to a wrong tuple."""
+    """Check the tuples, sort them, and write them in runs of limited size.
+
+    Raises:
+        BoxError: a tuple is wrong; the error is that of a node.
+    """
     validate, extract = format_of(space).validate, primary_key(space).extract
     runs: list[SortedRun] = []
     some: list[tuple[Any, bytes]] = []
@@ -82,9 +89,12 @@ def _write_run(items: list[tuple[Any, bytes]], directory: str) -> SortedRun:
 
 
 def merged(runs: Iterable[SortedRun], key: KeyDef, space: str) -> Iterator[bytes]:
-    """The tuples of all runs in order. Raises TUPLE_FOUND for a key that comes twice.
+    """Return the tuples of all runs in order.
 
-    Runs that do not overlap, as of a frame that Spark has sorted, follow each other; others are merged.
+    Runs that do not overlap, as those of a frame that Spark has sorted, are read one after another; others are merged.
+
+    Raises:
+        BoxError: TUPLE_FOUND, two tuples have the same key.
     """
     import heapq
 

@@ -1,6 +1,6 @@
-"""Columns of a frame and fields of a space: checked before the first row, then rows of columns become tuples.
+"""Maps the columns of a frame to the fields of a space, checks this before the first row, and makes tuples of rows.
 
-| column | fields that take it |
+| column | fields that it fits |
 |---|---|
 | integers | unsigned, integer, number, double, decimal |
 | float, double | double, number |
@@ -8,10 +8,10 @@
 | string | string, uuid (its text), array, map (JSON) |
 | boolean / binary | boolean / varbinary |
 | array / map, struct | array / map |
-| timestamp | datetime, of peers that have it |
+| timestamp | datetime, which Tarantool has since 2.10 |
 
-Fields of type scalar and any take each of these as it is (scalar no containers). What a value itself may be is the
-node's to check.
+Fields of type scalar and any fit all of these columns, but scalar no arrays and maps. The node checks the values
+themselves.
 """
 
 from __future__ import annotations
@@ -33,13 +33,20 @@ from box.spark.definitions import SpaceInfo
 Convert = Callable[[Any], Any]
 
 _DATETIME_EXT: Final = 4
+"""The MessagePack extension type of datetimes."""
 _DATETIME: Final = struct.Struct("<q").pack
+"""Packs seconds since 1970."""
 _DATETIME_LONG: Final = struct.Struct("<qihh").pack
+"""Packs seconds since 1970, nanoseconds, offset in minutes, and zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetField:
-    """The place of a column in tuples (from 0), its name, and how its values are stored; None: as they are."""
+    """A column of the frame and its field.
+
+    `number` is the number of the field from 0 on, `column` the name of the column, and `convert` converts a value; None
+    if the value is stored unchanged.
+    """
 
     number: int
     column: str
@@ -47,7 +54,7 @@ class TargetField:
 
 
 def _datetime(micros: int) -> Ext:
-    """Seconds as a signed integer; with a fraction nanoseconds and no time zone follow (little-endian)."""
+    """Return a datetime: its seconds as a signed integer and, if it has a fraction, nanoseconds without a time zone."""
     seconds, rest = divmod(micros, 1_000_000)
     data = _DATETIME_LONG(seconds, rest * 1000, 0, 0) if rest else _DATETIME(seconds)
     return Ext(_DATETIME_EXT, data)
@@ -60,7 +67,7 @@ def _integral(value: Decimal) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Arrow's nested values: a map is a list of pairs there."""
+    """Return a nested value of Arrow as MessagePack needs it; Arrow has maps as lists of pairs."""
     if isinstance(value, list):
         if value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
             return {_plain(key): _plain(item) for key, item in value}
@@ -85,13 +92,14 @@ _KINDS: Final[dict[str, dict[str, Convert | None]]] = {
     "map": {"map": _as_map},
     "timestamp": {"datetime": _datetime},
 }
-"""By the kind of a column: the types that take it, and how."""
+"""For each kind of column, the field types that it fits with the conversion of values, None if they are unchanged."""
 _CONTAINERS: Final = frozenset({"array", "map"})
 _OLD_NAMES: Final = {"num": "unsigned", "str": "string", "*": "any"}
+"""Names of field types in old versions."""
 
 
 def kind_of(kind: pa.DataType) -> str | None:
-    """The kind of a column; None for one that no field takes."""
+    """Return the kind of a column, None if it fits no field."""
     tests: tuple[tuple[str, Callable[[Any], bool]], ...] = (
         ("integer", pa.types.is_integer),
         ("double", pa.types.is_floating),
@@ -117,9 +125,12 @@ class TargetFields:
     def of(
         cls, space: SpaceInfo, schema: pa.Schema, json_columns: frozenset[str], *, key_only: bool = False
     ) -> TargetFields:
-        """Raises ILLEGAL_PARAMS for a column that no field takes, and for a field that has to be there and is not.
+        """Return the fields for the columns of a frame.
 
-        With `key_only` (deletes) only the columns of the primary key count, in the order of its parts.
+        With `key_only` (for deletes) only the columns of the primary key count, in the order of its parts.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, a column fits no field, or a field that must not be null has no column.
         """
         if space.primary is None:
             raise illegal_params(f"space '{space.name}' has no primary key")
@@ -141,14 +152,22 @@ class TargetFields:
         return cls(sorted(found, key=lambda field: field.number))
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[list[Any]]:
-        """Tuples as lists of values. Raises ILLEGAL_PARAMS for a value that cannot be stored."""
+        """Return tuples as lists of values.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, a value cannot be stored.
+        """
         columns: list[list[Any]] = [[None] * batch.num_rows for _ in range(self._width)]
         for field in self.fields:
             columns[field.number] = _values(field, batch.column(batch.schema.get_field_index(field.column)))
         return map(list, zip(*columns, strict=True))
 
     def packed(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The same as MessagePack."""
+        """Return tuples as MessagePack.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, a value cannot be stored.
+        """
         return [pack(row) for row in self.rows(batch)]
 
 

@@ -1,12 +1,12 @@
-"""Upserts that take effect once, although a task may be killed and run again, and a batch of a stream repeated.
+"""Upserts that take effect once, although Spark may run a task or a batch of a stream again.
 
-An upsert that is sent twice adds twice. So the rows of a task go to the node in transactions that also leave a mark
-for each row in the space `lunabox_writes`; a row whose mark is there is passed over. A mark is made of the job (of a
-stream: query and batch), the number of the task, the row's content, and which of several equal rows of the task it is:
-the order in which Spark gives the rows may differ from attempt to attempt. The marks of a job go when it is done; those
-of a batch of a stream when the next batch is, because Spark may repeat the last one.
+An upsert that is sent twice would add twice. So the node applies the rows of a task in transactions that also insert a
+mark for each row into the space `lunabox_writes`, and skips a row whose mark is there. A mark consists of the job (for
+a stream: query and batch), the number of the task, the hash of the row, and a counter of equal rows of the task,
+because Spark may give the rows in a different order at each attempt. The marks of a job are removed when it is done.
+Those of a batch of a stream are removed when the next batch is done, because Spark may repeat the last batch.
 
-The node runs this in Lua (EVAL: the user needs the right to execute on the universe, and to write both spaces).
+The node runs this as Lua code by EVAL, so the user needs the right to execute on the universe and to write both spaces.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from box.wire.constants import RequestType
 from box.wire.row import Row
 
 MARKS: Final = "lunabox_writes"
+"""The name of the space of marks."""
 
 _PREPARE: Final = f"""
 local s = box.schema.space.create('{MARKS}', {{if_not_exists = true,
     format = {{{{name = 'job', type = 'string'}}, {{name = 'row', type = 'string'}}}}}})
 s:create_index('pk', {{if_not_exists = true, parts = {{{{1, 'string'}}, {{2, 'string'}}}}}})
 """
+"""Creates the space of marks."""
 
 _APPLY: Final = f"""
 local id, job, rows, doubles = ...
@@ -56,6 +58,7 @@ end)
 if not ok then box.rollback() error(problem) end
 box.commit()
 """
+"""Applies rows that have no mark, and marks them, in one transaction."""
 
 _FORGET: Final = f"""
 local done, prefix, last = ...
@@ -73,30 +76,38 @@ for n, t in ipairs(jobs) do
     if n % 1000 == 0 or n == #jobs then box.commit() end
 end
 """
+"""Removes marks whose job begins with a prefix: all of them, or those of batches before a number."""
 
 
 def _eval(text: str, *arguments: Any) -> Row:
+    # A body of two pairs (0x82): the expression (0x27) and the arguments (0x21).
     return Row(RequestType.EVAL, body=b"\x82\x27" + pack(text) + b"\x21" + pack(list(arguments)))
 
 
 def prepare_row() -> Row:
-    """Make the space of the marks, if it is not there."""
+    """Return the request that creates the space of marks, if it does not exist."""
     return _eval(_PREPARE)
 
 
 def forget_job_row(job: str) -> Row:
-    """Remove the marks of a job that is done."""
+    """Return the request that removes the marks of a job that is done."""
     return _eval(_FORGET, True, job, 0)
 
 
 def forget_batches_row(query: str, last: int) -> Row:
-    """Remove the marks of a stream's batches before `last`; `query` is what its jobs begin with."""
+    """Return the request that removes the marks of a stream's batches before `last`; `query` is the prefix of its
+    jobs."""
     return _eval(_FORGET, False, query, last)
 
 
 class Upserts:
-    """The requests of one task. `operators` are by column; other columns that are no part of the primary key are
-    assigned."""
+    """Makes the requests of one task.
+
+    `operators` has the operators by column. Other columns that are not in the primary key are assigned.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, a column does not exist, or the space has varbinary fields.
+    """
 
     def __init__(self, space: SpaceInfo, columns: Sequence[tuple[int, str]], operators: dict[str, str]) -> None:
         assert space.primary is not None
@@ -113,7 +124,7 @@ class Upserts:
         self._doubles = [number + 1 for number, kind in enumerate(types) if kind == "double"]
 
     def rows(self, job: str, task: int, tuples: Iterator[list[Any]], batch: int) -> Iterator[tuple[int, Row]]:
-        """Requests with the number of rows in each."""
+        """Return requests, each with the number of its rows."""
         seen: Counter[bytes] = Counter()
         some: list[Any] = []
         for fields in tuples:

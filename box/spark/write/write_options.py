@@ -1,18 +1,18 @@
-"""Options of a writer, checked and typed. Spark hands their names over in lower case.
+"""The options of a writer, checked and typed. Spark hands over their names in lower case.
 
 | option | meaning | default |
 |---|---|---|
 | uri | address of a running node: `user:password@host:port` | this or `path` is required |
 | path | directory that does not exist or is empty, for a first snapshot (bulk load) | |
-| space | name, of a node also id | required |
+| space | name; for a node also id | required |
 | operation | `replace`, `insert`, `upsert` or `delete` | replace |
-| operations | of upsert: the operator for a column where it is not `=`, as in `count:+, flags:\\|` | |
-| json | names of text columns whose text is JSON to be stored as a value | those of array and map fields |
-| batch | rows that are sent without an answer | 1000 |
+| operations | for upsert: the operators of columns where it is not `=`, as in `count:+, flags:\\|` | |
+| json | names of text columns whose text is JSON that is stored as a value | those of array and map fields |
+| batch | number of rows that may wait for an answer | 1000 |
 | timeout | seconds that a task waits for a node that does not answer | 60 |
 | key | bulk load: the columns of the primary key | |
-| types | bulk load: types of fields where the column's does not tell, as in `id:unsigned` | |
-| setup | bulk load: Lua that makes the space, in place of `key` and `types` | |
+| types | bulk load: types of fields that differ from the column's, as in `id:unsigned` | |
+| setup | bulk load: Lua code that creates the space, in place of `key` and `types` | |
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ _OPERATORS: Final = frozenset("=+-&|^")
 _NODE: Final = frozenset({"uri", "space", "operation", "operations", "json", "batch", "timeout"})
 _BULK: Final = frozenset({"path", "space", "json", "key", "types", "setup"})
 _SPARK: Final = frozenset({"checkpointlocation", "queryname", "outputmode"})
-"""Options of Spark's own that come along."""
+"""Options for Spark itself, which it passes on too."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The checked options: one of `uri` and `path` is there. `operators` has those of an upsert by column."""
+    """The checked options, of which either `uri` or `path` is given; `operators` has the operators of an upsert by
+    column."""
 
     uri: str | None
     path: str | None
@@ -50,7 +51,11 @@ class WriteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Raises ILLEGAL_PARAMS for unknown options, missing ones and wrong values."""
+        """Check and convert options.
+
+        Raises:
+            BoxError: ILLEGAL_PARAMS, an option is unknown, missing or wrong.
+        """
         values = {name.lower(): value for name, value in options.items()}
         uri, path = values.get("uri") or None, values.get("path") or None
         if bool(uri) == bool(path):
@@ -89,14 +94,14 @@ class WriteOptions:
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    """Names separated by commas, with double quotes around one that holds a comma."""
+    """Return the names in a list separated by commas; a name with a comma in it has double quotes around it."""
     if not text:
         return ()
     return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
 
 
 def _pairs(values: Mapping[str, str], option: str) -> dict[str, str]:
-    """`name:value, name:value`."""
+    """Return the pairs in a text such as `name:value, name:value`."""
     found: dict[str, str] = {}
     for item in _names(values.get(option)):
         name, colon, value = item.rpartition(":")
