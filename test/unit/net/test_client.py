@@ -160,7 +160,7 @@ def test_streams() -> None:
         connection.write_rows([vclock_row(VClock())])
         with pytest.raises(BoxError, match="not yet"):
             raise_if_error(await connection.read_row(5))
-        assert (connection.tarantool, connection.local != "") == (address, True)
+        assert (connection.peer, connection.local != "") == (address, True)
         connection.close()
         with pytest.raises(BoxError, match="Connection is not established"):
             await connection.read_row()
