@@ -139,7 +139,8 @@ def request_text(request: RaftRequest) -> str:
 class Raft:
     """See the module's text. `own_vclock` gives the rows that this instance has, `needed` those that a leader
     has to have, the same unless it is given, `void_promotions` what else goes with a message that asks for votes or
-    tells of a leader (`RaftRequest`). `log` takes lines of level info."""
+    tells of a leader (`RaftRequest`), `log_term` the term of the newest claim or promotion in the log (0: not known),
+    `arriving` those rows that are on their way to the log. `log` takes lines of level info."""
 
     def __init__(
         self,
@@ -149,6 +150,8 @@ class Raft:
         *,
         needed: Callable[[], Mapping[int, int]] | None = None,
         void_promotions: Callable[[], tuple[tuple[int, int], ...]] = tuple,
+        log_term: Callable[[], int] = int,
+        arriving: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         self.instance_id = 0
         self.role = Role.FOLLOWER
@@ -181,6 +184,8 @@ class Raft:
         self._own_vclock = own_vclock
         self._needed = needed or own_vclock
         self._void_promotions = void_promotions
+        self._log_term = log_term
+        self._arriving = arriving
         self._log = log
 
     def __repr__(self) -> str:
@@ -211,7 +216,8 @@ class Raft:
         """The state that other instances are told: a candidate's vclock is its request for votes."""
         vclock = VClock(self._own_vclock()).without_zero() if self.role is Role.CANDIDATE else None
         void_promotions = () if self.role is Role.FOLLOWER else self._void_promotions()
-        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions)
+        log_term = self._log_term() if self.role is Role.CANDIDATE else 0
+        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions, log_term)
 
     def take_news(self) -> RaftRequest | None:
         """The message for everybody if there is one; the next call gives None until something changes."""
@@ -385,7 +391,9 @@ class Raft:
         """See who can win against whom: the one that has all rows of the other, and more."""
         theirs, ours = request.vclock, VClock(self._own_vclock())
         assert theirs is not None
-        has_all, lacks_none = theirs.covers(self._needed(), ignore_zero=True), ours.covers(theirs, ignore_zero=True)
+        has_all, lacks_none = not self._lacks(request), ours.covers(theirs, ignore_zero=True)
+        if difference := self._log_terms_differ(request):
+            lacks_none = difference > 0
         if has_all is not lacks_none:
             haste = _SHARE_OF_HASTE if lacks_none else -_SHARE_OF_HASTE
             self._change_wait(Waiting.ELECTION_END, (self._haste - haste) * self._election_timeout)
@@ -404,10 +412,22 @@ class Raft:
             return "this is a notification about a vote for a third node, not a request"
         if self.vote:
             return "already voted in this term"
+        return self._lacks(request)
+
+    def _log_terms_differ(self, request: RaftRequest) -> int:
+        """Our log's term minus the candidate's; 0 where either is not known."""
+        ours, theirs = self._log_term(), request.log_term
+        return ours - theirs if ours and theirs else 0
+
+    def _lacks(self, request: RaftRequest) -> str:
+        """What a candidate's log lacks that a leader has to have; empty if it may lead."""
+        difference = self._log_terms_differ(request)
+        if difference > 0:
+            return "its log knows of no claim or promotion as late as ours"
+        # What the leader of a later term had is all that anybody may have decided about before.
+        needed = self._arriving() if difference < 0 else self._needed()
         assert request.vclock is not None
-        if not request.vclock.covers(self._needed(), ignore_zero=True):
-            return "the vclock is not acceptable"
-        return ""
+        return "" if request.vclock.covers(needed, ignore_zero=True) else "the vclock is not acceptable"
 
     def _count_vote(self, source: int) -> None:
         self._voters.add(source)

@@ -31,6 +31,7 @@ from box.txn.transaction import Transaction
 from box.waiters import Waiters
 from box.wire.change_run import ChangeRun
 from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
+from box.wire.messages import decode_synchro, is_claim
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
@@ -139,6 +140,8 @@ class RowSink:
         """With elections, what an instance still sends of its synchronous transactions after another one has taken over
         in a later term was rolled back everywhere: such rows only move the vclock."""
         if not self._elections.is_outdated(rows[0].replica_id) or not _belongs_to_limbo(rows):
+            return rows
+        if is_claim(rows[0]) and (claim := decode_synchro(rows[0]).claim) and self._elections.is_new_claim(claim):
             return rows
         return [nop_of(row) for row in rows]
 
@@ -321,7 +324,7 @@ class RowSink:
                     self._fail(error)
                 raise
             self._advance(row)
-            if row.type == RequestType.CONFIRM:
+            if row.type == RequestType.CONFIRM and not is_claim(row):
                 self._tell_later()
             else:
                 self._tell_written()

@@ -103,7 +103,7 @@ class LimboDriver:
         self._waiters = Waiters()
         """Those who look again after a change of the queue, of options or of acknowledgements."""
         self.promotions = PromotionRecord(limbo)
-        self._promoter = Promoter(limbo, self)
+        self._promoter = Promoter(limbo, self.promotions, self)
         self._is_deposed = False
         """Our transactions are being rolled back because another instance leads without them."""
         self._heard: dict[int, float] = {}
@@ -413,16 +413,17 @@ class LimboDriver:
             on_end(error)
 
         def completed(entry: JournalEntry) -> None:
-            undone = [] if entry.error is not None else self.limbo.rolled_back_by(request)
+            undone = [] if entry.error is not None or is_claim else self.limbo.rolled_back_by(request)
             if undone:
                 self._preparation = self.prepare_rollback(undone), lambda: finish(None)
                 self._prepare()
             else:
                 finish(entry.error)
 
-        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)
+        is_claim = request.claim is not None
+        self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)
         try:
-            is_own_confirm = request.type == RequestType.CONFIRM and not row.replica_id
+            is_own_confirm = request.type == RequestType.CONFIRM and not row.replica_id and not is_claim
             self.journal.submit((PatientEntry if is_own_confirm else JournalEntry)([row], completed))
         except BoxError as error:
             finish(error)
@@ -518,12 +519,12 @@ class LimboDriver:
         """The clock that deadlines are told in, seconds."""
         return self._loop.time()
 
-    async def write(self, request: SynchroRequest, check: Callable[[], None]) -> None:
-        """Write a row of ours when nobody else changes the limbo, if `check` raises nothing then, and act on it.
-        WAL_IO."""
+    async def write(self, make: Callable[[], SynchroRequest]) -> None:
+        """Write the row of ours that `make` gives when nobody else changes the limbo, and act on it. WAL_IO, and what
+        `make` raises."""
         await self.latch.wait_write()
         try:
-            check()
+            request = make()
         except BoxError:
             self.latch.release_write()
             raise
