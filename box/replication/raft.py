@@ -4,8 +4,8 @@
 role        event                                        what happens                                   next
 any         a message of a newer term, or an             the term and an empty vote are to be recorded  FOLLOWER
             acknowledgement of who has heard of one
-FOLLOWER    a candidate asks, no vote and no leader yet  its vote is to be recorded, if its vclock      FOLLOWER
-                                                         covers ours
+FOLLOWER    a candidate asks, no vote and no leader yet  its vote is to be recorded, if its log is as    FOLLOWER
+                                                         late as ours (see below)
 FOLLOWER    a message of a leader                        it is the leader of the term                   FOLLOWER
 FOLLOWER,   the wait is over                             the next term and a vote for ourselves are     FOLLOWER
 CANDIDATE                                                to be recorded
@@ -31,9 +31,26 @@ a candidate lacks our rows    this instance asks again after half of the time: t
 a candidate has more rows     this instance gives it half of the time more
 ```
 
-**Decisions about synchronous transactions.** An election is won by a majority, and each of its voters has no row that
-the winner lacks. So whatever a majority has in its logs, each later leader has. Rows that are on their way to a voter's
-log when it is asked count as well: they get there after its vote. Every decision rests on that:
+**Who may be voted for.** Each leader writes a claim before its PROMOTE. The term of a log is that of the newest of both
+in it; a candidate tells its own.
+
+```
+the candidate's log                  vote   because
+is of a later term than ours         yes    it has all that the leader of that term had, and so all that was decided
+                                            before it; what we have beyond that was not
+is of an earlier term                no     it lacks a claim that a majority may have
+is of the same term, or one of the   if its vclock covers ours, but for rows that the newest claim or promotion here
+two terms is not known               has made void (`box.txn.void_rows`)
+```
+
+A follower takes rows in the order of the leader's log. So whoever has a claim has all that its author had when it wrote
+it. Rows that are on their way to a voter's log when it is asked count as well: they get there after its vote, and a
+leader that is not told of terms would count them.
+
+**Decisions about synchronous transactions.** An election is won by a majority. So whatever a majority has in its logs
+while it knows of no later term, each later leader has: a voter of that leader has it, and votes for nobody who lacks it
+in a log of the same term; and the leader of any later term that a log is of has it for the same reason. Every decision
+rests on that:
 
 ```
 state of the owner of the limbo        what it may write     why no two instances end with different outcomes
@@ -41,30 +58,61 @@ leader, its PROMOTE is written         CONFIRM(r)            a majority has r: e
 leader, heard a majority since r       a proposal            it decides nothing yet
 leader, a majority has the proposal    ROLLBACK              each later leader has the proposal, and rolls r back
 leader, no majority heard since r      nothing               callers learn that the outcome is not known
-deposed, or elected and not PROMOTEd   nothing               the PROMOTE of the latest leader decides
-latest leader                          PROMOTE(n)            it confirms what waits here once a majority has it, and
-                                                             nothing if it has a proposal
+deposed                                nothing               the PROMOTE of the latest leader decides
+latest leader                          its claim(n), once    it decides nothing yet
+latest leader, a majority has the      PROMOTE(n)            each later leader has the claim, and writes the same
+claim                                                        decision, or has the PROMOTE
 follower                               nothing               it acts on the rows of the leader, in the order of its log
 ```
+
+What a claim says, in this order:
+
+```
+an open claim is in the log (no        the same n: its       two open claims: that of the later term. Its author had the
+PROMOTE of its term or a later one)    author may have       other one, or that reached no majority and nothing was
+                                       written the PROMOTE   written after it
+a proposal of the former leader        nothing is confirmed  a majority may have it, and its author the ROLLBACK
+otherwise                              all that waits here   what is not here reached no majority
+```
+
+What may happen in between:
+
+```
+the leader ends after the claim        who leads next has the claim and repeats it, or lacks it: then no majority had it,
+                                       there is no PROMOTE, and the next claim is of a later term
+rows come to the leader after the      they had reached no majority when it was elected: its PROMOTE rolls them back
+claim
+the claim reaches a majority late,     acknowledgements tell the term: the leader of an earlier one hears of its end
+when another one has been elected      before it counts them
+a PROMOTE that only its author has     its author and the next leader have written the same decision about the former
+                                       owner; its own rows behind it have reached no majority
+snapshots, joins                       both keep the term of the log, and an open claim
+```
+
+Without the claim a PROMOTE had its effect at once where it came first. If its author was cut off then, and somebody led
+who had other rows of the former leader, both decisions had had their effect. Where one vote elects there is no claim.
 
 A deposed leader takes back what it wrote after the last row that the next leader has; a PROMOTE that reached no
 majority has no effect (`box.txn.promotion_history`), and an instance that had acted on it already says that it differs
 (`box.txn.decisions`). A leader takes the rows of all others when a majority has its PROMOTE: rows of former leaders
 that wait for a decision are NOPs from then on, whoever leads.
 
-2.8.1 has the first and the sixth row of the table only. A leader of 2.8.1 writes ROLLBACK when its timeout is over,
-whether it leads or not, and takes no rows of those who do not lead. With 2.8.1 in a cluster this remains: its ROLLBACK
-may contradict the next leader's PROMOTE, which makes instances of ours stop with "Split-Brain discovered"; a leader of
-2.8.1 confirms what waits although it has a proposal; and rows that only a former leader has arrive when that leads
-again. An `election_mode` whose quorum is no majority loses the argument altogether.
+2.8.1 has CONFIRM and PROMOTE of this only. A leader of 2.8.1 writes its PROMOTE without a claim, and ROLLBACK when its
+timeout is over, whether it leads or not, and takes no rows of those who do not lead. A claim is a CONFIRM of what is
+confirmed already, with a key that 2.8.1 skips: it keeps the row in its log, acknowledges it, and votes for nobody who
+lacks it. With 2.8.1 in a cluster this remains: its ROLLBACK may contradict the next leader's PROMOTE, and so may a
+PROMOTE of its own that reached no majority, which makes instances of ours stop with "Split-Brain discovered"; a leader
+of 2.8.1 confirms what waits although it has a proposal or a claim to the contrary; its acknowledgements tell no term;
+and rows that only a former leader has arrive when that leads again. An `election_mode` whose quorum is no majority
+loses the argument altogether.
 
 Acknowledgements of 2.8.1 tell no term. Ours do: a leader that nobody else tells of its end would take the rows that
 others have got rolled back, without an effect, for rows that they keep.
 
-One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
-needs them. 2.8.1 votes for nobody who lacks them, so that with two instances left, one of which has such rows and the
-other one newer rows of the next leader, nobody can win. Here they are not asked for (`box.txn.void_rows`), and taken
-from a candidate that has them, since a 2.8.1 asks for them.
+A former leader keeps rows that were rolled back when another one took over, and nobody else needs them. 2.8.1 votes for
+nobody who lacks them, so that with two instances left, one of which has such rows and the other one newer rows of the
+next leader, nobody can win. Here they are not asked for: where the promotion is known by the void rows, where it is not
+yet by the terms of the logs. They are taken from a candidate that has them, since a 2.8.1 asks for them.
 
 A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
 `unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and

@@ -30,10 +30,10 @@ from box.replication.state import RelayState
 from box.replication.white_list import WhiteList
 from box.waiters import end_all
 from box.wire import messages
-from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.constants import GROUP_LOCAL, VERSION_ID, RequestType
 from box.wire.messages import RaftRequest
 from box.wire.packet_run import PacketRun, rows_of
-from box.wire.row import Row, encode_packet
+from box.wire.row import Row, encode_packet, nop_of
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ class RowFilter:
 
     Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
     replica itself has made are not sent back, except those it has lost: written before it subscribed. With a white list
-    it gets the rows of some origins only. All rows carry the `sync` of the request that they answer. `packets` is the
-    short way of `select`: whole runs as they are.
+    it gets the rows of some origins only. All rows carry the `sync` of the request that they answer. A Tarantool of
+    `version_id` later than 2.8.1 refuses a CONFIRM like a claim where its queue had another owner: it gets a NOP.
+    `packets` is the short way of `select`: whole runs as they are.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class RowFilter:
         id_filter: frozenset[int],
         sync: int = 0,
         white_list: WhiteList | None = None,
+        version_id: int = VERSION_ID,
     ) -> None:
+        self._hides_claims = version_id > VERSION_ID
         self._replica_id = replica_id
         self._at_subscribe = local_vclock_at_subscribe
         self._id_filter = id_filter
@@ -106,7 +109,7 @@ class RowFilter:
                 continue
             if white_list is not None and (position := white_list.position_before(replica_id)) is not None:
                 parts += [encode_packet(row) for row in self._form([position])]
-            if run.is_local or self._sync or replica_id == self._replica_id:
+            if run.is_local or self._sync or replica_id == self._replica_id or self._hides_claims:
                 parts += [encode_packet(row) for row in self._form(run.rows())]
             else:
                 parts.append(run.data)
@@ -122,7 +125,9 @@ class RowFilter:
             if row.group_id == GROUP_LOCAL:
                 if row.replica_id == 0:
                     continue
-                row = Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
+                row = nop_of(row)
+            elif self._hides_claims and messages.is_claim(row):
+                row = nop_of(row)
             if row.replica_id != self._replica_id or row.lsn <= self._at_subscribe[row.replica_id]:
                 yield replace(row, sync=self._sync) if self._sync else row
 
@@ -173,6 +178,7 @@ class Relay:
         id_filter: frozenset[int],
         sync: int = 0,
         white_list: WhiteList | None = None,
+        version_id: int = VERSION_ID,
     ) -> None:
         """Send rows after `vclock` until the connection breaks or the task is cancelled.
 
@@ -183,7 +189,8 @@ class Relay:
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
         self._last_sent = self._loop.time()
-        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync, white_list)
+        here = self.host.instance.vclock.copy()
+        row_filter = RowFilter(self._replica_id, here, id_filter, sync, white_list, version_id)
         self._sync = sync
         tasks = [
             self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.peer}"),

@@ -25,14 +25,14 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
 from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
-from box.replication.row_executor import RowExecutor, is_large, nop_of
+from box.replication.row_executor import RowExecutor, is_large
 from box.session import Context
 from box.txn.transaction import Transaction
 from box.waiters import Waiters
 from box.wire.change_run import ChangeRun
 from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
 from box.wire.messages import decode_synchro, is_claim
-from box.wire.row import Row
+from box.wire.row import Row, nop_of
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:

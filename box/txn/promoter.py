@@ -124,7 +124,7 @@ class Promoter:
         """The decision that those who elect a leader know of."""
         own_id = self._limbo.instance_id
         if self._own_claim(term) is None:
-            # An instance without elections may have been promoted in this term: no claim could be told from its PROMOTE.
+            # An instance without elections may have been promoted in this term: a claim would look settled by that.
             if term <= self._promotions.log_term or self._access.voters_needed() <= 1:
                 check_leads()
                 return self._decide(term)
