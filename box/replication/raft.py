@@ -78,7 +78,7 @@ otherwise                              all that waits here   what is not here re
 What may happen in between:
 
 ```
-the leader ends after the claim        who leads next has the claim and repeats it, or lacks it: then no majority had it,
+the leader ends after the claim        who leads next has the claim and repeats it, or lacks it: no majority had it,
                                        there is no PROMOTE, and the next claim is of a later term
 rows come to the leader after the      they had reached no majority when it was elected: its PROMOTE rolls them back
 claim

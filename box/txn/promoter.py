@@ -1,7 +1,7 @@
 """`box.ctl.promote`: who takes over a limbo waits until a quorum has what is in it, then says so in a PROMOTE row.
 
-With elections a claim goes before it, a row that announces the PROMOTE. That is written when a quorum has the claim, and
-with it all that was in the log before: box.replication.raft tells why.
+With elections a claim goes before it, a row that announces the PROMOTE. That is written when a quorum has the claim,
+and with it all that was in the log before: box.replication.raft tells why.
 """
 
 from __future__ import annotations
