@@ -205,8 +205,8 @@ ELECTIONS: Final = (
     Mutation(
         "a vote that is told before it is recorded",
         "box/replication/raft.py",
-        "        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions, log_term)\n",
-        "        return RaftRequest(self.term, self.vote, self.role, vclock, void_promotions, log_term)\n",
+        "RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock,",
+        "RaftRequest(self.term, self.vote, self.role, vclock,",
         "register",
         "promote,flush,latency",
         elections="manual",
