@@ -103,7 +103,7 @@ rows of former leaders that wait for a decision are NOPs for every leader.
 
 **Differences from Tarantool 2.8.1.** It has only CONFIRM and PROMOTE of the table, and writes PROMOTE without a claim.
 It writes ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other
-instances. A claim is a CONFIRM of what is confirmed already, with a key that 2.8.1 skips: it keeps the row in its log,
+instances. A claim is a CONFIRM of what is confirmed already, with keys that 2.8.1 skips: it keeps the row in its log,
 acknowledges it, and does not vote for an instance that lacks it. In a cluster with Tarantool 2.8.1 these risks remain:
 its ROLLBACK, or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE, which stops Lunabox
 instances with "Split-Brain discovered"; as a leader it confirms what waits although it has a proposal or a claim that

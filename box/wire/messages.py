@@ -11,7 +11,7 @@ its answer      { 0x26 vclock, 0x25 cluster uuid }
 positions       { 0x26 vclock }                        answers of JOIN, acknowledgements of an applier
 after           { 0x7e vclock }                        a heartbeat: these rows come before what follows
 CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
-   a claim      a CONFIRM that confirms nothing new, with { "claim" [term, limbo owner, lsn] }   see `Claim`
+   a claim      a CONFIRM that confirms nothing new, with { 0x12 term, 0x10 limbo owner, 0x13 lsn } too   see `Claim`
    PROMOTE      flag 0x80 in its header: without effect                                     see `SynchroRequest`
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
    of a leader or candidate  0x7a term of its log, 0x7b [[id, lsn], ...]                   see `RaftRequest`
@@ -20,8 +20,8 @@ RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is le
 ```
 
 UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, except for the
-keys 0x79 to 0x7f, "claim" and the flag 0x80, which are our own. Tarantool 2.8.1 takes no unknown number as a key of a
-CONFIRM, but skips a string.
+keys 0x79 to 0x7f, the flag 0x80 and claims, which are our own. In a CONFIRM Tarantool 2.8.1 refuses a number that is no
+key of its own, and its module `xlog` a string, but it skips what is a number in other requests.
 """
 
 from __future__ import annotations
@@ -312,23 +312,24 @@ class SynchroRequest:
     claim: Claim | None = None
 
 
-_CLAIM: Final = "claim"
-_PACKED_CLAIM: Final = bytes(msgpack.packb(_CLAIM))
+_CLAIM: Final = (Key.LIMIT, Key.SPACE_ID, Key.OFFSET)
+"""The keys of a claim's fields, in their order."""
+_MAP_OF_A_CLAIM: Final = bytes((0x80 + 2 + len(_CLAIM),))
 
 
 def is_claim(row: Row) -> bool:
     """Tell whether a row is a claim."""
-    return row.type == RequestType.CONFIRM and _PACKED_CLAIM in row.body
+    return row.type == RequestType.CONFIRM and row.body.startswith(_MAP_OF_A_CLAIM)
 
 
 def synchro_row(request: SynchroRequest) -> Row:
     """Make the row of a limbo request; the journal assigns its lsn and replica id."""
-    fields: dict[int | str, Any] = {int(Key.REPLICA_ID): request.replica_id, int(Key.LSN): request.lsn}
+    fields = {Key.REPLICA_ID: request.replica_id, Key.LSN: request.lsn}
     if request.type == RequestType.PROMOTE:
-        fields[int(Key.TERM)] = request.term
+        fields[Key.TERM] = request.term
     if request.claim is not None:
-        fields[_CLAIM] = request.claim
-    return Row(request.type, body=msgpack.packb(fields))
+        fields |= dict(zip(_CLAIM, request.claim, strict=True))
+    return Row(request.type, body=_pack(fields))
 
 
 def decode_synchro(row: Row) -> SynchroRequest:
@@ -342,7 +343,7 @@ def decode_synchro(row: Row) -> SynchroRequest:
     body = _map_of(row)
     owner, lsn, term = (_uint(body.get(key, 0), "request body") for key in (Key.REPLICA_ID, Key.LSN, Key.TERM))
     is_void = row.type == RequestType.PROMOTE and bool(row.flags & Flag.VOID)
-    claim = _claim(body.get(_CLAIM), "request body") if row.type == RequestType.CONFIRM else None
+    claim = _claim([body.get(key) for key in _CLAIM], "request body") if is_claim(row) else None
     return SynchroRequest(row.type, owner, lsn, term, row.replica_id, is_void, claim)
 
 
