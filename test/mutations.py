@@ -174,8 +174,8 @@ TRANSACTIONS: Final = (
     Mutation(
         "a confirmation that counts before it is written",
         "box/txn/synchro.py",
-        "        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)\n",
-        "        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)\n"
+        "        self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)\n",
+        "        self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)\n"
         "        self._settle(self.limbo.process(request))\n",
         "set",
         "kill,latency,isolate,write",

@@ -24,7 +24,7 @@ from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
 from box.schema.ids import SpaceId
-from box.wire.messages import Promotions, RaftRequest, raft_row
+from box.wire.messages import Claim, Promotions, RaftRequest, raft_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -41,10 +41,13 @@ _NO_ELECTIONS: Final = RaftRequest(1)
 
 
 class _KnownPromotions(NamedTuple):
-    """The promotions that a snapshot stores; `void` lists origin and lsn of those that had no effect."""
+    """The promotions that a snapshot stores; `void` lists origin and lsn of those that had no effect, `log_term` and
+    `claim` are the log's (`RaftRequest`)."""
 
     kept: Promotions | None
     void: tuple[tuple[int, int], ...]
+    log_term: int
+    claim: Claim | None
 
 
 class Checkpoints:
@@ -215,9 +218,10 @@ class Checkpoints:
 
     def _known_promotions(self) -> _KnownPromotions:
         record = self._synchro.promotions
+        log_term, claim = record.log_term, record.open_claim
         if not self._config["replication_keep_promotions"]:
-            return _KnownPromotions(None, ())
-        return _KnownPromotions(record.kept(), record.void_promotions.known)
+            return _KnownPromotions(None, (), log_term, claim)
+        return _KnownPromotions(record.kept(), record.void_promotions.known, log_term, claim)
 
     def _trailer(self, known: _KnownPromotions) -> list[Row]:
         """Return the rows after all tuples: the raft state, or nothing without elections, because older instances do
@@ -228,7 +232,8 @@ class Checkpoints:
         state = self.election_state()
         if state == _NO_ELECTIONS and known.kept is None:
             return []
-        return [raft_row(replace(state, void_promotions=known.void), known.kept)]
+        state = replace(state, void_promotions=known.void, log_term=known.log_term, claim=known.claim)
+        return [raft_row(state, known.kept)]
 
     def view_of(self, space: Space) -> TupleView:
         """Open a view of all tuples of a space. The values of sequences are written to their space only here."""

@@ -29,7 +29,7 @@ from box.txn.promotion_history import Standing
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.constants import RequestType
-from box.wire.messages import RaftRequest, SynchroRequest, decode_promotions, decode_raft, raft_row, synchro_row
+from box.wire.messages import Claim, RaftRequest, SynchroRequest, decode_promotions, decode_raft, raft_row, synchro_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -44,6 +44,11 @@ class ElectionMode(StrEnum):
     VOTER = "voter"
     CANDIDATE = "candidate"
     MANUAL = "manual"
+
+
+def _those_after(vclock: VClock, later: VClock) -> VClock:
+    """The components of `later` that are not in `vclock`."""
+    return VClock.of((origin_id, lsn) for origin_id, lsn in later.items() if lsn > vclock[origin_id])
 
 
 class Elections:
@@ -72,6 +77,8 @@ class Elections:
             log.info,
             needed=lambda: synchro.promotions.void.needed(coming()),
             void_promotions=lambda: synchro.promotions.void_promotions.known,
+            log_term=lambda: synchro.promotions.log_term,
+            arriving=lambda: _those_after(own_vclock(), coming()),
         )
         self.raft.on_change.append(self._changed)
         self.is_member: Callable[[int], bool] = lambda source: True
@@ -149,10 +156,13 @@ class Elections:
         """
         request = decode_raft(row)
         self.raft.recover(request)
-        self._synchro.promotions.void_promotions.note(request.void_promotions)
+        promotions = self._synchro.promotions
+        promotions.void_promotions.note(request.void_promotions)
+        if request.log_term:
+            promotions.restore_claim(request.log_term, request.claim)
         known = decode_promotions(row)
         if known is not None:
-            self._synchro.promotions.restore(known)
+            promotions.restore(known)
 
     def metadata(self) -> list[Row]:
         """Return the rows about elections and the limbo that a joining instance gets before the data.
@@ -166,8 +176,8 @@ class Elections:
             SynchroRequest(RequestType.PROMOTE, limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
         )
         promotion.replica_id = limbo.owner_id
-        void_promotions = self._synchro.promotions.void_promotions.known
-        state = raft_row(replace(self.raft.local_state(), void_promotions=void_promotions))
+        promotions = self._synchro.promotions
+        state = raft_row(promotions.with_log(self.raft.local_state(), promotions.void_promotions.known))
         return [Row(RequestType.JOIN_META), state, promotion, Row(RequestType.JOIN_SNAPSHOT)]
 
     def recover_metadata(self, row: Row) -> None:
@@ -308,6 +318,10 @@ class Elections:
             if not self._synchro.withdraw_latest():
                 return
 
+    def is_new_claim(self, claim: Claim) -> bool:
+        """Whether a claim is later than all promotions that are here."""
+        return claim.term > self._synchro.limbo.greatest_term
+
     def knows_promotion(self, standing: Standing) -> bool:
         """Return whether an instance with this standing has the latest PROMOTE known here, with an effect there."""
         origin_id, lsn = self._synchro.promotions.latest
@@ -357,9 +371,10 @@ class Elections:
         if self.mode is ElectionMode.CANDIDATE and raft.role is not Role.LEADER:
             raise unsupported("election_mode='candidate'", "manual elections")
         if self.mode is ElectionMode.MANUAL:
-            if raft.role is Role.LEADER:
+            if raft.role is Role.LEADER and self._has_taken_over:
                 return
-            await self._win()
+            if raft.role is not Role.LEADER:
+                await self._win()
         await self._take_over()
 
     async def _take_over(self) -> None:

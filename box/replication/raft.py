@@ -4,8 +4,8 @@
 role        event                                        what happens                                   next
 any         a message of a newer term, or an             the term and an empty vote are to be recorded  FOLLOWER
             acknowledgement that contains one
-FOLLOWER    a candidate asks, no vote and no leader yet  a vote for it is to be recorded, if its vclock FOLLOWER
-                                                         covers ours
+FOLLOWER    a candidate asks, no vote and no leader yet  a vote for it is to be recorded, if its log is FOLLOWER
+                                                         as late as ours (see below)
 FOLLOWER    a message of a leader                        it is the leader of the term                   FOLLOWER
 FOLLOWER,   the wait is over                             the next term and a vote for ourselves are     FOLLOWER
 CANDIDATE                                                to be recorded
@@ -35,33 +35,80 @@ a candidate lacks our rows    this instance asks again after half of the time: t
 a candidate has more rows     this instance gives it half of the time more
 ```
 
-**Decisions about synchronous transactions.** A majority wins an election, and no voter has a row that the winner lacks.
-So each later leader has all rows that a majority has in its logs. Rows on their way to a voter's log when it is asked
-count as well, because they get there after its vote. Every decision rests on this:
+**Who may be voted for.** Each leader writes a claim before its PROMOTE. The term of a log is that of the newest of both
+in it; a candidate tells its own.
+
+```
+the candidate's log                  vote   because
+is of a later term than ours         yes    it has all that the leader of that term had, and so all that was decided
+                                            before it; what we have beyond that was not
+is of an earlier term                no     it lacks a claim that a majority may have
+is of the same term, or one of the   if its vclock covers ours, but for rows that the newest claim or promotion here
+two terms is not known               has made void (`box.txn.void_rows`)
+```
+
+A follower takes rows in the order of the leader's log. So whoever has a claim has all that its author had when it wrote
+it. Rows that are on their way to a voter's log when it is asked count as well: they get there after its vote, and a
+leader that is not told of terms would count them.
+
+**Decisions about synchronous transactions.** An election is won by a majority. So whatever a majority has in its logs
+while it knows of no later term, each later leader has: a voter of that leader has it, and votes for nobody who lacks it
+in a log of the same term; and the leader of any later term that a log is of has it for the same reason. Every decision
+rests on that:
 
 ```
 state of the owner of the limbo        what it may write     why no two instances end with different outcomes
 leader, its PROMOTE is written         CONFIRM(r)            a majority has r: each later leader confirms it too
 leader, heard a majority since r       a proposal            it decides nothing yet
-leader, a majority has the proposal    ROLLBACK              each later leader has the proposal and rolls r back
+leader, a majority has the proposal    ROLLBACK              each later leader has the proposal, and rolls r back
 leader, no majority heard since r      nothing               callers get the error that the outcome is unknown
-deposed, or elected and not PROMOTEd   nothing               the PROMOTE of the latest leader decides
-latest leader                          PROMOTE(n)            it confirms what waits here once a majority has it, but
-                                                             nothing if it has a proposal
+deposed                                nothing               the PROMOTE of the latest leader decides
+latest leader                          its claim(n), once    it decides nothing yet
+latest leader, a majority has the      PROMOTE(n)            each later leader has the claim, and writes the same
+claim                                                        decision, or has the PROMOTE
 follower                               nothing               it acts on the rows of the leader, in the order of its log
 ```
+
+What a claim says, in this order:
+
+```
+an open claim is in the log (no        the same n: its       two open claims: that of the later term. Its author had the
+PROMOTE of its term or a later one)    author may have       other one, or that reached no majority and nothing was
+                                       written the PROMOTE   written after it
+a proposal of the former leader        nothing is confirmed  a majority may have it, and its author the ROLLBACK
+otherwise                              all that waits here   what is not here reached no majority
+```
+
+What may happen in between:
+
+```
+the leader ends after the claim        who leads next has the claim and repeats it, or lacks it: no majority had it,
+                                       there is no PROMOTE, and the next claim is of a later term
+rows come to the leader after the      they had reached no majority when it was elected: its PROMOTE rolls them back
+claim
+the claim reaches a majority late,     acknowledgements tell the term: the leader of an earlier one hears of its end
+when another one has been elected      before it counts them
+a PROMOTE that only its author has     its author and the next leader have written the same decision about the former
+                                       owner; its own rows behind it have reached no majority
+snapshots, joins                       both keep the term of the log, and an open claim
+```
+
+Without the claim a PROMOTE had its effect at once where it came first. If its author was cut off then, and somebody led
+who had other rows of the former leader, both decisions had had their effect. Where one vote elects there is no claim.
 
 A deposed leader rolls back what it wrote after the last row that the next leader has. A PROMOTE that reached no
 majority has no effect (`box.txn.promotion_history`), and an instance that has already acted on it reports that it has
 diverged (`box.txn.decisions`). A leader accepts the rows of all others once a majority has its PROMOTE: from then on,
 rows of former leaders that wait for a decision are NOPs for every leader.
 
-**Differences from Tarantool 2.8.1.** It has only the first and the sixth row of the table. A Tarantool 2.8.1 writes
-ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other instances. So in a
-cluster with Tarantool 2.8.1 these risks remain: its ROLLBACK may contradict the next leader's PROMOTE, which stops
-Lunabox instances with "Split-Brain discovered"; as a leader it confirms what waits although it has a proposal; and rows
-that only a former leader has arrive when that instance leads again. With a quorum that is not a majority none of the
-above holds.
+**Differences from Tarantool 2.8.1.** It has only CONFIRM and PROMOTE of the table, and writes PROMOTE without a claim.
+It writes ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other
+instances. A claim is a CONFIRM of what is confirmed already, with keys that 2.8.1 skips: it keeps the row in its log,
+acknowledges it, and does not vote for an instance that lacks it. In a cluster with Tarantool 2.8.1 these risks remain:
+its ROLLBACK, or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE, which stops Lunabox
+instances with "Split-Brain discovered"; as a leader it confirms what waits although it has a proposal or a claim that
+says otherwise; and rows that only a former leader has arrive when that instance leads again. With a quorum that is not
+a majority none of the above holds.
 
 Acknowledgements of Lunabox contain the term, those of Tarantool 2.8.1 do not. Without the term a deposed leader that
 hears nothing else would take acknowledged rows for kept ones, although the others have received them as rolled back.
@@ -69,7 +116,8 @@ hears nothing else would take acknowledged rows for kept ones, although the othe
 A former leader keeps rows in its log that were rolled back when another instance took over; nobody needs them.
 Tarantool 2.8.1 does not vote for an instance that lacks them. So if two instances are left, one of which has such rows
 and the other one newer rows of the next leader, neither can win. Lunabox does not require such rows of a candidate
-(`box.txn.void_rows`), but accepts them from a candidate that has them, because a Tarantool 2.8.1 requires them.
+(`box.txn.void_rows` where the promotion is known here, the terms of the logs where it is not), but accepts them from a
+candidate that has them, because a Tarantool 2.8.1 requires them.
 
 Source: the behaviour of Tarantool 2.8.1.
 """
@@ -146,7 +194,8 @@ class Raft:
 
     `own_vclock` returns the vclock of this instance, `needed` the rows that a candidate must have for a vote (by
     default `own_vclock`), `void_promotions` origin and lsn of PROMOTE rows without effect, which messages of candidates
-    and leaders contain (`RaftRequest`). `log` writes a line of level info.
+    and leaders contain (`RaftRequest`), `log_term` the term of the newest claim or promotion in the log (0: unknown),
+    `arriving` the rows that are on their way to the log. `log` writes a line of level info.
     """
 
     def __init__(
@@ -157,6 +206,8 @@ class Raft:
         *,
         needed: Callable[[], Mapping[int, int]] | None = None,
         void_promotions: Callable[[], tuple[tuple[int, int], ...]] = tuple,
+        log_term: Callable[[], int] = int,
+        arriving: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         self.instance_id = 0
         self.role = Role.FOLLOWER
@@ -189,6 +240,8 @@ class Raft:
         self._own_vclock = own_vclock
         self._needed = needed or own_vclock
         self._void_promotions = void_promotions
+        self._log_term = log_term
+        self._arriving = arriving
         self._log = log
 
     def __repr__(self) -> str:
@@ -219,7 +272,8 @@ class Raft:
         """Return the state as a message for other instances; a candidate's message, with its vclock, asks for votes."""
         vclock = VClock(self._own_vclock()).without_zero() if self.role is Role.CANDIDATE else None
         void_promotions = () if self.role is Role.FOLLOWER else self._void_promotions()
-        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions)
+        log_term = self._log_term() if self.role is Role.CANDIDATE else 0
+        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions, log_term)
 
     def take_news(self) -> RaftRequest | None:
         """Return the message for everybody, or None if nothing has changed since the last call."""
@@ -400,7 +454,9 @@ class Raft:
         """
         theirs, ours = request.vclock, VClock(self._own_vclock())
         assert theirs is not None
-        has_all, lacks_none = theirs.covers(self._needed(), ignore_zero=True), ours.covers(theirs, ignore_zero=True)
+        has_all, lacks_none = not self._lacks(request), ours.covers(theirs, ignore_zero=True)
+        if difference := self._log_terms_differ(request):
+            lacks_none = difference > 0
         if has_all is not lacks_none:
             haste = _SHARE_OF_HASTE if lacks_none else -_SHARE_OF_HASTE
             self._change_wait(Waiting.ELECTION_END, (self._haste - haste) * self._election_timeout)
@@ -419,10 +475,22 @@ class Raft:
             return "this is a notification about a vote for a third node, not a request"
         if self.vote:
             return "already voted in this term"
+        return self._lacks(request)
+
+    def _log_terms_differ(self, request: RaftRequest) -> int:
+        """Our log's term minus the candidate's; 0 where either is not known."""
+        ours, theirs = self._log_term(), request.log_term
+        return ours - theirs if ours and theirs else 0
+
+    def _lacks(self, request: RaftRequest) -> str:
+        """What a candidate's log lacks that a leader has to have; empty if it may lead."""
+        difference = self._log_terms_differ(request)
+        if difference > 0:
+            return "its log knows of no claim or promotion as late as ours"
+        # What the leader of a later term had is all that anybody may have decided about before.
+        needed = self._arriving() if difference < 0 else self._needed()
         assert request.vclock is not None
-        if not request.vclock.covers(self._needed(), ignore_zero=True):
-            return "the vclock is not acceptable"
-        return ""
+        return "" if request.vclock.covers(needed, ignore_zero=True) else "the vclock is not acceptable"
 
     def _count_vote(self, source: int) -> None:
         self._voters.add(source)

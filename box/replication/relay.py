@@ -30,10 +30,10 @@ from box.replication.state import RelayState
 from box.replication.white_list import WhiteList
 from box.waiters import end_all
 from box.wire import messages
-from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.constants import GROUP_LOCAL, VERSION_ID, RequestType
 from box.wire.messages import RaftRequest
 from box.wire.packet_run import PacketRun, rows_of
-from box.wire.row import Row, encode_packet
+from box.wire.row import Row, encode_packet, nop_of
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ class RowFilter:
 
     Local rows (group 1) of this instance are not sent, those of other origins become NOPs with their lsn. Rows that the
     replica has written itself are not sent back, except those before its subscription, which it has lost. With a white
-    list only rows of some origins are sent. All rows get the `sync` of the request that they answer. `packets` sends
-    whole runs of encoded rows unchanged where it can, which is faster than `select`.
+    list only rows of some origins are sent. All rows get the `sync` of the request that they answer. A replica whose
+    `version_id` is later than 2.8.1 gets a NOP for a claim: Tarantool 2.11 refuses such a CONFIRM where its queue had
+    another owner. `packets` sends whole runs of encoded rows unchanged where it can, which is faster than `select`.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class RowFilter:
         id_filter: frozenset[int],
         sync: int = 0,
         white_list: WhiteList | None = None,
+        version_id: int = VERSION_ID,
     ) -> None:
+        self._hides_claims = version_id > VERSION_ID
         self._replica_id = replica_id
         self._at_subscribe = local_vclock_at_subscribe
         self._id_filter = id_filter
@@ -107,7 +110,7 @@ class RowFilter:
                 continue
             if white_list is not None and (position := white_list.position_before(replica_id)) is not None:
                 parts += [encode_packet(row) for row in self._form([position])]
-            if run.is_local or self._sync or replica_id == self._replica_id:
+            if run.is_local or self._sync or replica_id == self._replica_id or self._hides_claims:
                 parts += [encode_packet(row) for row in self._form(run.rows())]
             else:
                 parts.append(run.data)
@@ -124,7 +127,9 @@ class RowFilter:
             if row.group_id == GROUP_LOCAL:
                 if row.replica_id == 0:
                     continue
-                row = Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
+                row = nop_of(row)
+            elif self._hides_claims and messages.is_claim(row):
+                row = nop_of(row)
             if row.replica_id != self._replica_id or row.lsn <= self._at_subscribe[row.replica_id]:
                 yield replace(row, sync=self._sync) if self._sync else row
 
@@ -175,6 +180,7 @@ class Relay:
         id_filter: frozenset[int],
         sync: int = 0,
         white_list: WhiteList | None = None,
+        version_id: int = VERSION_ID,
     ) -> None:
         """Send the rows after `vclock` until the connection breaks or the task is cancelled.
 
@@ -187,7 +193,8 @@ class Relay:
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
         self._last_sent = self._loop.time()
-        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync, white_list)
+        here = self.host.instance.vclock.copy()
+        row_filter = RowFilter(self._replica_id, here, id_filter, sync, white_list, version_id)
         self._sync = sync
         tasks = [
             self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.peer}"),

@@ -38,7 +38,7 @@ from box.schema.access import Privilege, check_universe
 from box.session import Context, Session
 from box.wire import messages
 from box.wire.ballot import Ballot
-from box.wire.constants import RequestType
+from box.wire.constants import VERSION_ID, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -327,7 +327,9 @@ class ReplicaRequests:
         uuid = _instance_uuid(request)
         relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock, term: self._on_ack(replica, vclock, term))
         try:
-            await relay.subscribe(connection, start, request.id_filter, row.sync, white_list)
+            await relay.subscribe(
+                connection, start, request.id_filter, row.sync, white_list, request.version_id or VERSION_ID
+            )
         finally:
             self.log.crit("exiting the relay loop")
             if replica.id:

@@ -24,7 +24,7 @@ from box.txn.staged import STAGED_ROWS, StagedTransaction
 from box.txn.transaction import Transaction, TxnState
 from box.wire.change import decode_row, request_text
 from box.wire.constants import RequestType
-from box.wire.row import Row
+from box.wire.row import Row, nop_of
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -41,11 +41,6 @@ _MANY_ROWS: Final = 16
 def is_large(rows: list[Row]) -> bool:
     """Return whether a transaction is executed in slices."""
     return len(rows) >= STAGED_ROWS
-
-
-def nop_of(row: Row) -> Row:
-    """Return a row without effect that has the position of another one."""
-    return Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
 
 
 class RowExecutor:

@@ -6,7 +6,8 @@ overtake rows of other origins, which come from other peers. Such a row is held 
 ```
 held                                                      until
 a transaction after a position (`white_list`)             everything up to the position is here
-PROMOTE, which decides about rows of the former owner     those rows are here
+PROMOTE, which decides about rows of the former owner,    those rows are here
+and the claim before it
 a transaction that cannot be applied: a synchronous       it can be applied after other rows have come
 one while the limbo waits for another instance's
 CONFIRM, a change of a space that is not here yet
@@ -73,11 +74,12 @@ class RowOrder:
         self.must_wait = not self._sink.applied.covers(self._after)
 
     def look(self, row: Row) -> None:
-        """Note the rows that a PROMOTE depends on; other rows name none."""
-        if row.type == RequestType.PROMOTE:
+        """Note the rows that a PROMOTE or a claim depends on; other rows name none."""
+        if row.type == RequestType.PROMOTE or messages.is_claim(row):
             request = messages.decode_synchro(row)
-            if request.replica_id not in (0, row.replica_id, self._own_id):
-                self.learn(VClock({request.replica_id: request.lsn} if request.lsn else {}))
+            owner_id, lsn = (request.replica_id, request.lsn) if request.claim is None else request.claim[1:]
+            if owner_id not in (0, row.replica_id, self._own_id):
+                self.learn(VClock({owner_id: lsn} if lsn else {}))
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply a transaction without waiting; returns False, with nothing done, if `apply` is needed.

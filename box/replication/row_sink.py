@@ -26,13 +26,14 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
 from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
-from box.replication.row_executor import RowExecutor, is_large, nop_of
+from box.replication.row_executor import RowExecutor, is_large
 from box.session import Context
 from box.txn.transaction import Transaction
 from box.waiters import Waiters
 from box.wire.change_run import ChangeRun
 from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
-from box.wire.row import Row
+from box.wire.messages import decode_synchro, is_claim
+from box.wire.row import Row, nop_of
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ class RowSink:
         taken over the limbo in a later term.
         """
         if not self._elections.is_outdated(rows[0].replica_id) or not _belongs_to_limbo(rows):
+            return rows
+        if is_claim(rows[0]) and (claim := decode_synchro(rows[0]).claim) and self._elections.is_new_claim(claim):
             return rows
         return [nop_of(row) for row in rows]
 
@@ -348,7 +351,7 @@ class RowSink:
                     self._fail(error)
                 raise
             self._advance(row)
-            if row.type == RequestType.CONFIRM:
+            if row.type == RequestType.CONFIRM and not is_claim(row):
                 self._tell_later()
             else:
                 self._tell_written()

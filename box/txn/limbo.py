@@ -8,11 +8,13 @@ WAITING        the first entry's deadline, the owner may    decide: write ROLLBA
                decide and has heard a quorum meanwhile      elections a proposal first
 PROPOSED       a quorum has the proposal, and the owner     decide: write ROLLBACK(lsn)               ROLLING_BACK
                may decide
-PROPOSED       promote()                                    decide: write PROMOTE, which confirms     ROLLING_BACK
-                                                            nothing
+WAITING,       promote(), with elections                    decide: write a claim, then wait until    CONFIRMING, then
+PROPOSED                                                    those who elect a leader have it          as before
+PROPOSED       promote(), and there is a claim              decide: write PROMOTE, which confirms     ROLLING_BACK
+                                                            what the claim says
 WAITING,       an entry's deadline otherwise                its callers get the error that the        same
 PROPOSED                                                    outcome is unknown
-WAITING        promote()                                    decide: write PROMOTE(lsn)                ROLLING_BACK
+WAITING        promote(), with elections: there is a claim  decide: write PROMOTE(lsn)                ROLLING_BACK
 any            a row of another instance goes to the WAL    nothing yet                               CONFIRMING or
                                                                                                       ROLLING_BACK
 CONFIRMING     the row is in the WAL                        entries up to lsn are committed           WAITING or EMPTY

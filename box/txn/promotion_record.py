@@ -1,12 +1,16 @@
-"""What is known of promotions: the latest PROMOTE row, those before it, and the rows that they have made void.
+"""What is known of promotions: the latest PROMOTE row, those before it, the rows that they have made void, the newest claim.
 
 It is kept in step with the log: each CONFIRM, ROLLBACK and PROMOTE row is recorded once it is in the log, after the
 limbo has processed it.
+
+A claim announces a PROMOTE (`box.wire.messages.Claim`). It is open until a PROMOTE of its term or a later one arrives,
+and the next leader writes the PROMOTE that an open claim announces. `box.replication.raft` has the argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from box.txn.decisions import DecisionRecord
@@ -14,11 +18,12 @@ from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
 from box.wire.constants import RequestType
-from box.wire.messages import Promotions, SynchroRequest
+from box.wire.messages import Claim, Promotions, RaftRequest, SynchroRequest
 
 if TYPE_CHECKING:
     from box.errors import BoxError
     from box.txn.limbo import Limbo
+    from box.txn.transaction import LimboEntry
     from box.wire.row import Row
 
 
@@ -35,6 +40,11 @@ class PromotionRecord:
         """
         self.history = PromotionHistory()
         self.void_promotions = VoidPromotions()
+        self.claim: Claim | None = None
+        """The claim of the latest term in the log; None if there is none, or it is older than the snapshot."""
+        self.claim_place = (0, 0)
+        """Origin and lsn of its row; zeros if it is older than the snapshot."""
+        self._restored_log_term = 0
         self._decisions = DecisionRecord()
         self.contradiction: BoxError | None = None
         """The error of the first decision that contradicts one that has taken effect here: this instance has diverged.
@@ -42,9 +52,24 @@ class PromotionRecord:
         self._decided: dict[int, tuple[int, int]] = {}
         """For each origin, the lsns of its newest unbroken run of CONFIRM, ROLLBACK and PROMOTE rows: (first, last)."""
 
+    @property
+    def log_term(self) -> int:
+        """The term of the newest claim or promotion in the log; 0 if none is known."""
+        claimed = self.claim.term if self.claim is not None else 0
+        return max(self._limbo.greatest_term, claimed, self._restored_log_term)
+
+    @property
+    def open_claim(self) -> Claim | None:
+        """The claim that binds the next leader: no PROMOTE has settled it."""
+        claim = self.claim
+        return claim if claim is not None and claim.term > self._limbo.greatest_term else None
+
     def process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
         """Process a row that is in the log. Returns the outcome of the limbo's entries."""
         limbo = self._limbo
+        if request.claim is not None:
+            self._note_claim(row, request.claim)
+            return LimboOutcome([], [])
         if request.is_void:
             self.void.note(row.replica_id, row.lsn, row.lsn)
             self.void_promotions.note([(row.replica_id, row.lsn)])
@@ -54,21 +79,36 @@ class PromotionRecord:
         outcome = limbo.process(request)
         if has_effect:
             self._decisions.note(row, request, outcome)
-        first, last = self._decided.get(row.replica_id, (0, 0))
-        self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
+        self._note_decided(row)
         if request.type == RequestType.PROMOTE and request.term == limbo.greatest_term:
             self.latest = row.replica_id, row.lsn
             if request.term > latest:
                 self.history.add(Promotion(request.term, row.replica_id, row.lsn, before))
-            self._note_void(owner_id, outcome)
+            self._note_void(row.replica_id, owner_id, outcome.rolled_back[::-1])
         elif request.type == RequestType.PROMOTE and before < request.term and row.lsn:
             # A term that is not new to the instance comes from a snapshot, which has kept its effect; a request
             # without an lsn is not a row of a log.
             self.void_promotions.note([(row.replica_id, row.lsn)])
         return outcome
 
+    def _note_decided(self, row: Row) -> None:
+        first, last = self._decided.get(row.replica_id, (0, 0))
+        self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
+
+    def _note_claim(self, row: Row, claim: Claim) -> None:
+        """Record a claim. Each later leader has it, so rows that it rolls back and older claims are not needed any more."""
+        if claim.term <= self.log_term:
+            self.void.note(row.replica_id, row.lsn, row.lsn)
+            return
+        self._note_decided(row)
+        self.claim, self.claim_place = claim, (row.replica_id, row.lsn)
+        promotion = SynchroRequest(RequestType.PROMOTE, claim.owner_id, claim.lsn, claim.term, row.replica_id)
+        self._note_void(row.replica_id, self._limbo.owner_id, self._limbo.rolled_back_by(promotion))
+
     def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
         """Return the error of a row that is about to take effect but contradicts an earlier decision, or None."""
+        if request.claim is not None:
+            return None
         if request.is_void or self.is_to_be_void(row) or self._limbo.is_outdated_promotion(request):
             return None
         contradiction = self._decisions.contradiction_of(row, request)
@@ -94,14 +134,16 @@ class PromotionRecord:
                 if place in seen:
                     self._note_none(promotion, ends)
 
-    def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
-        """Record what a promotion has made void: rows that it rolled back, and earlier decisions of other instances."""
-        if outcome.rolled_back:
-            first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
-            if first > 0:
-                self.void.note(owner_id, first, max(last, self._decided.get(owner_id, (0, 0))[1]))
+    def _note_void(self, leader_id: int, owner_id: int, undone: list[LimboEntry]) -> None:
+        """Record what a promotion, or the claim of one, makes void.
+
+        This is `undone`, the owner's entries that it rolls back, oldest first, and earlier decisions of other instances.
+        """
+        if undone and undone[0].place[0] > 0:
+            last = max(undone[-1].place[1], self._decided.get(owner_id, (0, 0))[1])
+            self.void.note(owner_id, undone[0].place[0], last)
         for origin_id, (first, last) in self._decided.items():
-            if origin_id != self.latest[0]:
+            if origin_id != leader_id:
                 self.void.note(origin_id, first, last)
 
     def coming_void(self, leader: Standing, own_vclock: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -150,6 +192,15 @@ class PromotionRecord:
         if kept.latest[1]:
             self.history.add(Promotion(self._limbo.greatest_term, *kept.latest, 0))
         self.void.restore(kept.void)
+
+    def restore_claim(self, log_term: int, claim: Claim | None) -> None:
+        """Take over what a snapshot, or the instance that was joined, tells of its log."""
+        self._restored_log_term = log_term
+        self.claim, self.claim_place = claim, (0, 0)
+
+    def with_log(self, state: RaftRequest, void_promotions: tuple[tuple[int, int], ...]) -> RaftRequest:
+        """The state of elections for a snapshot or a join, with what the log tells the next leader."""
+        return replace(state, void_promotions=void_promotions, log_term=self.log_term, claim=self.open_claim)
 
     def __repr__(self) -> str:
         return f"<promotion record: latest {self.latest}, {self.history}, {self.void}>"

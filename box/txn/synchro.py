@@ -112,7 +112,7 @@ class LimboDriver:
         self._waiters = Waiters()
         """Tasks to wake after a change of the queue, an option or an acknowledgement."""
         self.promotions = PromotionRecord(limbo)
-        self._promoter = Promoter(limbo, self)
+        self._promoter = Promoter(limbo, self.promotions, self)
         self._is_deposed = False
         """True while our transactions are being rolled back because another instance leads without them."""
         self._heard: dict[int, float] = {}
@@ -442,16 +442,17 @@ class LimboDriver:
             on_end(error)
 
         def completed(entry: JournalEntry) -> None:
-            undone = [] if entry.error is not None else self.limbo.rolled_back_by(request)
+            undone = [] if entry.error is not None or is_claim else self.limbo.rolled_back_by(request)
             if undone:
                 self._preparation = self.prepare_rollback(undone), lambda: finish(None)
                 self._prepare()
             else:
                 finish(entry.error)
 
-        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)
+        is_claim = request.claim is not None
+        self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)
         try:
-            is_own_confirm = request.type == RequestType.CONFIRM and not row.replica_id
+            is_own_confirm = request.type == RequestType.CONFIRM and not row.replica_id and not is_claim
             self.journal.submit((PatientEntry if is_own_confirm else JournalEntry)([row], completed))
         except BoxError as error:
             finish(error)
@@ -556,16 +557,12 @@ class LimboDriver:
         """Return the time in seconds, by the clock of the deadlines."""
         return self._loop.time()
 
-    async def write(self, request: SynchroRequest, check: Callable[[], None]) -> None:
-        """Take the latch, call `check`, write a row of ours and act on it.
-
-        Raises:
-            BoxError: the error of `check`; nothing is written.
-            DiskWriteError: WAL_IO.
-        """
+    async def write(self, make: Callable[[], SynchroRequest]) -> None:
+        """Write the row of ours that `make` gives when nobody else changes the limbo, and act on it. WAL_IO, and what
+        `make` raises."""
         await self.latch.wait_write()
         try:
-            check()
+            request = make()
         except BoxError:
             self.latch.release_write()
             raise

@@ -77,6 +77,10 @@ class Key(IntEnum):
 class OwnKey(IntEnum):
     """Keys of bodies that only Lunabox knows; other servers skip them."""
 
+    CLAIM = 0x79
+    """In the RAFT row of a snapshot: the claim that binds the next leader, see `box.wire.messages.Claim`."""
+    LOG_TERM = 0x7A
+    """In a RAFT message and in that of a snapshot: the term of the newest claim or promotion in the log."""
     VOID_PROMOTIONS = 0x7B
     """In a RAFT message: the promotions that had no effect at the sender, as [[origin, lsn], ...]."""
     TERM = 0x7C

@@ -11,14 +11,17 @@ its answer      { 0x26 vclock, 0x25 cluster uuid }
 positions       { 0x26 vclock }                        answers of JOIN, acknowledgements of an applier
 after           { 0x7e vclock }                        a heartbeat: these rows come before what follows
 CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
+   a claim      a CONFIRM that confirms nothing new, with { 0x12 term, 0x10 limbo owner, 0x13 lsn } too   see `Claim`
    PROMOTE      flag 0x80 in its header: without effect                                     see `SynchroRequest`
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
-   of a leader or candidate  0x7b [[id, lsn], ...]                                         see `RaftRequest`
-   in a snapshot  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
+   of a leader or candidate  0x7a term of its log, 0x7b [[id, lsn], ...]                   see `RaftRequest`
+   in a snapshot  0x79 [term, limbo owner, lsn], 0x7a and 0x7b as above
+                  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
 ```
 
 UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, except for the
-keys 0x7b to 0x7f and the flag 0x80, which are our own.
+keys 0x79 to 0x7f, the flag 0x80 and claims, which are our own. In a CONFIRM Tarantool 2.8.1 refuses a number that is no
+key of its own, and its module `xlog` a string, but it skips what is a number in other requests.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgpack
@@ -281,6 +284,15 @@ def vote_row() -> Row:
 # -- synchronous replication ----------------------------------------------------------------------------------
 
 
+class Claim(NamedTuple):
+    """The decision that a leader is about to write as its PROMOTE of `term`: the rows of `owner_id` are confirmed up to
+    `lsn`, and those after it rolled back."""
+
+    term: int
+    owner_id: int
+    lsn: int
+
+
 @dataclass(frozen=True, slots=True)
 class SynchroRequest:
     """A decision about synchronous transactions: CONFIRM, ROLLBACK or PROMOTE.
@@ -288,7 +300,7 @@ class SynchroRequest:
     CONFIRM confirms everything up to `lsn` of the limbo's owner `replica_id`; ROLLBACK undoes everything from `lsn` on.
     PROMOTE confirms up to `lsn`, undoes the rest, and hands the limbo to its writer in `term`. `origin_id` is the
     instance that wrote the row; it is the row's replica id, not part of the body. `is_void` is a flag of the row and
-    marks a PROMOTE without effect.
+    marks a PROMOTE without effect. A CONFIRM with a `claim` decides nothing; its `lsn` is confirmed already.
     """
 
     type: int
@@ -297,6 +309,17 @@ class SynchroRequest:
     term: int = 0
     origin_id: int = 0
     is_void: bool = False
+    claim: Claim | None = None
+
+
+_CLAIM: Final = (Key.LIMIT, Key.SPACE_ID, Key.OFFSET)
+"""The keys of a claim's fields, in their order."""
+_MAP_OF_A_CLAIM: Final = bytes((0x80 + 2 + len(_CLAIM),))
+
+
+def is_claim(row: Row) -> bool:
+    """Tell whether a row is a claim."""
+    return row.type == RequestType.CONFIRM and row.body.startswith(_MAP_OF_A_CLAIM)
 
 
 def synchro_row(request: SynchroRequest) -> Row:
@@ -304,6 +327,8 @@ def synchro_row(request: SynchroRequest) -> Row:
     fields = {Key.REPLICA_ID: request.replica_id, Key.LSN: request.lsn}
     if request.type == RequestType.PROMOTE:
         fields[Key.TERM] = request.term
+    if request.claim is not None:
+        fields |= dict(zip(_CLAIM, request.claim, strict=True))
     return Row(request.type, body=_pack(fields))
 
 
@@ -318,7 +343,18 @@ def decode_synchro(row: Row) -> SynchroRequest:
     body = _map_of(row)
     owner, lsn, term = (_uint(body.get(key, 0), "request body") for key in (Key.REPLICA_ID, Key.LSN, Key.TERM))
     is_void = row.type == RequestType.PROMOTE and bool(row.flags & Flag.VOID)
-    return SynchroRequest(row.type, owner, lsn, term, row.replica_id, is_void)
+    claim = _claim([body.get(key) for key in _CLAIM], "request body") if is_claim(row) else None
+    return SynchroRequest(row.type, owner, lsn, term, row.replica_id, is_void, claim)
+
+
+def _claim(told: Any, what: str) -> Claim | None:
+    if told is None:
+        return None
+    try:
+        term, owner_id, lsn = told
+    except (TypeError, ValueError):
+        raise _invalid(what) from None
+    return Claim(_uint(term, what), _uint(owner_id, what), _uint(lsn, what))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +362,8 @@ class RaftRequest:
     """The election state of an instance: `vote` is a replica id; `state` is 1 follower, 2 candidate or 3 leader.
 
     `vclock` accompanies a candidate's request for votes. `void_promotions` are the origins and lsns of the instance's
-    PROMOTE rows that have no effect there.
+    PROMOTE rows that have no effect there. `log_term` is the term of the newest claim or promotion in its log, 0 if
+    the instance does not tell or know it. A snapshot also has the `claim` that binds the next leader, if there is one.
     """
 
     term: int
@@ -334,6 +371,8 @@ class RaftRequest:
     state: int = 0
     vclock: VClock | None = None
     void_promotions: tuple[tuple[int, int], ...] = ()
+    log_term: int = 0
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +401,10 @@ def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
         fields[RaftKey.STATE] = request.state
     if request.vclock is not None:
         fields[RaftKey.VCLOCK] = _vclock_map(request.vclock)
+    if request.log_term:
+        fields[OwnKey.LOG_TERM] = request.log_term
+    if request.claim is not None:
+        fields[OwnKey.CLAIM] = request.claim
     if request.void_promotions:
         fields[OwnKey.VOID_PROMOTIONS] = request.void_promotions
     if promotions is not None:
@@ -381,7 +424,10 @@ def decode_raft(row: Row) -> RaftRequest:
     body = _map_of(row, "raft body")
     term, vote, state = (_uint(body.get(key, 0), "raft body") for key in (RaftKey.TERM, RaftKey.VOTE, RaftKey.STATE))
     vclock = VClock.from_map(body[RaftKey.VCLOCK], "raft body") if RaftKey.VCLOCK in body else None
-    return RaftRequest(term, vote, state, vclock, _void_promotions(body.get(OwnKey.VOID_PROMOTIONS, [])))
+    void_promotions = _void_promotions(body.get(OwnKey.VOID_PROMOTIONS, []))
+    log_term = _uint(body.get(OwnKey.LOG_TERM, 0), "raft body")
+    claim = _claim(body.get(OwnKey.CLAIM), "raft body")
+    return RaftRequest(term, vote, state, vclock, void_promotions, log_term, claim)
 
 
 def _void_promotions(told: Any) -> tuple[tuple[int, int], ...]:

@@ -93,6 +93,11 @@ class StreamRow(Row):
     stream_id: int = 0
 
 
+def nop_of(row: Row) -> Row:
+    """Make a row without effect in the place of another one."""
+    return Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
+
+
 def encode_uint(value: int) -> bytes:
     """Encode an unsigned integer in its shortest MessagePack form."""
     return _U8[value] if 0 <= value < 128 else _pack_uint(value)

@@ -25,7 +25,7 @@ from box.wire.ballot import Ballot
 from box.wire.constants import GROUP_LOCAL, TYPE_ERROR, RequestType
 from box.wire.error import encode_error_body
 from box.wire.greeting import encode_greeting
-from box.wire.messages import heartbeat_row, subscribe_response_row
+from box.wire.messages import Claim, SynchroRequest, heartbeat_row, subscribe_response_row, synchro_row
 from box.wire.row import Row, decode_row, encode_packet
 from box.wire.vclock import VClock
 from test.support import until
@@ -163,6 +163,17 @@ def test_row_filter() -> None:
         (RequestType.NOP, 3, 2),
     ]
     assert rows[-1].type == RequestType.REPLACE, "rows are shared and must not change"
+
+
+@pytest.mark.parametrize(("version_id", "kind"), [(0x020801, RequestType.CONFIRM), (0x020B09, RequestType.NOP)])
+def test_later_versions_get_nops_for_claims(version_id: int, kind: RequestType) -> None:
+    """A CONFIRM like a claim ends the replication of a 2.11 that knows another owner of the queue."""
+    claim = synchro_row(SynchroRequest(RequestType.CONFIRM, 1, 7, 0, 1, claim=Claim(3, 1, 8)))
+    claim.replica_id, claim.lsn = 1, 9
+    confirm = synchro_row(SynchroRequest(RequestType.CONFIRM, 1, 8, 0, 1))
+    confirm.replica_id, confirm.lsn = 1, 10
+    row_filter = RowFilter(2, VClock(), frozenset(), version_id=version_id)
+    assert selected(row_filter, [claim, confirm]) == [(kind, 1, 9), (RequestType.CONFIRM, 1, 10)]
 
 
 def test_a_final_join_brings_own_rows_too() -> None:

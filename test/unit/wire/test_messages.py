@@ -12,6 +12,7 @@ from box.errors import BoxError
 from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
 from box.wire.messages import (
+    Claim,
     Promotions,
     RaftRequest,
     SynchroRequest,
@@ -25,6 +26,7 @@ from box.wire.messages import (
     decode_vclock,
     fetch_snapshot_row,
     heartbeat_row,
+    is_claim,
     join_row,
     raft_row,
     register_row,
@@ -154,6 +156,24 @@ def test_synchro(request_: SynchroRequest, body: str) -> None:
     assert decoded.origin_id == 3
     with pytest.raises(BoxError, match="request body"):
         decode_synchro(Row(RequestType.CONFIRM, body=msgpack.packb({3: "x"})))
+
+
+def test_a_claim() -> None:
+    """Its keys are those of other requests: Tarantool 2.8.1 skips those, and refuses others."""
+    row = synchro_row(SynchroRequest(RequestType.CONFIRM, 2, 4, claim=Claim(7, 3, 9)))
+    assert unpacked(row) == {2: 2, 3: 4, 0x12: 7, 0x10: 3, 0x13: 9}
+    assert decode_synchro(row).claim == Claim(7, 3, 9)
+    assert is_claim(row)
+    assert not is_claim(synchro_row(SynchroRequest(RequestType.CONFIRM, 2, 4)))
+    for broken in ({0x12: 7, 0x10: 3, 0x13: -1}, {0x12: 7, 0x10: 3, 0x14: 9}, {0x12: "x", 0x10: 3, 0x13: 9}):
+        with pytest.raises(BoxError, match="request body"):
+            decode_synchro(Row(RequestType.CONFIRM, body=msgpack.packb({2: 2, 3: 4, **broken})))
+
+
+def test_raft_tells_the_term_of_the_log() -> None:
+    request = RaftRequest(5, 2, 2, VClock({1: 9}), (), 4, Claim(4, 3, 9))
+    assert unpacked(raft_row(request)) == {0: 5, 1: 2, 2: 2, 3: {1: 9}, 0x7A: 4, 0x79: [4, 3, 9]}
+    assert decode_raft(raft_row(request)) == request
 
 
 def test_raft() -> None:
