@@ -13,6 +13,7 @@ Node          embedded_node.py       an instance for programs: an asynchronous c
 NodeOptions   node_options.py        its options, typed
 Spaces, ...   handles.py             spaces and their indexes, each with all requests
 TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
+RowPage               row_page.py            rows of a select and the position where they end
 NamedRow      named_rows.py          tuples as they are given to the program; row_types.py: as objects of its classes
 SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions; sequences.py
 Change, ...   change_stream.py       watching a space; log_replay.py: since a vclock
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from box.embed.lua_instance import LuaInstance
     from box.embed.named_rows import NamedRow
     from box.embed.node_options import NodeOptions
+    from box.embed.row_page import RowPage
     from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
     from box.embed.sequences import SequenceHandle
     from box.embed.transaction_block import TransactionBlock
@@ -53,6 +55,7 @@ __all__ = [
     "Node",
     "NodeInfo",
     "NodeOptions",
+    "RowPage",
     "SchemaRequests",
     "SequenceHandle",
     "SessionInfo",
@@ -71,6 +74,7 @@ _MODULES = {
     "Node": "embedded_node",
     "NodeInfo": "embedded_node",
     "NodeOptions": "node_options",
+    "RowPage": "row_page",
     "SchemaRequests": "schema_requests",
     "SequenceHandle": "sequences",
     "SessionInfo": "callables",

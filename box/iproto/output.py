@@ -26,7 +26,7 @@ from typing import Final
 from box.errors import BoxError, out_of_memory
 from box.index.long_read import LongRead
 from box.iproto.stats import Net
-from box.wire.reply import reply_array_header, reply_error, reply_rows_header
+from box.wire.reply import reply_array_header, reply_error, reply_page_header, reply_rows_header
 
 FLUSH_SIZE: Final = 65536
 """Bytes of gathered replies that are worth a write."""
@@ -46,10 +46,17 @@ class LargeReply:
 
     __slots__ = ("_pieces", "_read", "_rows")
 
-    def __init__(self, sync: int, schema_version: int, rows: list[bytes], read: LongRead | None = None) -> None:
+    def __init__(
+        self,
+        sync: int,
+        schema_version: int,
+        rows: list[bytes],
+        read: LongRead | None = None,
+        position_of: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self._rows = rows
         self._read = read
-        self._pieces = _pieces(sync, schema_version, rows, read)
+        self._pieces = _pieces(sync, schema_version, rows, read, position_of)
 
     def next_piece(self) -> bytes | None:
         """The next piece, b"" for a step that made none, None at the end."""
@@ -67,9 +74,16 @@ def _forget_some(rows: list[bytes], read: LongRead | None) -> bool:
     return bool(rows)
 
 
-def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | None) -> Iterator[bytes]:
-    """The pieces of a large reply. They do not know it: in a cycle, one that is given up in the middle would stay, with
-    the rows of its piece, until the garbage collector looks for it."""
+def _pieces(
+    sync: int,
+    schema_version: int,
+    rows: list[bytes],
+    read: LongRead | None,
+    position_of: Callable[[bytes], bytes] | None,
+) -> Iterator[bytes]:
+    """The pieces of a large reply; that of a page gives the position of its last row. They do not know it: in a cycle,
+    one that is given up in the middle would stay, with the rows of its piece, until the garbage collector looks for it.
+    """
     size = 0
     try:
         while read is not None and read.take(rows):
@@ -85,7 +99,12 @@ def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | 
             yield b""
         yield reply_error(sync, schema_version, out_of_memory(size, "obuf", "reply"))
         return
-    yield reply_rows_header(sync, schema_version, len(rows), size)
+    tail = b""
+    if position_of is None or not rows:
+        yield reply_rows_header(sync, schema_version, len(rows), size)
+    else:
+        header, tail = reply_page_header(sync, schema_version, len(rows), size, position_of(rows[-1]))
+        yield header
     count = 1 + _PIECE * len(rows) // max(size, 1)
     rows.reverse()  # a list shrinks at its end
     while rows:
@@ -95,6 +114,8 @@ def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | 
         del rows[-len(piece) :]
         piece.reverse()
         yield b"".join(piece)
+    if tail:
+        yield tail
 
 
 class LargeBody:
@@ -149,10 +170,23 @@ class Output:
         self.size += size + 32
         return True
 
+    def add_page(self, sync: int, schema_version: int, rows: list[bytes], position: bytes) -> bool:
+        """Gather a reply of rows and a position; as `add_rows`."""
+        count = len(rows)
+        size = 0 if count > _LARGE_COUNT else sum(map(len, rows))
+        if count > _LARGE_COUNT or size > LARGE_SIZE:
+            self.flush()
+            self.larges.append(LargeReply(sync, schema_version, rows, position_of=lambda _: position))
+            return False
+        header, tail = reply_page_header(sync, schema_version, count, size, position)
+        self.parts += (header, *rows, tail)
+        self.size += size + 64
+        return True
+
     def add_read(self, sync: int, schema_version: int, read: LongRead) -> None:
         """Reply with rows that are still to be found."""
         self.flush()
-        self.larges.append(LargeReply(sync, schema_version, [], read))
+        self.larges.append(LargeReply(sync, schema_version, [], read, read.position_of))
 
     def add_array(self, sync: int, schema_version: int, array: bytes) -> None:
         """Reply with the results of a function. OutOfMemory for those that no packet can hold."""

@@ -114,6 +114,12 @@ class TupleStorage:
         """The visible tuples of an iteration; `key` is the user's, maybe partial. Checks the key at once."""
         return index.scan(iterator, key)
 
+    def places(
+        self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], after: SortKey | None
+    ) -> Iterator[tuple[SortKey, bytes]]:
+        """The visible tuples of a page with their keys in the container; `after` is the key behind which it begins."""
+        return index.places(iterator, key, after)
+
     def select(
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
     ) -> list[bytes]:
