@@ -8,7 +8,7 @@ local stream = require('net.box.stream')
 local transport = require('net.box.transport')
 local triggers = require('box.trigger_list')
 local uri = require('uri')
-local watch = require('net.box.watch')
+local watchers = require('net.box.watchers')
 
 local error, loadstring, max, pairs, pcall, select = error, loadstring, math.max, pairs, pcall, select
 local setmetatable, tonumber, tostring, type, unpack = setmetatable, tonumber, tostring, type, unpack
@@ -94,7 +94,7 @@ local function events_of(remote)
         end
         remote.state, remote.error = state, reason
         if state == 'active' then
-            watch.resume(remote)
+            watchers.resume(remote)
         end
         if state == 'error_reconnect' then
             -- The same reason again is no news.
@@ -220,7 +220,7 @@ end
 
 function remote_methods.watch(remote, key, run)
     check_remote(remote, 'watch')
-    return watch.watch(rawget(remote, '_conn') or remote, key, run)
+    return watchers.watch(rawget(remote, '_conn') or remote, key, run)
 end
 
 function remote_methods.close(remote)
