@@ -22,7 +22,7 @@ none at all for the commonest key (`operator.itemgetter`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -253,7 +253,10 @@ class GeneralKey:
 
     def extract_all(self, fields: list[Any]) -> tuple[SortKey, ...]:
         """Return the sort keys of a tuple for a multikey definition; accepts strings that are not UTF-8."""
-        keys: dict[SortKey, None] = {}
+        return tuple(dict.fromkeys(map(self._key_of_values, self.values_of_all(fields))))
+
+    def values_of_all(self, fields: list[Any]) -> Iterator[list[Any]]:
+        """Yield the field values of each key of a tuple for a multikey definition."""
         values = self.extract_values(fields)
         suffixes = {
             number: part.steps[part.steps.index(ANY_INDEX) + 1 :]
@@ -263,8 +266,7 @@ class GeneralKey:
         for element in multikey_array(self.parts, fields):
             for number, suffix in suffixes.items():
                 values[number] = follow(element, suffix)
-            keys[self._key_of_values(values)] = None
-        return tuple(keys)
+            yield values.copy()
 
     def _key_of_values(self, values: list[Any]) -> SortKey:
         key = []

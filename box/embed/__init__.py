@@ -13,6 +13,7 @@ Node          embedded_node.py       an instance for programs: an asynchronous c
 NodeOptions   node_options.py        its options, typed
 Spaces, ...   handles.py             spaces and their indexes, each with all requests
 TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
+RowPage               row_page.py            rows of a select and the position where they end
 NamedRow      named_rows.py          tuples as they are given to the program; row_types.py: as objects of its classes
 SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions; sequences.py
 SqlResult, PreparedStatement         sql_statements.py: statements of SQL
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from box.embed.lua_instance import LuaInstance
     from box.embed.named_rows import NamedRow
     from box.embed.node_options import NodeOptions
+    from box.embed.row_page import RowPage
     from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
     from box.embed.sequences import SequenceHandle
     from box.embed.sql_statements import PreparedStatement, SqlColumn, SqlResult
@@ -56,6 +58,7 @@ __all__ = [
     "NodeInfo",
     "NodeOptions",
     "PreparedStatement",
+    "RowPage",
     "SchemaRequests",
     "SequenceHandle",
     "SessionInfo",
@@ -77,6 +80,7 @@ _MODULES = {
     "NodeInfo": "embedded_node",
     "NodeOptions": "node_options",
     "PreparedStatement": "sql_statements",
+    "RowPage": "row_page",
     "SchemaRequests": "schema_requests",
     "SequenceHandle": "sequences",
     "SessionInfo": "callables",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from box.embed.change_stream import MAX_BYTES
+from box.embed.row_page import PAGE_SIZE, RowPage
 from box.embed.space_requests import Requests
 from box.errors import ErrorCode, client_error
 from box.txn.pending import Pending
@@ -206,6 +207,27 @@ class SpaceHandle(Generic[R]):
         """
         return await self._requests.select(index, key, iterator, offset, limit)
 
+    async def page(
+        self,
+        key: Any = (),
+        *,
+        index: str | int = 0,
+        iterator: IteratorName | IteratorType | None = None,
+        limit: int = PAGE_SIZE,
+        after: str | Row | None = None,
+    ) -> RowPage[R]:
+        """Read a page: at most `limit` of the rows of `select` that come after `after`.
+
+        `after` is the position of the page before, or a row, which need not exist any more; None begins. A page
+        without rows has the position None. Only TREE indexes have pages. Other tasks run while a page of more than
+        some hundred rows is read, and its later rows are as of then.
+
+        Raises:
+            DataError: ITERATOR_POSITION, `after` is no position of this index or lies outside of the key's range.
+            UnsupportedError: a row for `after` in a multikey or functional index.
+        """
+        return await self._requests.page_by_turns(index, key, iterator, limit, after)
+
     def pairs(
         self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
     ) -> AsyncIterator[R]:
@@ -388,6 +410,17 @@ class IndexHandle(Generic[R]):
     ) -> list[R]:
         """List the tuples that match a full or partial key; see `SpaceHandle.select`."""
         return await self._requests.select(self.name, key, iterator, offset, limit)
+
+    async def page(
+        self,
+        key: Any = (),
+        *,
+        iterator: IteratorName | IteratorType | None = None,
+        limit: int = PAGE_SIZE,
+        after: str | Row | None = None,
+    ) -> RowPage[R]:
+        """Read a page; see `SpaceHandle.page`."""
+        return await self._requests.page_by_turns(self.name, key, iterator, limit, after)
 
     def pairs(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> AsyncIterator[R]:
         """Iterate over tuples; see `SpaceHandle.pairs`."""

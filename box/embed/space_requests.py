@@ -8,10 +8,21 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from box.embed.arguments import IteratorName, Operations, iterator_type, key_values, limit_of, operation_list, rows_of
+from box.data.codec import unpack
+from box.embed.arguments import (
+    IteratorName,
+    Operations,
+    Row,
+    iterator_type,
+    key_values,
+    limit_of,
+    operation_list,
+    rows_of,
+)
 from box.embed.callables import SpaceTrigger
 from box.embed.change_stream import ChangeStream
 from box.embed.named_rows import encode_values, explained
+from box.embed.row_page import RowPage
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index import IteratorType
 from box.txn.pending import Outcome, Pending
@@ -367,6 +378,48 @@ class Requests:
         finally:
             view.close()
         return rows
+
+    def page(
+        self,
+        index: str | int,
+        key: Any,
+        iterator: IteratorName | IteratorType | None,
+        limit: int,
+        after: str | Row | None,
+    ) -> RowPage[Any]:
+        """Return at most `limit` rows of a select behind a position or a row."""
+        ctx, values, iid = self.context(), key_values(key), self.iid(index)
+        position = self._position(ctx, iid, after)
+        kind = iterator_type(iterator, values)
+        found = self._reads.page(ctx, self._space, iid, kind, 0, limit_of(limit), values, position)
+        end = found.position
+        return RowPage([*map(self.decode, found.rows)], None if end is None else end.decode())
+
+    def _position(self, ctx: Context, iid: int, after: str | Row | None) -> bytes:
+        if after is None:
+            return b""
+        if isinstance(after, str):
+            return after.encode()
+        return self._reads.position(ctx, self._space, iid, unpack(self._encode(after)))
+
+    async def page_by_turns(
+        self,
+        index: str | int,
+        key: Any,
+        iterator: IteratorName | IteratorType | None,
+        limit: int,
+        after: str | Row | None,
+    ) -> RowPage[Any]:
+        """Return a page. Other tasks run while a long one is read, unless the open transaction would not outlive it."""
+        found = self.page(index, key, iterator, min(limit, CHUNK), after)
+        rows, end = found.rows, found.position
+        while len(rows) < limit and len(found.rows) == CHUNK:
+            if self.context().txn is None or self._allows_yield:
+                await asyncio.sleep(0)
+            found = self.page(index, key, iterator, min(limit - len(rows), CHUNK), end)
+            rows += found.rows
+            end = found.position or end
+        return RowPage(rows, end)
 
     async def _select_by_turns(
         self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int

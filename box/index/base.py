@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, ClassVar
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
@@ -80,6 +81,8 @@ class Index(ABC):
 
     MAX_CHUNK = 1024
     """The greatest number of entries that a scan fetches at once."""
+    has_pages: ClassVar[bool] = False
+    """An iteration can go on from a position: see `box.index.position`."""
     has_many_keys: ClassVar[bool] = False
     """True if a tuple may have no key or several keys, so that `keys_of` has to be called instead of `key_of`."""
 
@@ -106,6 +109,19 @@ class Index(ABC):
         """In an index with a `memory`: the size of all tuples as MessagePack, in bytes."""
         self.weight = 0
         """In an index with a `memory`: the bytes charged for a tuple in addition to its MessagePack; see `weigh`."""
+
+    @cached_property
+    def position_def(self) -> KeyDef:
+        """The parts of a position: those of a full key."""
+        return self.key_def if self.primary is None else self.key_def.merge(self.primary)
+
+    def key_of_position(self, values: list[Any]) -> SortKey:
+        """Return the key in the container of checked values of a position."""
+        raise self.unsupported_feature("pagination")
+
+    def values_of_place(self, raw: bytes, fields: list[Any], key: SortKey) -> list[Any]:
+        """Return the values of the full key under which a tuple is in the container; `key` is that in it."""
+        return self.position_def.extract_values(fields)
 
     def __repr__(self) -> str:
         return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', {len(self)} entries>"
@@ -245,6 +261,14 @@ class Index(ABC):
     @abstractmethod
     def max(self, values: list[Any]) -> Entry | None:
         """Return the greatest entry whose key starts with `values`, or None."""
+
+    def cursor_after(self, iterator: int, values: list[Any], after: SortKey | None) -> Cursor:
+        """Return the cursor of a page, which begins behind a key of the container; None is the beginning."""
+        raise self.unsupported_feature("pagination")
+
+    def places(self, iterator: int, values: list[Any], after: SortKey | None = None) -> Iterator[tuple[SortKey, Entry]]:
+        """Yield the keys and entries of a page, as `scan` does."""
+        raise self.unsupported_feature("pagination")
 
     def scan(self, iterator: int, values: list[Any]) -> Iterator[Entry]:
         """Yield entries one by one; the index may change between steps, and each step sees its current state."""

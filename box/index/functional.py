@@ -13,6 +13,7 @@ function is declared deterministic, so its latest results are cached: a change n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from box.data.keydef import TOP, KeyDef, SortKey
@@ -72,6 +73,23 @@ class FunctionalTreeIndex(TreeIndex):
     def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
         # No part is left out as a duplicate: own parts refer to the function's result, primary parts to the tuple.
         return KeyDef(own.parts + primary.parts)
+
+    @cached_property
+    def position_def(self) -> KeyDef:
+        return self.key_def if self.primary is None else self._full_key(self.key_def, self.primary)
+
+    def key_of_position(self, values: list[Any]) -> SortKey:
+        parts = self.position_def.parse_parts(values)
+        if self._primary_of is None:
+            parts = parts[: len(self.key_def)]
+        elif self._is_one_pair:
+            return (*parts[0], *parts[1:])
+        return pack_parts(parts) if self._is_packed else parts if len(parts) > 1 else parts[0]
+
+    def values_of_place(self, raw: bytes, fields: list[Any], key: SortKey) -> list[Any]:
+        tail = [] if self.primary is None else self.primary.extract_values(fields)
+        candidates = ([*values, *tail] for values in self._evaluate(raw))
+        return next(values for values in candidates if self.key_of_position(values) == key)
 
     def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
         if self._excluded and has_nil(fields, self._excluded):

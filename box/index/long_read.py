@@ -48,7 +48,10 @@ class LongRead:
         again: Callable[[], list[bytes]],
         view: TupleView | None = None,
         visible: Callable[[bytes], bool] | None = None,
+        position_of: Callable[[bytes], bytes] | None = None,
     ) -> None:
+        self.position_of = position_of
+        """Of a page that tells its position: the function that makes it of the last tuple."""
         index.settle()
         self._index = index
         self._tree = index.tree

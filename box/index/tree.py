@@ -14,11 +14,11 @@ indexes are one bytes object each where their parts allow it (`box.index.packed`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from box.data.keydef import NIL_PART, TOP, KeyDef, SortKey
+from box.data.keydef import NIL_PART, TOP, KeyDef, PartDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
@@ -29,6 +29,8 @@ from box.index.packed import after_all, is_packable, pack_parts, packer
 
 class TreeIndex(OrderedIndex):
     """An ordered index."""
+
+    has_pages = True
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -69,6 +71,53 @@ class TreeIndex(OrderedIndex):
         if kind > IteratorType.GT:
             raise self.unsupported_feature("requested iterator type")
         return BackwardCursor(self, bounds) if kind.is_reverse else ForwardCursor(self, bounds)
+
+    def cursor_after(self, iterator: int, values: list[Any], after: SortKey | None) -> ForwardCursor | BackwardCursor:
+        kind = self.iterator_type(iterator)
+        bounds = self.bounds_after(kind, values, after)
+        if kind > IteratorType.GT:
+            raise self.unsupported_feature("requested iterator type")
+        return BackwardCursor(self, bounds) if kind.is_reverse else ForwardCursor(self, bounds)
+
+    def places(self, iterator: int, values: list[Any], after: SortKey | None = None) -> Iterator[tuple[SortKey, Entry]]:
+        return self._places(self.cursor_after(iterator, values, after))
+
+    def _places(self, cursor: ForwardCursor | BackwardCursor) -> Iterator[tuple[SortKey, Entry]]:
+        limit = 16
+        while cursor.fetch(limit):
+            pairs, version = cursor.pairs, self.version
+            limit = min(limit * 4, self.MAX_CHUNK)
+            for used, pair in enumerate(pairs, 1):
+                yield pair
+                if self.version != version:
+                    cursor.rewind(used)
+                    break
+
+    def bounds_after(self, kind: IteratorType, values: list[Any], after: SortKey | None) -> Bounds:
+        """Return the rest of a range behind a key of the tree; None is the beginning.
+
+        As in 2.11 the key alone is the new start, also where a GT or LT would begin later.
+        """
+        low, high, low_excluded, high_excluded = self.bounds(kind, values)
+        if after is None:
+            return low, high, low_excluded, high_excluded
+        if kind.is_reverse:
+            high, high_excluded = after, True
+        else:
+            low, low_excluded = after, True
+        return low, high, low_excluded, high_excluded
+
+    def key_of_position(self, values: list[Any]) -> SortKey:
+        parts = self.position_def.parse_parts(values)
+        own = len(self.key_def)
+        if not self.definition.unique:
+            return pack_parts(parts) if self._is_packed else parts if len(parts) > 1 else parts[0]
+        key = parts[0] if own == 1 else parts[:own]
+        if self._full_parts >= 0 or NIL_PART not in parts[:own] or self.primary is None:
+            return key
+        places = [_place_of(part, self.position_def) for part in self.primary.parts]
+        tail = self.primary.parse([values[place] for place in places])
+        return (*key, tail) if len(self.primary) == 1 else key + tail
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
         kind = self.iterator_type(iterator)
@@ -186,6 +235,10 @@ class MultikeyTreeIndex(TreeIndex):
         keys, tail = self._extract_all(fields), self._tail
         return keys if tail is None else [tail(key, fields) for key in keys]
 
+    def values_of_place(self, raw: bytes, fields: list[Any], key: SortKey) -> list[Any]:
+        candidates = self.position_def.general.values_of_all(fields)
+        return next(values for values in candidates if self.key_of_position(values) == key)
+
 
 def excluded_fields(definition: IndexDef) -> list[int]:
     """Return the numbers of fields that keep a tuple out of the index when they are nil."""
@@ -200,6 +253,11 @@ def has_nil(fields: list[Any], numbers: list[int]) -> bool:
     """
     count = len(fields)
     return any(number < count and fields[number] is None for number in numbers)
+
+
+def _place_of(part: PartDef, definition: KeyDef) -> int:
+    """Return the number of the part of a definition that reads the same value."""
+    return next(number for number, own in enumerate(definition.parts) if own.same_place(part))
 
 
 def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], SortKey]:

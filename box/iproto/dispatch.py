@@ -24,6 +24,8 @@ from box.wire.constants import DML_TYPES, Key, RequestType, stream_type_name
 from box.wire.reply import reply_body, reply_ok
 from box.wire.request import (
     AuthRequest,
+    PageRequest,
+    SelectRequest,
     SqlRequest,
     decode_auth,
     decode_call,
@@ -246,6 +248,9 @@ class Dispatcher:
 
     def _select(self, connection: Requester, row: Row) -> None:
         request = decode_select(row.body)
+        if request.page is not None:
+            self._select_page(connection, row, request, request.page)
+            return
         self._check_schema(row)
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
@@ -258,6 +263,26 @@ class Dispatcher:
         else:
             connection.reply_read(row.sync, read)
         self._learn(row, Key.KEY, request.key, plan)
+
+    def _select_page(self, connection: Requester, row: Row, request: SelectRequest, page: PageRequest) -> None:
+        """The position of a tuple is made before the iterator is checked, as in 2.11."""
+        ctx, reads = connection.ctx, self._dml.reads
+        space = self._space(ctx, row, request.space_id)
+        iid, after = request.index_id, page.after
+        if not after and page.after_tuple:
+            after = reads.position(ctx, space, iid, unpack(page.after_tuple))
+        plan = (iid, request.iterator, request.offset, request.limit, unpack(request.key))
+        if not after and not page.fetches:
+            connection.reply_rows(row.sync, reads.select(ctx, space, *plan))
+            return
+        read = reads.begin_long_page(ctx, space, *plan, after)
+        if read is None:
+            found = reads.page(ctx, space, *plan, after)
+            connection.reply_page(row.sync, found.rows, found.position if page.fetches else None)
+            return
+        if not page.fetches:
+            read.position_of = None
+        connection.reply_read(row.sync, read)
 
     def _store(self, connection: Requester, row: Row) -> None:
         _check_body(row)  # decoding leaves the tuple alone

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from box.session import Context, Sessions
     from box.sql.engine import Sql
     from box.txn.pending import Outcome
+    from box.txn.reads import Page
     from box.txn.transaction import Transaction
     from box.wire.ballot import Ballot
     from box.wire.change import Request
@@ -74,6 +75,17 @@ class ReadsLike(Protocol):
         self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> LongRead | None:
         """Return a select that is spread over turns of the loop, or None for one that `select` does at once."""
+
+    def page(
+        self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any], after: bytes
+    ) -> Page: ...
+
+    def begin_long_page(
+        self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any], after: bytes
+    ) -> LongRead | None:
+        """A page that takes some turns of the loop; None for one that `page` does at once."""
+
+    def position(self, ctx: Context, space: Any, iid: int, fields: list[Any]) -> bytes: ...
 
 
 class DmlLike(Protocol):

@@ -26,7 +26,7 @@ from typing import Final
 from box.errors import BoxError, out_of_memory
 from box.index.long_read import LongRead
 from box.iproto.stats import Net
-from box.wire.reply import reply_array_header, reply_error, reply_rows_header
+from box.wire.reply import reply_array_header, reply_error, reply_page_header, reply_rows_header
 
 FLUSH_SIZE: Final = 65536
 """The bytes of gathered replies from which on a write is worth its cost."""
@@ -47,10 +47,17 @@ class LargeReply:
 
     __slots__ = ("_pieces", "_read", "_rows")
 
-    def __init__(self, sync: int, schema_version: int, rows: list[bytes], read: LongRead | None = None) -> None:
+    def __init__(
+        self,
+        sync: int,
+        schema_version: int,
+        rows: list[bytes],
+        read: LongRead | None = None,
+        position_of: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self._rows = rows
         self._read = read
-        self._pieces = _pieces(sync, schema_version, rows, read)
+        self._pieces = _pieces(sync, schema_version, rows, read, position_of)
 
     def next_piece(self) -> bytes | None:
         """Return the next piece, b"" for a step that made none, None at the end."""
@@ -68,8 +75,14 @@ def _forget_some(rows: list[bytes], read: LongRead | None) -> bool:
     return bool(rows)
 
 
-def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | None) -> Iterator[bytes]:
-    """Yield the pieces of a large reply.
+def _pieces(
+    sync: int,
+    schema_version: int,
+    rows: list[bytes],
+    read: LongRead | None,
+    position_of: Callable[[bytes], bytes] | None,
+) -> Iterator[bytes]:
+    """Yield the pieces of a large reply; that of a page ends with the position of its last row.
 
     The generator does not refer to the reply. In a reference cycle, a reply that is dropped half-way would stay in
     memory, with the rows of its piece, until the garbage collector finds it.
@@ -89,7 +102,12 @@ def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | 
             yield b""
         yield reply_error(sync, schema_version, out_of_memory(size, "obuf", "reply"))
         return
-    yield reply_rows_header(sync, schema_version, len(rows), size)
+    tail = b""
+    if position_of is None or not rows:
+        yield reply_rows_header(sync, schema_version, len(rows), size)
+    else:
+        header, tail = reply_page_header(sync, schema_version, len(rows), size, position_of(rows[-1]))
+        yield header
     count = 1 + _PIECE * len(rows) // max(size, 1)
     rows.reverse()  # rows are removed from the end, which is cheap for a list
     while rows:
@@ -99,6 +117,8 @@ def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | 
         del rows[-len(piece) :]
         piece.reverse()
         yield b"".join(piece)
+    if tail:
+        yield tail
 
 
 class LargeBody:
@@ -154,10 +174,23 @@ class Output:
         self.size += size + 32
         return True
 
+    def add_page(self, sync: int, schema_version: int, rows: list[bytes], position: bytes) -> bool:
+        """Gather a reply of rows and a position; as `add_rows`."""
+        count = len(rows)
+        size = 0 if count > _LARGE_COUNT else sum(map(len, rows))
+        if count > _LARGE_COUNT or size > LARGE_SIZE:
+            self.flush()
+            self.larges.append(LargeReply(sync, schema_version, rows, position_of=lambda _: position))
+            return False
+        header, tail = reply_page_header(sync, schema_version, count, size, position)
+        self.parts += (header, *rows, tail)
+        self.size += size + 64
+        return True
+
     def add_read(self, sync: int, schema_version: int, read: LongRead) -> None:
         """Add a reply of rows that have still to be found."""
         self.flush()
-        self.larges.append(LargeReply(sync, schema_version, [], read))
+        self.larges.append(LargeReply(sync, schema_version, [], read, read.position_of))
 
     def add_array(self, sync: int, schema_version: int, array: bytes) -> None:
         """Add a large reply of a function's results.

@@ -117,6 +117,11 @@ class RequestStream:
         self._connection.reply_rows(sync, rows)
         self._answered()
 
+    def reply_page(self, sync: int, rows: list[bytes], position: bytes | None) -> None:
+        """Send a reply of tuples and their position."""
+        self._connection.reply_page(sync, rows, position)
+        self._answered()
+
     def reply_read(self, sync: int, read: LongRead) -> None:
         """Send a reply of tuples that are still to be found."""
         self._connection.reply_read(sync, read)

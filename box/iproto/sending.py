@@ -120,6 +120,17 @@ class SendingHalf(asyncio.BufferedProtocol):
         else:
             self._wait_for_larges()
 
+    def reply_page(self, sync: int, rows: list[bytes], position: bytes | None) -> None:
+        """Send a reply of tuples, given away, and the position of the last one, if it is wanted and there is one."""
+        if position is None:
+            self.reply_rows(sync, rows)
+        elif self._output.add_page(sync, self._server.schema.version, rows, position):
+            self._look_at = 0  # a page is never found quickly
+            if not self._flush_scheduled:
+                self._schedule_flush()
+        else:
+            self._wait_for_larges()
+
     def reply_read(self, sync: int, read: LongRead) -> None:
         """Send a reply of tuples that have still to be found."""
         self._output.add_read(sync, self._server.schema.version, read)

@@ -274,6 +274,10 @@ class PeerConnection(asyncio.Protocol):
         self._transport.write(encode_packet(row))
         return future
 
+    def forget(self, sync: int) -> None:
+        """Expect no reply to a request any more; its future stays as it is."""
+        self._replies.forget(sync)
+
     async def request(self, row: Row, *, timeout: float | None = None, on_push: PushHandler | None = None) -> Row:
         """Send a request and wait for its reply.
 

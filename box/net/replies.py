@@ -53,6 +53,11 @@ class PendingReplies:
             request.set_result(row)
         return True
 
+    def forget(self, sync: int) -> None:
+        """Expect no reply to a request any more; its future stays as it is."""
+        self._requests.pop(sync, None)
+        self._pushes.pop(sync, None)
+
     def fail(self, error: BoxError) -> None:
         """Fail all waiting requests, because no reply will come any more."""
         waiting, self._requests = list(self._requests.values()), {}

@@ -9,6 +9,7 @@ from box.embed import Change, ChangeStream, IndexHandle, SpaceHandle
 from box.embed.callables import PythonFunction, SpaceTrigger
 from box.embed.change_stream import MAX_BYTES
 from box.embed.declarations import NodeTrigger
+from box.embed.row_page import PAGE_SIZE, RowPage
 from box.sync.direct_requests import DirectRequests
 from box.sync.facade import Facade
 from box.wire.change import INSERT, REPLACE
@@ -71,6 +72,17 @@ class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
     ) -> list[R]:
         """See `box.IndexHandle.select`."""
         return self._select(self._name, key, iterator, offset, limit)
+
+    def page(
+        self,
+        key: Any = (),
+        *,
+        iterator: IteratorName | IteratorType | None = None,
+        limit: int = PAGE_SIZE,
+        after: str | Row | None = None,
+    ) -> RowPage[R]:
+        """See `box.IndexHandle.page`."""
+        return self._page(self._name, key, iterator, limit, after)
 
     def update(self, key: Any, operations: Operations) -> R | None:
         """See `box.IndexHandle.update`."""
@@ -277,6 +289,18 @@ class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
     ) -> list[R]:
         """See `box.SpaceHandle.select`."""
         return self._select(index, key, iterator, offset, limit)
+
+    def page(
+        self,
+        key: Any = (),
+        *,
+        index: str | int = 0,
+        iterator: IteratorName | IteratorType | None = None,
+        limit: int = PAGE_SIZE,
+        after: str | Row | None = None,
+    ) -> RowPage[R]:
+        """See `box.SpaceHandle.page`."""
+        return self._page(index, key, iterator, limit, after)
 
     def count(self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None) -> int:
         """See `box.SpaceHandle.count`."""

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 from box.embed.arguments import limit_of
+from box.embed.row_page import RowPage
 from box.embed.space_requests import CHUNK
 from box.sync.thread_contexts import WaitingOutcome
 from box.txn.pending import Pending
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from box.embed import NamedRow
-    from box.embed.arguments import IteratorName
+    from box.embed.arguments import IteratorName, Row
     from box.embed.space_requests import Requests
     from box.index import IteratorType
     from box.sync.thread_contexts import ThreadContexts
@@ -109,6 +110,23 @@ class DirectRequests(Generic[R]):
             if len(rows) >= most:
                 break
         return rows
+
+    def _page(
+        self,
+        index: str | int,
+        key: Any,
+        iterator: IteratorName | IteratorType | None,
+        limit: int,
+        after: str | Row | None,
+    ) -> RowPage[R]:
+        """Read a page; the node's turn is held for some hundred rows at a time."""
+        found = self._read(self._requests.page, index, key, iterator, min(limit, CHUNK), after)
+        rows, end = found.rows, found.position
+        while len(rows) < limit and len(found.rows) == CHUNK:
+            found = self._read(self._requests.page, index, key, iterator, min(limit - len(rows), CHUNK), end)
+            rows += found.rows
+            end = found.position or end
+        return RowPage(rows, end)
 
     def _pairs(self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None) -> Iterator[R]:
         for raws in self._chunks(index, key, iterator):

@@ -160,7 +160,7 @@ class Promoter:
         return claim if is_ours else None
 
     def _claim_request(self, term: int) -> SynchroRequest:
-        """Make the row of a claim. Tarantool 2.8.1 sees a CONFIRM of what is confirmed already, so it has no effect there."""
+        """Make the row of a claim, which confirms only what is confirmed, so that Tarantool 2.8.1 passes over it."""
         limbo, claim = self._limbo, self._decide(term)
         named = limbo.owner_id or limbo.instance_id
         known = limbo.entries[0].lsn - 1 if limbo.entries else self._access.own_vclock.get(named, 0)

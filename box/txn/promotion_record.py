@@ -1,4 +1,4 @@
-"""What is known of promotions: the latest PROMOTE row, those before it, the rows that they have made void, the newest claim.
+"""What is known of promotions: the latest PROMOTE row, those before it, the rows they made void, the claim.
 
 It is kept in step with the log: each CONFIRM, ROLLBACK and PROMOTE row is recorded once it is in the log, after the
 limbo has processed it.
@@ -96,7 +96,7 @@ class PromotionRecord:
         self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
 
     def _note_claim(self, row: Row, claim: Claim) -> None:
-        """Record a claim. Each later leader has it, so rows that it rolls back and older claims are not needed any more."""
+        """Record a claim. Each later leader has it, so the rows it rolls back and older claims are no longer needed."""
         if claim.term <= self.log_term:
             self.void.note(row.replica_id, row.lsn, row.lsn)
             return
@@ -137,7 +137,7 @@ class PromotionRecord:
     def _note_void(self, leader_id: int, owner_id: int, undone: list[LimboEntry]) -> None:
         """Record what a promotion, or the claim of one, makes void.
 
-        This is `undone`, the owner's entries that it rolls back, oldest first, and earlier decisions of other instances.
+        These are `undone`, the owner's entries that it rolls back, oldest first, and earlier decisions of others.
         """
         if undone and undone[0].place[0] > 0:
             last = max(undone[-1].place[1], self._decided.get(owner_id, (0, 0))[1])

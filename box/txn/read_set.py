@@ -18,11 +18,11 @@ class Range:
 
     __slots__ = ("_bounds", "complete", "index", "iterator", "last")
 
-    def __init__(self, index: Index, iterator: int, key: list[Any]) -> None:
+    def __init__(self, index: Index, iterator: int, key: list[Any], after: SortKey | None = None) -> None:
         self.index = index
         self.iterator = iterator
         kind = index.iterator_type(iterator)
-        self._bounds = index.bounds(kind, key) if isinstance(index, TreeIndex) else EVERYTHING
+        self._bounds = index.bounds_after(kind, key, after) if isinstance(index, TreeIndex) else EVERYTHING
         self.last: bytes | None = None
         """The last tuple taken, None before the first."""
         self.complete = False

@@ -10,17 +10,20 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from box.errors import ErrorCode, client_error, illegal_params
 from box.index.long_read import LONG, LONG_FILTERED, LongRead
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
 from box.index.placed import PlacedCursor
+from box.index.position import check_pages, place_of_position, position_of_fields, position_of_place
+from box.index.tree import TreeIndex
 from box.index.view import ListView, TupleView
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
+    from box.data.keydef import SortKey
     from box.index import Index
     from box.schema.space import Space
     from box.schema.sysview import ViewIndex
@@ -33,6 +36,13 @@ _READ: Final = int(Privilege.R | Privilege.U)
 """The privileges that let a user read every space without a check of the space."""
 _SELECT: Final = int(RequestType.SELECT)
 """The counter of reads. As in Tarantool, a select always counts, a get or a cursor only if it raises no error."""
+
+
+class Page(NamedTuple):
+    """Tuples, and the position just after the last one: None without tuples."""
+
+    rows: list[bytes]
+    position: bytes | None
 
 
 class Reader:
@@ -83,6 +93,94 @@ class Reader:
                 self.txns.use_engine(ctx.txn, space)
             return self._storage.select(ctx.txn, index, iterator, key, offset, limit)
         return list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit))
+
+    def page(
+        self,
+        ctx: Context,
+        space: Space,
+        iid: int,
+        iterator: int,
+        offset: int,
+        limit: int,
+        key: list[Any],
+        after: bytes,
+    ) -> Page:
+        """A `select` that begins behind a position, b"" for the beginning, and tells where it has ended.
+
+        Errors as `select`, and ITERATOR_POSITION.
+        """
+        self.counters[_SELECT] += 1
+        source, places = self._places(ctx, space, iid, iterator, key, after)
+        if offset + limit > sys.maxsize:
+            offset, limit = min(offset, sys.maxsize), max(0, min(limit, sys.maxsize - offset))
+        last, rows = None, []
+        for last in islice(places, offset, offset + limit):
+            rows.append(last[1])
+        return Page(rows, None if last is None else position_of_place(source, last[1], last[0]))
+
+    def cursor_after(
+        self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
+    ) -> Iterator[bytes]:
+        """A `cursor` that begins behind a position. Errors as `page`."""
+        _, places = self._places(ctx, space, iid, iterator, key, after)
+        self.counters[_SELECT] += 1
+        return (raw for _, raw in places)
+
+    def position(self, ctx: Context, space: Space, iid: int, fields: list[Any]) -> bytes:
+        """The position just after a tuple. ACCESS_DENIED, NO_SUCH_INDEX_ID, UNSUPPORTED, ITERATOR_POSITION."""
+        index = self._checked_index(ctx, space, iid, 0)
+        return position_of_fields(index if space.row_filter is None else cast("ViewIndex", index).source, fields)
+
+    def _places(
+        self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
+    ) -> tuple[Index, Iterator[tuple[SortKey, bytes]]]:
+        """The index that holds the tuples, and those of a page with their keys in it."""
+        index = self._checked_index(ctx, space, iid, iterator)
+        if space.service is not None:
+            raise index.unsupported_feature("pagination")
+        source = self._open(ctx, space, index)
+        place = place_of_position(source, iterator, key, after) if after else None
+        check_pages(source)
+        places, visible = self._storage.places(ctx.txn, source, iterator, key, place), space.row_filter
+        if visible is not None:
+            places = (found for found in places if visible(ctx.credentials, found[1]))
+        return source, places
+
+    def begin_long_page(
+        self,
+        ctx: Context,
+        space: Space,
+        iid: int,
+        iterator: int,
+        offset: int,
+        limit: int,
+        key: list[Any],
+        after: bytes,
+    ) -> LongRead | None:
+        """A `page` that is worth some turns of the loop and can have them; None for another. Errors as `page`."""
+        if limit < LONG or ctx.txn is not None or not space.is_plain:
+            return None
+        source, _ = self._places(ctx, space, iid, iterator, key, after)
+        if len(source) < LONG or not isinstance(source, TreeIndex) or source.has_many_keys:
+            return None
+        self.counters[_SELECT] += 1
+        place = place_of_position(source, iterator, key, after) if after else None
+        cursor = source.cursor_after(iterator, key, place)
+
+        def again() -> list[bytes]:
+            _, places = self._places(ctx, space, iid, iterator, key, after)
+            return [raw for _, raw in islice(places, offset, offset + limit)]
+
+        view = self._storage.view_of(source, cursor) if self._is_versioned else None
+        return LongRead(
+            source,
+            cursor,
+            offset,
+            limit,
+            again,
+            view,
+            position_of=lambda raw: position_of_place(source, raw, None),
+        )
 
     def begin_long(
         self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]

@@ -127,6 +127,12 @@ class TupleStorage:
         """Return an iterator over the visible tuples. `key` is the user's, possibly partial, and is checked at once."""
         return index.scan(iterator, key)
 
+    def places(
+        self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], after: SortKey | None
+    ) -> Iterator[tuple[SortKey, bytes]]:
+        """The visible tuples of a page with their keys in the container; `after` is the key behind which it begins."""
+        return index.places(iterator, key, after)
+
     def select(
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
     ) -> list[bytes]:

@@ -71,6 +71,24 @@ class VersionedReads(TupleStorage):
         seen = self._seen_of(entries, txn, index)
         return _tracked(seen, place, reads.tuples.setdefault(index.definition.space_id, set()))
 
+    def places(
+        self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], after: SortKey | None
+    ) -> Iterator[tuple[SortKey, bytes]]:
+        seen = self._seen_places(index.places(iterator, key, after), txn, index)
+        if txn is None or txn.state is not TxnState.INPROGRESS:
+            return seen
+        place, reads = Range(index, iterator, key, after), self._readers.of(txn)
+        reads.ranges.append(place)
+        return _tracked_places(seen, place, reads.tuples.setdefault(index.definition.space_id, set()))
+
+    def _seen_places(
+        self, places: Iterator[tuple[SortKey, Any]], txn: Transaction | None, index: Index
+    ) -> Iterator[tuple[SortKey, bytes]]:
+        for key, entry in places:
+            found = self._seen(entry, txn, index)
+            if found is not None:
+                yield key, found
+
     def _seen_of(self, entries: Iterator[Any], txn: Transaction | None, index: Index) -> Iterator[bytes]:
         """Return an iterator over the tuples that a reader sees in index entries."""
         if txn is None or not index.iid:
@@ -163,6 +181,16 @@ def _tracked(tuples: Iterator[bytes], place: Range, seen: set[bytes]) -> Iterato
         seen.add(found)
         place.last = found
         yield found
+    place.complete = True
+
+
+def _tracked_places(
+    places: Iterator[tuple[SortKey, bytes]], place: Range, seen: set[bytes]
+) -> Iterator[tuple[SortKey, bytes]]:
+    for key, found in places:
+        seen.add(found)
+        place.last = found
+        yield key, found
     place.complete = True
 
 

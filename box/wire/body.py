@@ -50,6 +50,11 @@ def is_str(mark: int) -> bool:
     return 0xA0 <= mark <= 0xBF or 0xD9 <= mark <= 0xDB
 
 
+def is_bool(mark: int) -> bool:
+    """True for the first byte of a boolean."""
+    return mark in (0xC2, 0xC3)
+
+
 def _may_be_integer(mark: int) -> bool:
     return mark < 0x80 or 0xCC <= mark <= 0xD3 or mark >= 0xE0
 

@@ -15,6 +15,7 @@ tuple found. Source: `xrow.c`, `request.c` of the 2.8 line, checked on Tarantool
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
@@ -43,6 +44,7 @@ _MANDATORY: Final[dict[int, frozenset[Key]]] = {
 }
 _NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
 _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
+_NONE: Final[Mapping[int, Callable[[int], bool]]] = {}
 _U32: Final = 0xFFFFFFFF
 """A mask: Tarantool keeps only the lower 32 bits of each number of a body."""
 _EMPTY: Final[list[Any]] = []
@@ -224,8 +226,10 @@ def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, R
     return values.get(Key.SPACE_ID, 0), request
 
 
-def checked_values(body: bytes) -> dict[int, Any]:
-    """Return the values of a data request's body by key: numbers decoded, arrays raw. Unknown keys are ignored.
+def checked_values(body: bytes, extra: Mapping[int, Callable[[int], bool]] = _NONE) -> dict[int, Any]:
+    """Return the values of a data request's body by key: numbers decoded, others raw. Unknown keys are ignored.
+
+    `extra` are further known keys, with the tests of the first bytes of their values.
 
     Raises:
         ClientError: INVALID_MSGPACK (`packet body`).
@@ -242,6 +246,10 @@ def checked_values(body: bytes) -> dict[int, Any]:
             values[key] = raw
         elif key == Key.TUPLE_META and not is_map(raw[0]):
             raise invalid()
+        elif key in extra:
+            if not extra[key](raw[0]):
+                raise invalid()
+            values[key] = raw
     return values
 
 

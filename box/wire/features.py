@@ -8,5 +8,5 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL_VERSION: Final = 4
-FEATURES: Final[dict[str, int]] = {"streams": 0, "transactions": 1, "watchers": 3}
+FEATURES: Final[dict[str, int]] = {"streams": 0, "transactions": 1, "watchers": 3, "pagination": 4}
 """Numbers by name."""

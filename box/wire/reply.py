@@ -4,6 +4,7 @@
 reply       ce <u32 length>  83  00 ce <u32 type>  01 cf <u64 sync>  05 ce <u32 schema version>  body
 body        80                                      OK without data
             81 30 dd <u32 count> <tuples>           data
+            82 30 dd <u32 count> <tuples> 35 <text>   a page with its position
             82 31 <message> 52 <error stack>        error, the type is 0x8000 | code
 ```
 
@@ -16,8 +17,10 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+import msgpack
+
 from box.errors import BoxError
-from box.wire.constants import TYPE_ERROR, RequestType
+from box.wire.constants import TYPE_ERROR, Key, RequestType
 from box.wire.error import encode_error_body, wire_code
 
 HEADER_REST: Final = 23
@@ -60,6 +63,15 @@ def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:
 def reply_rows_header(sync: int, schema_version: int, count: int, size: int) -> bytes:
     """Encode the part of a DML reply before its `count` tuples, which have `size` bytes altogether (at most 2^32)."""
     return _WITH_ROWS(0xCE, _TUPLE_REST + size, _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x81\x30\xdd", count)
+
+
+def reply_page_header(sync: int, schema_version: int, count: int, size: int, position: bytes) -> tuple[bytes, bytes]:
+    """Encode the parts of a reply with a page before and after its `count` tuples, which have `size` bytes."""
+    tail: bytes = bytes((Key.POSITION,)) + msgpack.Packer(use_bin_type=False).pack(position)
+    header = _WITH_ROWS(
+        0xCE, _TUPLE_REST + size + len(tail), _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x82\x30\xdd", count
+    )
+    return header, tail
 
 
 def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> bytes:

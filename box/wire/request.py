@@ -4,6 +4,7 @@ A raw value (key, arguments) is passed on as the slice of the packet that holds 
 
 ```
 SELECT  0x10 space, 0x12 limit, 0x20 key        [0x11 index, 0x13 offset, 0x14 iterator]
+        [0x1f fetch position, 0x2e after position, 0x2f after tuple]
 CALL    0x22 function name                      [0x21 arguments]
 EVAL    0x27 expression                         [0x21 arguments]
 AUTH    0x23 user name, 0x21 [mechanism, scramble]
@@ -17,6 +18,7 @@ Tarantool.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,17 +27,23 @@ import msgpack
 from box.data.codec import unpack
 from box.data.deep import skip_one
 from box.errors import ErrorCode, client_error
-from box.wire.body import invalid, is_array, is_str, missing, pairs
+from box.wire.body import invalid, is_array, is_bool, is_str, missing, pairs
 from box.wire.change import checked_values
 from box.wire.constants import KEY_NAMES, Key, RequestType
 
 _EMPTY_ARRAY: Final = b"\x90"
+_TRUE: Final = b"\xc3"
+_PAGE_KEYS: Final[dict[int, Callable[[int], bool]]] = {
+    Key.FETCH_POSITION: is_bool,
+    Key.AFTER_POSITION: is_str,
+    Key.AFTER_TUPLE: is_array,
+}
 _STR8: Final = 0xD9
 
 
 @dataclass(slots=True)
 class SelectRequest:
-    """A SELECT request; `key` is one encoded array."""
+    """A SELECT request; `key` is one encoded array. `page` is what it wants of pages, None for a usual one."""
 
     space_id: int
     index_id: int
@@ -43,6 +51,16 @@ class SelectRequest:
     offset: int
     limit: int
     key: bytes
+    page: PageRequest | None = None
+
+
+@dataclass(slots=True)
+class PageRequest:
+    """What a SELECT says of pages: the position or encoded tuple to begin behind, whether to reply a position."""
+
+    after: bytes
+    after_tuple: bytes
+    fetches: bool
 
 
 def decode_select(body: bytes) -> SelectRequest:
@@ -51,7 +69,7 @@ def decode_select(body: bytes) -> SelectRequest:
     Raises:
         ClientError: INVALID_MSGPACK, or MISSING_REQUEST_FIELD with the name of the first missing key.
     """
-    values = checked_values(body)
+    values = checked_values(body, _PAGE_KEYS)
     for key in (Key.SPACE_ID, Key.LIMIT, Key.KEY):
         if key not in values:
             raise missing(key)
@@ -62,6 +80,16 @@ def decode_select(body: bytes) -> SelectRequest:
         values.get(Key.OFFSET, 0),
         values[Key.LIMIT],
         values[Key.KEY],
+        None if _PAGE_KEYS.keys().isdisjoint(values) else _page_of(values),
+    )
+
+
+def _page_of(values: dict[int, Any]) -> PageRequest:
+    after = values.get(Key.AFTER_POSITION)
+    return PageRequest(
+        b"" if after is None else msgpack.unpackb(after, raw=True),
+        values.get(Key.AFTER_TUPLE, b""),
+        values.get(Key.FETCH_POSITION) == _TRUE,
     )
 
 

@@ -131,6 +131,8 @@ def _encode_any_header(row: Row) -> bytes:
     for key, value in ((Key.SYNC, row.sync), (Key.REPLICA_ID, row.replica_id), (Key.GROUP_ID, row.group_id)):
         if value:
             pairs.append(_U8[key] + encode_uint(value))
+    if type(row) is StreamRow:
+        pairs.append(_U8[Key.STREAM_ID] + encode_uint(row.stream_id))
     if lsn:
         pairs.append(b"\x03" + encode_uint(lsn))
     if row.tm:

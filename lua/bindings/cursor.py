@@ -61,8 +61,12 @@ class OneByOne:
         return list(islice(self._rows, 1))
 
 
-def open_cursor(dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> ReadAhead | OneByOne:
-    """Open a cursor. Raises the errors of `Dml.select`."""
+def open_cursor(
+    dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
+) -> ReadAhead | OneByOne:
+    """Open a cursor behind a position, b"" for the beginning. Raises the errors of `Reader.page`."""
+    if after:
+        return OneByOne(dml.reads.cursor_after(ctx, space, iid, iterator, key, after))
     if not space.is_plain or dml.txns.storage.allows_yield:
         return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
     space.check_access(ctx.credentials, Privilege.R)

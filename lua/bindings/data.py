@@ -184,6 +184,23 @@ class DataBinding(Binding):
         rows = self.node.dml.reads.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
         return pack_rows(rows)
 
+    @guarded("index_page")
+    def page(
+        self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes, after: bytes, fetch: bool
+    ) -> Outcome:
+        """Select tuples behind a position. Returns one blob, their sizes and the position of the last one."""
+        space, reads = self.node.schema.space(space_id), self.node.dml.reads
+        plan = (iid, int(iterator), int(offset), int(limit), unpack(key))
+        if not after and not fetch:
+            return pack_rows(reads.select(self.ctx, space, *plan))
+        page = reads.page(self.ctx, space, *plan, after)
+        return *pack_rows(page.rows), page.position if fetch else None
+
+    @guarded("index_position")
+    def position(self, space_id: int, iid: int, raw: bytes) -> Outcome:
+        """Return the position just after a tuple."""
+        return self.node.dml.reads.position(self.ctx, self.node.schema.space(space_id), iid, unpack(raw))
+
     @guarded("index_count")
     def count(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
         """Count the tuples of a scan."""
@@ -222,9 +239,10 @@ class DataBinding(Binding):
     # Cursors
 
     @guarded("cursor_open")
-    def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
-        """Open a cursor and return its number."""
-        cursor = open_cursor(self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
+    def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes, after: bytes) -> Outcome:
+        """Open a cursor behind a position, b"" for the beginning, and return its number."""
+        space = self.node.schema.space(space_id)
+        cursor = open_cursor(self.node.dml, self.ctx, space, iid, int(iterator), unpack(key), after)
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
         return self._last_cursor

@@ -16,7 +16,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.net.dial import connect
 from box.net.peer_connection import EOF_TEXT, PeerConnection
 from box.net.uri import UNIX_HOST
-from box.wire.row import Row
+from box.wire.row import Row, StreamRow, encode_packet
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class _Request:
     """A request whose reply Lua has not taken yet."""
 
     remote: _Remote
+    sync: int = 0
     pushes: list[bytes] = field(default_factory=list)
     reply: bytes | None = None
     error: BoxError | None = None
@@ -181,14 +182,16 @@ class NetBoxBinding(Binding):
     # Requests
 
     @guarded("netbox_send")
-    def send(self, remote_id: float, kind: float, body: bytes) -> Outcome:
-        """Send a request and return its number."""
+    def send(self, remote_id: float, kind: float, body: bytes, stream_id: float | None = None) -> Outcome:
+        """Send a request, in a stream or outside of all, and return its number."""
         remote = self._remotes.get(int(remote_id))
         if remote is None:
             raise _no_connection("Connection closed")
         number = self._next_id()
         request = self._requests[number] = _Request(remote)
-        future = remote.connection.send(Row(int(kind), body=body), lambda row: self._on_push(request, row))
+        row = StreamRow(int(kind), body=body, stream_id=int(stream_id)) if stream_id else Row(int(kind), body=body)
+        future = remote.connection.send(row, lambda push: self._on_push(request, push))
+        request.sync = row.sync
         future.add_done_callback(lambda future: self._on_reply(request, future))
         return number
 
@@ -263,6 +266,18 @@ class NetBoxBinding(Binding):
             if waiter.timer is not None:
                 waiter.timer.cancel()
             self.runtime.wake(waiter.token, _TIMEOUT)
+
+    @guarded("netbox_unwatch")
+    def unwatch(self, remote_id: float, number: float, kind: float, body: bytes) -> Outcome:
+        """Send an UNWATCH, which has no reply, and end the WATCH that waits for an event."""
+        remote, request = self._remotes.get(int(remote_id)), self._requests.get(int(number))
+        if request is not None:
+            request.remote.connection.forget(request.sync)
+            request.error = client_error(ErrorCode.PROC_LUA, "Response is discarded")
+            self._tell(request)
+        if remote is not None and remote.connection.error is None:
+            remote.connection.write(encode_packet(Row(int(kind), body=body)))
+        return None
 
     @exported("netbox_discard")
     def discard(self, number: float) -> None:

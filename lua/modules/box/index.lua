@@ -16,7 +16,7 @@ local changes = require('box.changes')
 local open_cursor = require('box.iterator').open
 local wait = require('internal.wait')
 
-local type = type
+local select, type = select, type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
 local new_salted = tuples.new_salted
 local encode, encode_args = msgpack.encode_value, msgpack.encode_args
@@ -138,6 +138,47 @@ local function select_options(options, key_is_empty)
     return iterator, offset, limit
 end
 
+-- The position just after a tuple.
+local function position_of(index, tuple)
+    local raw
+    if is_tuple(tuple) then
+        raw = tuple_raw(tuple)
+    elseif type(tuple) == 'table' then
+        raw = encode(tuple)
+        local first = raw:byte()
+        if first < 0x90 or first > 0xdd then
+            -- A map.
+            box_error(box_error.TUPLE_NOT_ARRAY)
+        end
+    else
+        raw = encode_args(tuple)
+    end
+    return (wait(python.index_position(index.space_id, index.id, raw)))
+end
+
+-- The position behind which to begin, as the option `after` tells it; '' is the beginning.
+local function position_after(index, options)
+    local after = options and options.after
+    if after == nil then
+        return ''
+    elseif type(after) == 'string' then
+        return after
+    elseif type(after) ~= 'table' and not is_tuple(after) then
+        box_error(box_error.ITERATOR_POSITION)
+    end
+    return position_of(index, after)
+end
+
+-- As FFI converts an argument.
+local function is_wanted(fetches)
+    if type(fetches) == 'number' then
+        return fetches ~= 0
+    elseif type(fetches) ~= 'boolean' then
+        error(("bad argument #7 to 'box_select' (cannot convert '%s' to 'bool')"):format(type(fetches)))
+    end
+    return fetches
+end
+
 local uint32 = ffi.typeof('uint32_t')
 
 -- As FFI converts an argument: numbers are cut and wrap around, booleans count as 0 and 1.
@@ -150,6 +191,16 @@ local function to_uint32(value, position, call)
         error(("bad argument #%d to '%s' (%s)"):format(position, call, converted))
     end
     return tonumber(converted)
+end
+
+local function select_page(index, iterator, offset, limit, key, after, returns_position, fetches)
+    local blob, sizes, position = wait(python.index_page(
+        index.space_id, index.id, iterator, offset, limit, key, after, fetches))
+    local rows = tuples.many(blob, sizes, index.space_id)
+    if returns_position then
+        return rows, position
+    end
+    return rows
 end
 
 function methods.select(index, key, options)
@@ -165,7 +216,13 @@ function methods.select(index, key, options)
     end
     local raw_key = encode_key(key)
     local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
+    local after = position_after(index, options)
     offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
+    local fetches = options ~= nil and options.fetch_pos or nil
+    if fetches ~= nil or after ~= '' then
+        local is_fetched = fetches ~= nil and is_wanted(fetches)
+        return select_page(index, iterator, offset, limit, raw_key, after, fetches, is_fetched)
+    end
     local blob, sizes = python.index_select(index.space_id, index.id, iterator, offset, limit, raw_key)
     if type(blob) ~= 'string' then
         blob, sizes = wait(blob, sizes)
@@ -176,7 +233,16 @@ end
 function methods.pairs(index, key, options)
     check_index(index, 'pairs')
     local raw_key = encode_key(key)
-    return open_cursor(index.space_id, index.id, iterator_type(options, raw_key == EMPTY_KEY), raw_key)
+    local iterator = iterator_type(options, raw_key == EMPTY_KEY)
+    return open_cursor(index.space_id, index.id, iterator, raw_key, position_after(index, options))
+end
+
+function methods.tuple_pos(index, ...)
+    check_index(index, 'tuple_pos')
+    if select('#', ...) == 0 then
+        box_error(box_error.PROC_LUA, 'Usage index:tuple_pos(tuple)')
+    end
+    return position_of(index, (...))
 end
 
 function methods.count(index, key, options)

@@ -98,9 +98,9 @@ local function next_tuple(param, cursor)
     return cursor, tuple
 end
 
--- Generator, parameter and state for a loop, as an iterator of `fun`.
-local function open(space_id, index_id, iterator, key)
-    local id = wait(python.cursor_open(space_id, index_id, iterator, key))
+-- Generator, parameter and state for a loop, as an iterator of `fun`. `after` is a position, '' for the beginning.
+local function open(space_id, index_id, iterator, key, after)
+    local id = wait(python.cursor_open(space_id, index_id, iterator, key, after))
     local guard = gc(guard_type(id), close)
     local cursor = setmetatable({
         id = id, guard = guard, format = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,

@@ -3,6 +3,7 @@
 local box_error = require('box.error')
 local changes = require('box.changes')
 local finish = require('box.finish')
+local isolation = require('box.isolation')
 local python = require('internal.python')
 local triggers = require('box.txn_triggers')
 
@@ -12,24 +13,7 @@ local forget_fiber = require('box.direct').forget_fiber
 local txn_id = python.txn_id
 local set_yield_hook = require('internal.scheduler').set_yield_hook
 
--- Of the 2.11 line.
-M.txn_isolation_level = {}
-local level_of = {}
-for level, name in pairs({[0] = 'default', 'read-committed', 'read-confirmed', 'best-effort', 'linearizable'}) do
-    level_of[level] = level
-    for _, key in ipairs({name, (name:gsub('-', '_'):upper())}) do
-        M.txn_isolation_level[key], level_of[key] = level, level
-    end
-end
-
--- The number of a level that is given as a name or a number.
-local function isolation(level)
-    local number = level_of[level]
-    if number == nil then
-        box_error(box_error.ILLEGAL_PARAMS, 'txn_isolation must be one of box.txn_isolation_level (keys or values)')
-    end
-    return number
-end
+M.txn_isolation_level = isolation.levels
 
 -- The timeout and the level's number of the options of box.begin.
 local function read_options(options)
@@ -45,7 +29,7 @@ local function read_options(options)
     if timeout ~= nil and (type(timeout) ~= 'number' or timeout <= 0) then
         box_error(box_error.ILLEGAL_PARAMS, 'timeout must be a number greater than 0')
     end
-    return timeout, level ~= nil and isolation(level) or 0
+    return timeout, level ~= nil and isolation.number_of(level) or 0
 end
 
 -- The open transaction learns of every switch to another fiber.

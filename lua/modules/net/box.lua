@@ -4,9 +4,11 @@ local fiber = require('fiber')
 local log = require('log')
 local msgpack = require('internal.msgpack')
 local schema = require('net.box.schema')
+local stream = require('net.box.stream')
 local transport = require('net.box.transport')
 local triggers = require('box.trigger_list')
 local uri = require('uri')
+local watchers = require('net.box.watchers')
 
 local error, loadstring, max, pairs, pcall, select = error, loadstring, math.max, pairs, pcall, select
 local setmetatable, tonumber, tostring, type, unpack = setmetatable, tonumber, tostring, type, unpack
@@ -19,11 +21,22 @@ local function shown(remote)
     return {
         host = remote.host, port = remote.port, opts = next(remote.opts) and remote.opts, state = remote.state,
         error = remote.error, protocol = remote.protocol, schema_version = remote.schema_version,
-        peer_uuid = remote.peer_uuid, peer_version_id = remote.peer_version_id,
+        peer_uuid = remote.peer_uuid, peer_version_id = remote.peer_version_id, stream_id = remote._stream_id,
     }
 end
 
-local remote_mt = {__index = remote_methods, __serialize = shown, __metatable = false}
+-- The version and the features of the server's protocol, which is asked when they are first wanted.
+local ASKED = {peer_protocol_version = 1, peer_protocol_features = 2}
+
+local function member(remote, name)
+    local method = remote_methods[name]
+    if method == nil and ASKED[name] then
+        return (select(ASKED[name], remote:_protocol()))
+    end
+    return method
+end
+
+local remote_mt = {__index = member, __serialize = shown, __metatable = false}
 
 -- ---- connecting ------------------------------------------------------------------------------
 
@@ -80,6 +93,9 @@ local function events_of(remote)
             return -- a trigger has closed the connection
         end
         remote.state, remote.error = state, reason
+        if state == 'active' then
+            watchers.resume(remote)
+        end
         if state == 'error_reconnect' then
             -- The same reason again is no news.
             local say = reason ~= last_reason and log.warn or log.verbose
@@ -94,6 +110,31 @@ local function events_of(remote)
         end
         remote.protocol, remote.peer_uuid = greeting.protocol, greeting.uuid
         remote.peer_version_id = greeting.version_id
+    end
+
+    function events.requires(protocol)
+        local version, features = remote.opts.required_protocol_version, remote.opts.required_protocol_features
+        if version == nil and features == nil then
+            return
+        end
+        local found = protocol()
+        local reason
+        if version ~= nil and version > found[1] then
+            reason = ('Protocol version (%d) < required (%d)'):format(found[1], version)
+        else
+            local missing = {}
+            for _, name in ipairs(features or {}) do
+                if not found[2][name] then
+                    missing[#missing + 1] = tostring(name)
+                end
+            end
+            if #missing > 0 then
+                reason = 'Missing required protocol features: ' .. table.concat(missing, ', ')
+            end
+        end
+        if reason ~= nil then
+            error(box.error.new({code = box.error.NO_CONNECTION, reason = reason}), 0)
+        end
     end
 
     function events.schema(version, spaces, indexes, collations)
@@ -114,10 +155,18 @@ local function events_of(remote)
     return events
 end
 
+local function check_option(options, name, kind)
+    if options[name] ~= nil and type(options[name]) ~= kind then
+        box.error(box.error.ILLEGAL_PARAMS, ("options parameter '%s' should be of type %s"):format(name, kind))
+    end
+end
+
 local function connect_to(host, port, options)
     if options.console then
         box.error(box.error.UNSUPPORTED, 'net.box', 'the console protocol')
     end
+    check_option(options, 'required_protocol_version', 'number')
+    check_option(options, 'required_protocol_features', 'table')
     local user, password = options.user, options.password
     options.password = nil
     local remote = setmetatable({host = host, port = port, opts = options, state = 'initial'}, remote_mt)
@@ -127,7 +176,7 @@ local function connect_to(host, port, options)
         remote.call, remote.eval = remote.call_16, remote.eval_16
     end
     remote._on_connect, remote._on_disconnect, remote._on_schema_reload = {}, {}, {}
-    remote._is_connected = false
+    remote._is_connected, remote._watched, remote._last_stream = false, {}, 0
     remote._transport = transport.new(host, port, user, password, events_of(remote))
     remote._transport:start()
     if options.wait_connected ~= false then
@@ -153,6 +202,25 @@ local function check_arguments(method, first, args)
         error(('Use remote:%s(%s, {arg1, arg2, ...}, opts) instead of remote:%s(%s, arg1, arg2, ...)')
             :format(method, first, method, first))
     end
+end
+
+-- The version of the server's protocol and its features; nothing before there is a connection.
+function remote_methods._protocol(remote)
+    local found = remote._transport:known_protocol()
+    if found ~= nil then
+        return found[1], found[2]
+    end
+end
+
+function remote_methods.new_stream(remote)
+    check_remote(remote, 'new_stream')
+    remote._last_stream = remote._last_stream + 1
+    return stream.new(remote, remote._last_stream, check_remote, shown)
+end
+
+function remote_methods.watch(remote, key, run)
+    check_remote(remote, 'watch')
+    return watchers.watch(rawget(remote, '_conn') or remote, key, run)
 end
 
 function remote_methods.close(remote)
@@ -210,7 +278,7 @@ local function send_async(remote, method, options, format, ...)
     end
     local request, problem = remote._transport:send(method, {
         format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = table.insert,
-        on_push_ctx = {},
+        on_push_ctx = {}, stream_id = remote._stream_id,
     }, ...)
     if request == nil then
         error(problem, 0)
@@ -231,7 +299,7 @@ function remote_methods._request(remote, method, options, format, ...)
     end
     local request, problem = channel:send(method, {
         format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = options.on_push,
-        on_push_ctx = options.on_push_ctx,
+        on_push_ctx = options.on_push_ctx, stream_id = remote._stream_id,
     }, ...)
     local value
     if request ~= nil then

@@ -30,6 +30,7 @@ from box.schema.access import (
 from box.schema.ids import UserId
 from box.session import Context, Sessions
 from box.txn.pending import Outcome, Pending
+from box.txn.reads import Page
 from box.wire.ballot import Ballot
 from box.wire.change import DELETE, INSERT, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
@@ -155,6 +156,15 @@ class FakeDml:
 
     def begin_long(self, ctx: Any, *arguments: Any) -> None:
         return None
+
+    def begin_long_page(self, ctx: Any, *arguments: Any) -> None:
+        return None
+
+    def page(self, ctx: Any, space: FakeSpace, *arguments: Any) -> Page:
+        return Page(self.select(ctx, space, *arguments[:-1]), None)
+
+    def position(self, ctx: Any, *arguments: Any) -> bytes:
+        return b""
 
 
 class FakeTransaction:

@@ -12,10 +12,15 @@ local get, skip, array_header, map_header = decoder.get_sized, decoder.skip, dec
 
 local TYPE = {
     select = 1, insert = 2, replace = 3, update = 4, delete = 5, call_16 = 6, eval = 8, upsert = 9, call_17 = 10,
-    execute = 11, prepare = 13, ping = 64,
+    execute = 11, prepare = 13, begin = 14, commit = 15, rollback = 16, ping = 64, id = 73, watch = 74, unwatch = 75,
 }
 local SPACE_ID, INDEX_ID, LIMIT, OFFSET, ITERATOR, INDEX_BASE = '\x10', '\x11', '\x12', '\x13', '\x14', '\x15'
 local KEY, TUPLE, FUNCTION_NAME, EXPRESSION, OPS = '\x20', '\x21', '\x22', '\x27', '\x28'
+local FETCH_POSITION, AFTER_POSITION, AFTER_TUPLE, POSITION = '\x1f', '\x2e', '\x2f', 0x35
+local TIMEOUT, EVENT_KEY, TXN_ISOLATION = '\x56', '\x57', '\x59'
+local VERSION, FEATURES, EVENT_DATA = 0x54, 0x55, 0x58
+local PROTOCOL_VERSION = 4
+local FEATURE_NAMES = {[0] = 'streams', 'transactions', 'error_extension', 'watchers', 'pagination'}
 local OPTIONS, SQL_TEXT, SQL_BIND, STATEMENT_ID = '\x2b', '\x40', '\x41', '\x43'
 local DATA, METADATA, BIND_METADATA, BIND_COUNT, SQL_INFO, STMT_ID = 0x30, 0x32, 0x33, 0x34, 0x42, 0x43
 -- Keys of columns and of SQL_INFO, by number.
@@ -54,6 +59,54 @@ end
 function bodies.select(space_id, index_id, iterator, offset, limit, key)
     return TYPE.select, map(6, SPACE_ID, encode(space_id), INDEX_ID, encode(index_id), ITERATOR, encode(iterator),
         OFFSET, encode(offset), LIMIT, encode(limit), KEY, encode_key(key))
+end
+
+-- `after` is a position or a tuple, nil for the beginning.
+function bodies.select_page(space_id, index_id, iterator, offset, limit, key, after, fetches)
+    local kind, body = bodies.select(space_id, index_id, iterator, offset, limit, key)
+    local count, rest = 7, FETCH_POSITION .. encode(fetches == true)
+    if type(after) == 'string' then
+        count, rest = 8, rest .. AFTER_POSITION .. encode(after)
+    elseif after ~= nil then
+        local tuple = encode_tuple(after)
+        if tuple:byte() < 0x90 or tuple:byte() > 0xdd then -- a map
+            box.error(box.error.TUPLE_NOT_ARRAY)
+        end
+        count, rest = 8, rest .. AFTER_TUPLE .. tuple
+    end
+    return kind, string.char(0x80 + count) .. body:sub(2) .. rest
+end
+
+bodies.select_after = bodies.select_page
+
+function bodies.id()
+    return TYPE.id, map(2, string.char(VERSION), encode(PROTOCOL_VERSION), string.char(FEATURES),
+        encode(setmetatable({0, 1, 3, 4}, msgpack.array_mt)))
+end
+
+function bodies.begin(timeout, level)
+    local count, body = 0, ''
+    if timeout ~= nil then
+        count, body = 1, TIMEOUT .. encode(ffi.cast('double', timeout))
+    end
+    if level ~= nil then
+        count, body = count + 1, body .. TXN_ISOLATION .. encode(level)
+    end
+    return TYPE.begin, map(count, body)
+end
+
+function bodies.commit()
+    return TYPE.commit, '\x80'
+end
+
+function bodies.rollback()
+    return TYPE.rollback, '\x80'
+end
+
+for _, kind in ipairs({'watch', 'unwatch'}) do
+    bodies[kind] = function(key)
+        return TYPE[kind], map(1, EVENT_KEY, encode(key))
+    end
 end
 
 bodies.get, bodies.min, bodies.max = bodies.select, bodies.select, bodies.select
@@ -237,10 +290,35 @@ local function sql_prepared(body)
     }
 end
 
+-- {rows, position}: the position is nil without rows.
+local function page(body, format)
+    return {rows(body, format), sql_fields(body)[POSITION]}
+end
+
+-- {version, whether a feature is there by name}
+local function protocol(body)
+    local fields, features = sql_fields(body), {}
+    for _, name in pairs(FEATURE_NAMES) do
+        features[name] = false
+    end
+    for _, number in ipairs(fields[FEATURES] or {}) do
+        if FEATURE_NAMES[number] ~= nil then
+            features[FEATURE_NAMES[number]] = true
+        end
+    end
+    return {fields[VERSION] or 0, features}
+end
+
+-- {value}
+local function event(body)
+    return {sql_fields(body)[EVENT_DATA]}
+end
+
 local results = {
+    select_page = page, id = protocol, watch = event, begin = nothing, commit = nothing, rollback = nothing,
     execute = sql_result, prepare = sql_prepared, unprepare = nothing,
     ping = nothing, upsert = nothing,
-    select = rows, call_16 = rows,
+    select = rows, select_after = rows, call_16 = rows,
     insert = first_row, replace = first_row, update = first_row, delete = first_row, min = first_row, max = first_row,
     get = single_row, count = first_value,
     call_17 = values, eval = values,
@@ -254,7 +332,12 @@ end
 -- The bytes behind the map's key, for a user who decodes them himself.
 function results.without_header(body)
     local p, pos = find_data(body)
-    return p and body:sub(pos + 1) or ''
+    return p and body:sub(pos + 1, skip(p, pos)) or ''
+end
+
+-- The position that a page tells.
+function results.position(body)
+    return sql_fields(body)[POSITION]
 end
 
 return {bodies = bodies, results = results}

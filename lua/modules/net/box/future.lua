@@ -84,7 +84,8 @@ end
 
 local function take_reply(self, body)
     if self._buffer then
-        finish(self, store(self, body))
+        local size = store(self, body)
+        finish(self, self.method == 'select_page' and {size, results.position(body)} or size)
         return
     end
     local ok, value = pcall(results[self.method], body, self._format)
@@ -157,6 +158,11 @@ function methods.wait_result(self, timeout)
         end
     end
     return methods.result(self)
+end
+
+-- The number of a request without a reply.
+function methods.number(self)
+    return self._ticket.number
 end
 
 function methods.discard(self)

@@ -88,6 +88,18 @@ local function refuse_buffer(options, name)
     end
 end
 
+local function wrong_option(name, kind)
+    box_error(box_error.ILLEGAL_PARAMS, ("options parameter '%s' should be of type %s"):format(name, kind))
+end
+
+local function check_page_options(after, fetches)
+    if after ~= nil and type(after) ~= 'string' and type(after) ~= 'table' and not tuples.is(after) then
+        wrong_option('after', 'string, table, tuple')
+    elseif fetches ~= nil and type(fetches) ~= 'boolean' then
+        wrong_option('fetch_pos', 'boolean')
+    end
+end
+
 function M.index_metatable(remote)
     local methods = {}
 
@@ -96,11 +108,31 @@ function M.index_metatable(remote)
         return remote:_request(method, options, space._format_id, space.id, index.id, iterator, offset, limit, key)
     end
 
+    local function select_page(index, options, iterator, offset, limit, key, after, fetches)
+        check_page_options(after, fetches)
+        local _, features = remote:_protocol()
+        if features and not features.pagination then
+            box_error(box_error.UNSUPPORTED, 'Remote server', 'pagination')
+        end
+        local space = index.space
+        local method = fetches and 'select_page' or 'select_after'
+        local found = remote:_request(method, options, space._format_id, space.id, index.id, iterator, offset, limit,
+            key, after, fetches)
+        if fetches and not options.is_async then
+            return found[1], found[2]
+        end
+        return found
+    end
+
     function methods.select(index, key, options)
         usage.index(index, 'select')
         local iterator = iterator_type.resolve(options, is_empty(key))
         local offset = tonumber(options and options.offset) or 0
         local limit = tonumber(options and options.limit) or NO_LIMIT
+        local after, fetches = options and options.after, options and options.fetch_pos
+        if after ~= nil or fetches ~= nil then
+            return select_page(index, options, iterator, offset, limit, key, after, fetches)
+        end
         return (read('select', index, options, iterator, offset, limit, key))
     end
 

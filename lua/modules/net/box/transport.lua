@@ -7,7 +7,7 @@
 --     error_reconnect   failed; sleeps for `reconnect_after` seconds and connects again
 --     error, closed     final
 --
--- `events` tells the owner: state_changed(state, reason), handshake(greeting) -> reason to refuse, wants_schema(),
+-- `events` tells the owner: state_changed(state, reason), handshake(greeting) -> reason to refuse, requires(protocol),
 -- schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil, connect_timeout().
 local errors = require('internal.error')
 local fiber = require('fiber')
@@ -66,6 +66,32 @@ local function value_of(request)
     return value
 end
 
+local NO_PROTOCOL = {0, {
+    streams = false, transactions = false, error_extension = false, watchers = false, pagination = false,
+}}
+
+-- {version, features} of the server, which is asked once; older ones do not know the request.
+local function fetch_protocol(self)
+    if self.protocol == nil then
+        local kind, body = codec.bodies.id()
+        local request = future.new(wait(python.netbox_send(self.id, kind, body)), 'id', {})
+        local found, problem = request:wait_result()
+        if problem ~= nil and problem.code ~= box.error.UNKNOWN_REQUEST_TYPE then
+            error(problem, 0)
+        end
+        self.protocol = problem == nil and found or NO_PROTOCOL
+    end
+    return self.protocol
+end
+
+-- The same, or nil if there is no connection and was none.
+function methods.known_protocol(self)
+    if self.protocol == nil and self.id ~= nil and (self.state == 'active' or self.state == 'fetch_schema') then
+        return fetch_protocol(self)
+    end
+    return self.protocol
+end
+
 -- The schema, loaded again if it changes meanwhile.
 local function fetch_schema(self)
     set_state(self, 'fetch_schema')
@@ -91,6 +117,10 @@ local function serve(self)
     if refusal ~= nil then
         error(box.error.new(box.error.NO_CONNECTION, refusal), 0)
     end
+    self.protocol = nil
+    self.events.requires(function()
+        return fetch_protocol(self)
+    end)
     set_state(self, 'auth')
     if self.user ~= nil then
         wait(python.netbox_auth(self.id, self.user, self.password))
@@ -169,6 +199,14 @@ function methods.wait_state(self, wanted, timeout)
     end
 end
 
+-- Forget a WATCH that waits for an event.
+function methods.unwatch(self, request, key)
+    if self.id ~= nil then
+        local kind, body = codec.bodies.unwatch(key)
+        wait(python.netbox_unwatch(self.id, request:number(), kind, body))
+    end
+end
+
 -- Send a request: its future, or nil and an error.
 function methods.send(self, method, options, ...)
     if self.id == nil or (self.state ~= 'active' and self.state ~= 'fetch_schema') then
@@ -176,7 +214,7 @@ function methods.send(self, method, options, ...)
         return nil, box.error.new({code = box.error.NO_CONNECTION, reason = reason})
     end
     local kind, body = codec.bodies[method](...)
-    local number = wait(python.netbox_send(self.id, kind, body))
+    local number = wait(python.netbox_send(self.id, kind, body, options.stream_id))
     options.on_failure = function(problem)
         -- The fiber of the connection learns it from Python, and changes the state.
         self.reason = problem
