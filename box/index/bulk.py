@@ -27,7 +27,7 @@ _SAMPLES: Final = 4
 """Keys of the sample for each bucket: then few buckets are more than twice as large as they should be."""
 _MOST_BUCKETS: Final = 4096
 _PLACED_SLICE: Final = 128
-"""Entries of a bitset or an R-tree that are put in one turn: one or two milliseconds."""
+"""Entries of a bitset that are put in one turn: one or two milliseconds."""
 
 
 class Keyed:
@@ -89,6 +89,7 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
             flat = list(chain.from_iterable(pairs[start : start + SLICE]))
             if not build.append(flat[::2], flat[1::2]):
                 raise repeated(*_repeated(pairs))
+            index.follow_load(flat[::2])
             yield
     yield from build.finish()
     index.end_load(count)
