@@ -1,10 +1,13 @@
 """Rectangles of an R-tree: their keys, and the comparisons of many of them at once, compiled for a number of dimensions.
 
 ```
-key     (code, primary key, a0, a1, ..., b0, b1, ...)       lower corner, then upper corner; equal for a point
-row     (a0, a1, ..., b0, b1, ..., node)                    of a node that others are below
-box     (a0, a1, ..., b0, b1, ...)
+key     (code, primary key, rectangle)          the rectangle as doubles: a0, a1, ..., b0, b1, ...; a point: a0, a1, ...
+row     (a0, a1, ..., b0, b1, ..., node)        of a node that others are below
+box     (a0, a1, ..., b0, b1, ...)              lower corner, then upper corner
 ```
+
+The rectangles of a page are one string of bytes, because a million objects would be a million cache misses. A page of
+points has half the numbers, and its own functions.
 
 `code` puts what is near beside each other: the leading bits of the middle's coordinates, as they are stored, in turns
 (the curve of Morton). Signs and exponents come first, so it needs no bounds, and numbers of any size have their place.
@@ -18,23 +21,20 @@ Sources: `mp_decode_rect` of `memtx_rtree.c`, `rtree_rect_*` of `lib/salad/rtree
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from box.data.keydef import SortKey
 from box.data.types import compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
-from box.index.base import Entry, IteratorType
+from box.index.base import IteratorType
 
 MAX_DIMENSION: Final = 20
-FIRST: Final = 2
-"""The place of the coordinates in a key."""
+RECTANGLE: Final = 2
+"""The place of the rectangle in a key."""
 Box = tuple[float, ...]
-_NAN: Final = float("nan")
-"""The only one in keys: it is equal to itself there."""
-
 _OVERLAPS = ("{a} <= {qb}", "{b} >= {qa}")
 _HOLDS = ("{a} <= {qa}", "{b} >= {qb}")
 _WITHIN = ("{a} >= {qa}", "{b} <= {qb}")
@@ -61,7 +61,6 @@ def read_rectangle(values: list[Any], dimension: int, what: str) -> Box:
     if count not in (dimension, 2 * dimension):
         raise client_error(ErrorCode.RTREE_RECT, what, dimension, 2 * dimension)
     numbers = [read_number(value, place) for place, value in enumerate(values)]
-    numbers = [number if number == number else _NAN for number in numbers]
     if count == dimension:
         return tuple(numbers * 2)
     pairs = [(b, a) if a > b else (a, b) for a, b in zip(numbers[:dimension], numbers[dimension:], strict=True)]
@@ -83,15 +82,21 @@ def read_number(value: Any, place: int) -> float:
     raise client_error(ErrorCode.FIELD_TYPE, str(place + 1), "number", type_name_of(value))
 
 
+class Rectangles(Protocol):
+    """The keys of a page."""
+
+    are_points: bool
+    rectangles: bytes
+    """Of all keys, in order: of points, or of boxes."""
+
+
 class Selection:
     """The functions of one iterator. They take a rectangle as their last argument."""
 
-    __slots__ = ("entries", "is_inside", "matches", "nodes", "pairs")
+    __slots__ = ("is_inside", "matches", "nodes", "places")
 
-    entries: Selector
-    """From pages to the entries of the keys that are selected."""
-    pairs: Selector
-    """The same, (key, entry)."""
+    places: Callable[[Rectangles, Box], list[int]]
+    """From a page to the places of the keys that are selected."""
     nodes: Selector
     """From rows to the nodes below which there may be some."""
     is_inside: Callable[[Box, Box], bool] | None
@@ -114,10 +119,10 @@ class Geometry:
             "read_rectangle": read_rectangle,
             "read_number": read_number,
             "table": _table(dimension, width),
-            "pack": struct.Struct(f">{dimension}d").pack,
-            "take": struct.Struct(">" + (letter * words + "x" * (8 - size * words)) * dimension).unpack,
-        }
+            "take": struct.Struct("<" + ("x" * (8 - size * words) + letter * words) * dimension).unpack,
+        } | _formats(dimension)
         exec(compiled_source(_code_source(dimension, width, words) + _source(dimension)), names)
+        self._packed = 8 * dimension
         self.key: Callable[[SortKey, list[Any]], SortKey] = names["key"]
         """From a primary key and a tuple's value to the key. Raises the errors of `read_rectangle`."""
         self.extend: Callable[[Box, SortKey], Box] = names["extend"]
@@ -131,6 +136,15 @@ class Geometry:
         self.unite_two: Callable[[Box, Box], Box] = names["unite_two"]
         """The box of two boxes."""
         self._selections: dict[IteratorType, Selection] = {}
+
+    def join(self, keys: list[SortKey]) -> tuple[bytes, bool]:
+        """Return the rectangles of some keys, and whether all of them are points."""
+        joined = b"".join([key[RECTANGLE] for key in keys])
+        if len(joined) == self._packed * len(keys):
+            return joined, True
+        if len(joined) < 2 * self._packed * len(keys):
+            joined = b"".join([key[RECTANGLE] if len(key[RECTANGLE]) > self._packed else key[RECTANGLE] * 2 for key in keys])
+        return joined, False
 
     def selection(self, kind: IteratorType) -> Selection | None:
         """Return the functions of an iterator, or None if it does not select by a condition."""
@@ -148,13 +162,13 @@ class Geometry:
 class Distances:
     """Distances from the lower corner of a rectangle, their last argument; Euclidean ones are squared."""
 
-    __slots__ = ("of_boxes", "of_key", "of_pairs", "of_rows")
+    __slots__ = ("of_boxes", "of_key", "of_page", "of_rows")
 
     of_boxes: Callable[[list[Box], Box], list[float]]
     """Of the nearest points of boxes."""
     of_key: Callable[[SortKey, Box], float]
-    of_pairs: Callable[[Iterable[tuple[SortKey, Entry]], Box], list[tuple[float, SortKey, Entry]]]
-    """From (key, entry) to (distance, key, entry)."""
+    of_page: Callable[[Rectangles, Box], list[tuple[float, int]]]
+    """From a page to (distance, place) of each key."""
     of_rows: Callable[[list[Any], Box], list[tuple[float, int, Any]]]
     """From rows to (distance, id, node)."""
 
@@ -193,6 +207,18 @@ def _tuple(items: list[str]) -> str:
     return "(" + "".join(item + ", " for item in items) + ")"
 
 
+def _formats(dimension: int) -> dict[str, Any]:
+    point, rectangle = struct.Struct(f"<{dimension}d"), struct.Struct(f"<{2 * dimension}d")
+    return {
+        "pack": point.pack,
+        "pack_box": rectangle.pack,
+        "unpack": point.unpack,
+        "unpack_box": rectangle.unpack,
+        "points": point.iter_unpack,
+        "boxes": rectangle.iter_unpack,
+    }
+
+
 def _source(dimension: int) -> str:
     numbers = range(dimension)
     a, b, p, q = (_names(letter, dimension) for letter in "abpq")
@@ -200,42 +226,44 @@ def _source(dimension: int) -> str:
     lesser = [f"a{n} if a{n} < p{n} else p{n}" for n in numbers]
     greater = [f"b{n} if b{n} > q{n} else q{n}" for n in numbers]
     checks = [f"        if type({name}) is not float: {name} = read_number({name}, {n})" for n, name in enumerate(a + b)]
-    least = [f"min([item[{{0}} + {n}] for item in items])" for n in numbers]
-    greatest = [f"max([item[{{0}} + {dimension + n}] for item in items])" for n in numbers]
-    union = _tuple(least + greatest)
+    least = [f"min([item[{n}] for item in items])" for n in numbers]
+    greatest = [f"max([item[{dimension + n}] for item in items])" for n in numbers]
+    middles = _listed([f"a{n} + (b{n} - a{n}) * 0.5" for n in numbers])
     lines = "\n".join
+    unpacked = _unpacked(dimension)
     return f"""
 def key(primary, value):
     if len(value) == {dimension}:
         {_listed(a)}, = value
 {lines(checks[:dimension])}
-        if {" and ".join(f"a{n} == a{n}" for n in numbers)}:
-            return (code({_listed(a)}), primary, {_listed(a)}, {_listed(a)})
-    elif len(value) == {2 * dimension}:
+        packed = pack({_listed(a)})
+        return code(packed), primary, packed
+    if len(value) == {2 * dimension}:
         {corners}, = value
 {lines(checks)}
         if {" and ".join(f"a{n} <= b{n}" for n in numbers)}:
-            return (code({_listed([f"a{n} + (b{n} - a{n}) * 0.5" for n in numbers])}), primary, {corners})
+            return code(pack({middles})), primary, pack_box({corners})
     {corners}, = read_rectangle(value, {dimension}, "Field")
-    return (code({_listed(a)}), primary, {corners})
+    return code(pack({middles})), primary, pack_box({corners})
 
 def extend(box, key):
     {_listed(p + q)}, = box
-    _, _, {corners}, = key
+{unpacked}
     if {" and ".join(f"p{n} <= a{n} and b{n} <= q{n}" for n in numbers)}:
         return box
     return {_tuple(lesser + greater)}
 
 def is_on_edge(box, key):
     {_listed(p + q)}, = box
-    _, _, {corners}, = key
+{unpacked}
     return {" or ".join(f"a{n} <= p{n} or b{n} >= q{n}" for n in numbers)}
 
-def bound(items):
-    return {union.format(FIRST)}
+def bound(keys):
+    items = [unpack(packed) * 2 if len(packed) == {8 * dimension} else unpack_box(packed) for _, _, packed in keys]
+    return {_tuple(least + greatest)}
 
 def unite(items):
-    return {union.format(0)}
+    return {_tuple(least + greatest)}
 
 def unite_two(one, other):
     {_listed(p + q)}, = one
@@ -244,36 +272,53 @@ def unite_two(one, other):
 """
 
 
+def _unpacked(dimension: int) -> str:
+    """Return the lines that unpack `key`."""
+    a, b = _names("a", dimension), _names("b", dimension)
+    return f"""
+    packed = key[{RECTANGLE}]
+    if len(packed) == {8 * dimension}:
+        {_listed(a)}, = {_listed(b)}, = unpack(packed)
+    else:
+        {_listed(a + b)}, = unpack_box(packed)"""
+
+
 def _distances(dimension: int, distance: str) -> Distances:
-    corners = _listed(_names("a", dimension) + _names("b", dimension))
-    term = "a{0} - p{0} if p{0} < a{0} else p{0} - b{0} if p{0} > b{0} else 0.0"
-    whole = "(t := {0}) * t" if distance == "euclid" else "({0})"
-    far = " + ".join(whole.format(term.format(number)) for number in range(dimension))
+    a, b = _names("a", dimension), _names("b", dimension)
+    far, far_point = _distance(dimension, distance, "b"), _distance(dimension, distance, "a")
     point = f"{_listed(_names('p', dimension))}, *_ = point"
     source = f"""
 def of_rows(rows, point):
     {point}
-    return [({far}, id(node), node) for {corners}, node in rows]
+    return [({far}, id(node), node) for {_listed(a + b)}, node in rows]
 
-def of_pairs(pairs, point):
+def of_page(page, point):
     {point}
-    return [({far}, key, entry) for key, entry in pairs for _, _, {corners} in (key,)]
+    if page.are_points:
+        return [({far_point}, place) for place, ({_listed(a)},) in enumerate(points(page.rectangles))]
+    return [({far}, place) for place, ({_listed(a + b)}) in enumerate(boxes(page.rectangles))]
 
-def of_boxes(boxes, point):
+def of_boxes(items, point):
     {point}
-    return [{far} for {corners}, in boxes]
+    return [{far} for {_listed(a + b)}, in items]
 
 def of_key(key, point):
     {point}
-    _, _, {corners}, = key
+{_unpacked(dimension)}
     return {far}
 """
-    names: dict[str, Any] = {}
+    names = _formats(dimension)
     exec(compiled_source(source), names)
     made = Distances()
     made.of_boxes, made.of_key = names["of_boxes"], names["of_key"]
-    made.of_pairs, made.of_rows = names["of_pairs"], names["of_rows"]
+    made.of_page, made.of_rows = names["of_page"], names["of_rows"]
     return made
+
+
+def _distance(dimension: int, distance: str, upper: str) -> str:
+    term = f"a{{0}} - p{{0}} if p{{0}} < a{{0}} else p{{0}} - {upper}{{0}} if p{{0}} > {upper}{{0}} else 0.0"
+    whole = "(t := {0}) * t" if distance == "euclid" else "({0})"
+    return " + ".join(whole.format(term.format(number)) for number in range(dimension))
 
 
 def _code_source(dimension: int, width: int, words: int) -> str:
@@ -281,13 +326,11 @@ def _code_source(dimension: int, width: int, words: int) -> str:
     terms = []
     for word in range(words):
         for number in range(dimension):
-            shift = dimension - 1 - number + width * dimension * (words - 1 - word)
+            shift = dimension - 1 - number + width * dimension * word
             terms.append(f"table[{names[number][word]}]" + (f" << {shift}" if shift else ""))
-    taken = _listed([name for each in names for name in each])
-    arguments = _listed(_names("a", dimension))
     return f"""
-def code({arguments}):
-    {taken}, = take(pack({arguments}))
+def code(packed):
+    {_listed([name for each in names for name in each])}, = take(packed)
     return {" | ".join(terms)}
 """
 
@@ -302,37 +345,32 @@ def _condition(forms: tuple[str, str], lows: list[str], highs: list[str]) -> str
 def _selection(dimension: int, kind: IteratorType) -> Selection:
     of_keys, of_nodes, of_inside = CONDITIONS[kind]
     a, b = _names("a", dimension), _names("b", dimension)
-    corners = _listed(a + b)
-    low = [f"key[{FIRST + number}]" for number in range(dimension)]
-    high = [f"key[{FIRST + dimension + number}]" for number in range(dimension)]
     query = f"{_listed(_names('qa', dimension) + _names('qb', dimension))}, = q"
-    loops = "for page in pages for {} in zip(page.keys, page.entries)"
+    condition = _condition(of_keys, a, b)
     source = f"""
-def entries(pages, q):
+def places(page, q):
     {query}
-    return [entry {loops.format(f"(_, _, {corners}), entry")} if {_condition(of_keys, a, b)}]
-
-def pairs(pages, q):
-    {query}
-    return [(key, entry) {loops.format("key, entry")} if {_condition(of_keys, low, high)}]
+    if page.are_points:
+        return [n for n, ({_listed(a)},) in enumerate(points(page.rectangles)) if {_condition(of_keys, a, a)}]
+    return [n for n, ({_listed(a + b)}) in enumerate(boxes(page.rectangles)) if {condition}]
 
 def nodes(rows, q):
     {query}
-    return [node for {corners}, node in rows if {_condition(of_nodes, a, b)}]
+    return [node for {_listed(a + b)}, node in rows if {_condition(of_nodes, a, b)}]
 
 def matches(key, q):
     {query}
-    return {_condition(of_keys, low, high)}
+{_unpacked(dimension)}
+    return {condition}
 
 def is_inside(box, q):
     {query}
-    {corners}, = box
+    {_listed(a + b)}, = box
     return {_condition(of_inside or of_keys, a, b)}
 """
-    names: dict[str, Any] = {}
+    names = _formats(dimension)
     exec(compiled_source(source), names)
     selection = Selection()
-    selection.entries, selection.pairs = names["entries"], names["pairs"]
-    selection.nodes, selection.matches = names["nodes"], names["matches"]
+    selection.places, selection.nodes, selection.matches = names["places"], names["nodes"], names["matches"]
     selection.is_inside = names["is_inside"] if of_inside else None
     return selection

@@ -27,9 +27,9 @@ from box.index.untracked import untracked_list
 
 _MOST_KEYS: Final = 64
 _USUAL_KEYS: Final = 48
+_LEAST_PART: Final = 20
 _LEAST_KEYS: Final = 12
 _MOST_ROWS: Final = 32
-_USUAL_ROWS: Final = 24
 _LOWEST: Final = ()
 """Below every key."""
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]
@@ -44,7 +44,18 @@ def key_range(first: SortKey, end: SortKey | None) -> KeyRange:
 class Page:
     """A range of keys."""
 
-    __slots__ = ("box", "count", "end", "entries", "first", "is_loose", "keys", "parent")
+    __slots__ = (
+        "are_points",
+        "box",
+        "count",
+        "end",
+        "entries",
+        "first",
+        "is_loose",
+        "keys",
+        "parent",
+        "rectangles",
+    )
 
     keys: list[SortKey] | None
     """What was read, until the page changes."""
@@ -58,6 +69,8 @@ class Page:
         """The box may be larger than necessary."""
         self.keys = None
         self.entries: list[Entry] = []
+        self.rectangles = b""
+        self.are_points = True
         self.parent: Node
 
     def __repr__(self) -> str:
@@ -95,6 +108,22 @@ class Node:
         while isinstance(first, Node):
             first, last = first.rows[0][-1], last.rows[-1][-1]
         return key_range(first.first, last.end)
+
+
+def _best_cut(codes: list[int], least: int) -> int:
+    """Return where to cut, not below `least`: where the codes differ in the greatest bit.
+
+    Then both parts lie in different cells of the curve, and their boxes overlap less.
+    """
+    return max(range(least, len(codes)), key=lambda place: codes[place - 1] ^ codes[place])
+
+
+def _code_of(node: Any) -> int:
+    """Return the first code below a node."""
+    while isinstance(node, Node):
+        node = node.rows[0][-1]
+    code: int = node.first[0] if node.first else 0
+    return code
 
 
 Group = tuple[list[Page], KeyRange | None]
@@ -174,8 +203,7 @@ class Pages:
         page.count = len(keys)
         if page.count <= _MOST_KEYS:
             return
-        parts = -(-page.count // _USUAL_KEYS)
-        cuts = [page.count * number // parts for number in range(1, parts)]
+        cuts = self._cuts(keys)
         bound, after = self.geometry.bound, []
         ends = [*[keys[cut] for cut in cuts], page.end]
         for start, stop, end in zip(cuts, [*cuts[1:], page.count], ends[1:], strict=True):
@@ -193,6 +221,16 @@ class Pages:
         if len(node.rows) > _MOST_ROWS:
             self._divide_node(node)
 
+    def _cuts(self, keys: list[SortKey]) -> list[int]:
+        """Return where to cut too many keys."""
+        cuts = []
+        start, count = 0, len(keys)
+        while count - start > _MOST_KEYS:
+            most = min(start + _USUAL_KEYS, count - _LEAST_PART)
+            start = _best_cut([key[0] for key in keys[start:most]], _LEAST_PART) + start
+            cuts.append(start)
+        return cuts
+
     def _divide_node(self, node: Node) -> None:
         """Halve nodes with too many rows, upwards."""
         while len(node.rows) > _MOST_ROWS:
@@ -200,7 +238,7 @@ class Pages:
             if above is None:
                 above = self.root = Node(node.box, is_bottom=False)
                 self._adopt(above, [node])
-            half = len(node.rows) // 2
+            half = _best_cut([_code_of(row[-1]) for row in node.rows[: -_MOST_ROWS // 4]], _MOST_ROWS // 4)
             other = Node(node.box, is_bottom=node.is_bottom)
             self._adopt(other, [row[-1] for row in node.rows[half:]])
             del node.rows[half:]
@@ -267,7 +305,7 @@ class Pages:
     def append(self, keys: list[SortKey]) -> None:
         """Note keys after all others, of a B-tree that is being built from left to right. Then call `finish`."""
         self._pending += keys
-        self._take_pending(_USUAL_KEYS)
+        self._take_pending(_MOST_KEYS)
 
     def _take_pending(self, least: int) -> None:
         pending, taken = self._pending, 0
@@ -275,7 +313,9 @@ class Pages:
             self._is_loading = True
             self.pages, self._starts = [], []
         while len(pending) - taken >= least and taken < len(pending):
-            part = pending[taken : taken + _USUAL_KEYS]
+            part = pending[taken : taken + _MOST_KEYS]
+            if len(part) == _MOST_KEYS:
+                del part[_best_cut([key[0] for key in part], _LEAST_PART) :]
             taken += len(part)
             self.pages.append(Page(part[0], None, self.geometry.bound(part), len(part)))
             self._starts.append(part[0])
@@ -295,10 +335,15 @@ class Pages:
         is_bottom = True
         while is_bottom or len(level) > 1:
             above = []
-            for start in range(0, len(level), _USUAL_ROWS):
+            start = 0
+            while start < len(level):
+                part = level[start : start + _MOST_ROWS]
+                if len(part) == _MOST_ROWS:
+                    del part[_best_cut(list(map(_code_of, part)), _MOST_ROWS // 3) :]
                 node = Node(self.geometry.empty, is_bottom=is_bottom)
-                self._adopt(node, level[start : start + _USUAL_ROWS])
+                self._adopt(node, part)
                 above.append(node)
+                start += len(part)
             level, is_bottom = above, False
         self.root = level[0]
 
@@ -309,6 +354,7 @@ class Pages:
         bounds = page.range
         keys = untracked_list(self._tree.keys(*bounds))
         page.entries = untracked_list(self._tree.values(*bounds))
+        page.rectangles, page.are_points = self.geometry.join(keys)
         page.count = len(keys)
         page.keys = keys
         if page.is_loose:

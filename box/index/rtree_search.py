@@ -108,7 +108,9 @@ class SpatialCursor(ForwardCursor):
             if len(pairs) >= limit or number == most_groups:
                 return pairs, reached, False
             if inside is None:
-                pairs += selection.pairs(pages.ready(group), box)
+                for page in pages.ready(group):
+                    keys, entries = page.keys or (), page.entries
+                    pairs += [(keys[place], entries[place]) for place in selection.places(page, box)]
                 end = group[-1].end
             else:
                 end = inside[1]
@@ -196,8 +198,9 @@ class NeighborSearch:
         """In order, of pages that were opened; those that were not given yet."""
         self._over: Any = index.over if index.is_layered else ()
         if index.is_layered:
-            laid = [(key, entry) for key, entry in index.over.items() if entry is not GONE]
-            self._ready = sorted(self._distances.of_pairs(laid, point))
+            near = self._distances.of_key
+            laid = [(near(key, point), key, entry) for key, entry in index.over.items() if entry is not GONE]
+            self._ready = sorted(laid)
 
     def take(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
         """Return up to `limit` more, fewer only at the end."""
@@ -245,10 +248,11 @@ class NeighborSearch:
 
     def _keys_of(self, page: Page) -> list[tuple[float, SortKey, Entry]]:
         self._pages.ready([page])
-        pairs: Iterable[tuple[SortKey, Entry]] = zip(page.keys or (), page.entries, strict=True)
-        if self._over:
-            pairs = [pair for pair in pairs if pair[0] not in self._over]
-        return self._distances.of_pairs(pairs, self._point)
+        keys, entries, over = page.keys or (), page.entries, self._over
+        found = self._distances.of_page(page, self._point)
+        if over:
+            return [(far, keys[n], entries[n]) for far, n in found if keys[n] not in over]
+        return [(far, keys[n], entries[n]) for far, n in found]
 
 
 class NeighborView:
@@ -328,7 +332,8 @@ class NeighborView:
         pairs = self._tree.items(*key_range(self._starts[number], end))
         if before := self._before:
             pairs = [pair for pair in pairs if pair[0] not in before]
-        self._ready += self._distances.of_pairs(pairs, self._point)
+        near, point = self._distances.of_key, self._point
+        self._ready += [(near(key, point), key, entry) for key, entry in pairs]
         self._ready.sort()
 
     def fetch(self, limit: int = _SLICE) -> list[bytes]:
