@@ -245,6 +245,10 @@ class Index(ABC):
     def count(self, iterator: int, values: list[Any]) -> int:
         """Return the number of entries that `cursor` with these arguments would give."""
 
+    def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
+        """Return which keys an iteration would give; None: all, or those between two bounds."""
+        return None
+
     @abstractmethod
     def min(self, values: list[Any]) -> Entry | None:
         """Return the least entry whose key starts with `values`, or None."""

@@ -3,7 +3,7 @@
 ```
 nothing changes    the container's own iterator, from slice to slice
 the first change   just before it is made, a view of the rest takes over (`box.index.view`)
-order reversed     a view from the beginning; so with a condition, and with versions of tuples, whose view the caller makes
+order reversed     a view from the beginning; so with a condition, and with versions, whose view the caller makes
 some are hidden    a view from the beginning, of which each slice leaves out what the reader may not see
 container gone     all of it anew, at once: the index was emptied
 ```

@@ -14,7 +14,7 @@ Source: `memtx_rtree.c` of the 2.8 line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -128,6 +128,16 @@ class RtreeIndex(OrderedIndex):
         Raises:
             ClientError: KEY_PART_COUNT, KEY_PART_TYPE, RTREE_RECT, FIELD_TYPE or UNSUPPORTED_INDEX_FEATURE.
         """
+        numbers = self._numbers(kind, values)
+        if numbers is None:
+            return None
+        found = read_rectangle(numbers, self.dimension, "Key")
+        if kind not in _KINDS:
+            raise self.unsupported_feature("requested iterator type")
+        return found
+
+    def _numbers(self, kind: IteratorType, values: list[Any]) -> list[Any] | None:
+        """Return the numbers of a user's key, which may still be none that a coordinate can have."""
         count, dimension = len(values), self.dimension
         if not count and kind is IteratorType.ALL:
             return None
@@ -142,10 +152,7 @@ class RtreeIndex(OrderedIndex):
         for number, value in enumerate(values):
             if not _is_number(value):
                 raise client_error(ErrorCode.KEY_PART_TYPE, number if count > 1 else 0, FieldType.NUMBER)
-        found = read_rectangle(values, dimension, "Key")
-        if kind not in _KINDS:
-            raise self.unsupported_feature("requested iterator type")
-        return found
+        return values
 
     def get(self, values: list[Any]) -> Entry | None:
         raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
@@ -194,12 +201,24 @@ class RtreeIndex(OrderedIndex):
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
+        if kind is IteratorType.ALL:
+            self._numbers(kind, values)
+            return self._size
         box = self.rectangle(kind, values)
-        if box is None or kind in (IteratorType.ALL, IteratorType.NEIGHBOR):
+        assert box is not None
+        if kind is IteratorType.NEIGHBOR:
             return self._size
         if self.is_layered:
             return sum(map(len, self.scan_chunks(iterator, values)))
         return sum(map(len, self._parts(self._selection(kind), box)))
+
+    def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
+        kind = self.iterator_type(iterator)
+        selection, box = self.geometry.selection(kind), self.rectangle(kind, values)
+        if selection is None or box is None:
+            return None
+        matches, selected = selection.matches, box
+        return lambda key: matches(key, selected)
 
     def min(self, values: list[Any]) -> Entry | None:
         raise self.unsupported_feature("min()")

@@ -1,4 +1,4 @@
-"""Rectangles of an R-tree: their keys, and the comparisons of many of them at once, compiled for a number of dimensions.
+"""Rectangles of an R-tree: their keys, and comparisons of many at once, compiled for a number of dimensions.
 
 ```
 key     (code, primary key, rectangle)          the rectangle as doubles: a0, a1, ..., b0, b1, ...; a point: a0, a1, ...
@@ -143,7 +143,9 @@ class Geometry:
         if len(joined) == self._packed * len(keys):
             return joined, True
         if len(joined) < 2 * self._packed * len(keys):
-            joined = b"".join([key[RECTANGLE] if len(key[RECTANGLE]) > self._packed else key[RECTANGLE] * 2 for key in keys])
+            joined = b"".join(
+                [key[RECTANGLE] if len(key[RECTANGLE]) > self._packed else key[RECTANGLE] * 2 for key in keys]
+            )
         return joined, False
 
     def selection(self, kind: IteratorType) -> Selection | None:
@@ -225,7 +227,9 @@ def _source(dimension: int) -> str:
     corners = _listed(a + b)
     lesser = [f"a{n} if a{n} < p{n} else p{n}" for n in numbers]
     greater = [f"b{n} if b{n} > q{n} else q{n}" for n in numbers]
-    checks = [f"        if type({name}) is not float: {name} = read_number({name}, {n})" for n, name in enumerate(a + b)]
+    checks = [
+        f"        if type({name}) is not float: {name} = read_number({name}, {n})" for n, name in enumerate(a + b)
+    ]
     least = [f"min([item[{n}] for item in items])" for n in numbers]
     greatest = [f"max([item[{dimension + n}] for item in items])" for n in numbers]
     middles = _listed([f"a{n} + (b{n} - a{n}) * 0.5" for n in numbers])

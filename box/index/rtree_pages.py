@@ -6,9 +6,8 @@ pages       [first, end) -> box         ranges of keys, about 48 of them each, f
 B-tree      key -> entry                in the order of the codes, so that a page's keys are near each other
 ```
 
-So an R-tree changes as fast as a B-tree: the page of a key is found by one bisection, its box grows now and then. Nothing
-but the boxes is kept here; all else about keys and entries is asked of the B-tree, and what was read of a page is kept
-until the page changes.
+So an R-tree changes nearly as fast as a B-tree: a bisection finds the page of a key, and its box grows now and then. Only
+boxes are kept here; all else is asked of the B-tree, and what was read of a page is kept until the page changes.
 
 A box is never too small. It may be too large after removals, until the page is read the next time. The numbers of keys
 are estimates, since changes that lie over the B-tree (`box.index.layered`) are counted when they are made.
@@ -33,7 +32,7 @@ _MOST_ROWS: Final = 32
 _LOWEST: Final = ()
 """Below every key."""
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]
-"""From the first one up to the second one, which is not in it; None is no bound. With both flags of a B-tree's ranges."""
+"""From the first one up to the second one, which is not in it (None: no bound), with the flags of a B-tree's range."""
 
 
 def key_range(first: SortKey, end: SortKey | None) -> KeyRange:

@@ -2,8 +2,8 @@
 
 ```
 conditions    in the order of the keys: a cursor remembers the last one, and seeks its page anew for each chunk
-NEIGHBOR      nodes and pages wait in a heap, by the distance of their boxes; the keys of the pages that were opened wait
-              in a list. What is nearer than all that waits in the heap is next.
+NEIGHBOR      nodes and pages wait in a heap, by the distance of their boxes; the keys of pages that were opened wait in
+              a list. What is nearer than all that waits in the heap is next.
 ```
 
 A NEIGHBOR cursor begins again after a change, and leaves out what is not behind the last tuple that it gave.
@@ -125,9 +125,7 @@ class SpatialCursor(ForwardCursor):
             reached = (end, None, False, False)
         return pairs, reached, True
 
-    def _overlaid(
-        self, pairs: list[tuple[SortKey, Entry]], start: Bounds, end: Bounds
-    ) -> list[tuple[SortKey, Entry]]:
+    def _overlaid(self, pairs: list[tuple[SortKey, Entry]], start: Bounds, end: Bounds) -> list[tuple[SortKey, Entry]]:
         """Return the pairs between two bounds with the changes that lie over the tree."""
         over, (low, _, is_low_excluded, _), (high, _, is_high_included, _) = self._spatial.over, start, end
         laid = list(over.items(low, high, is_low_excluded, high is not None and not is_high_included))
@@ -260,16 +258,14 @@ class NeighborView:
 
     ```
     pages       their ranges and boxes of that moment; opened one after another
-    before      keys that have changed in ranges that were not opened, or whose entries mean something else to the reader
+    before      keys that have changed in ranges that were not opened, or whose entries are others to the reader
     ```
 
     Nothing may lie over the index when it is opened. `before` has entries by key that differ from the index's, None for
     an absent one.
     """
 
-    def __init__(
-        self, index: RtreeIndex, before: Iterable[tuple[SortKey, bytes | None]], point: Box
-    ) -> None:
+    def __init__(self, index: RtreeIndex, before: Iterable[tuple[SortKey, bytes | None]], point: Box) -> None:
         self._index = index
         self._tree = index.tree
         self._point = point

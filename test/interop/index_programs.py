@@ -494,8 +494,8 @@ class Rtree(Kind):
                 "{type = 'rtree', parts = {{2, 'array', is_nullable = true}}}", "{type = 'rtree', dimension = 21}",
                 "{type = 'rtree', parts = {{2, 'array', path = '[*]'}}}", "{type = 'rtree', dimension = 0}",
                 "{type = 'rtree', dimension = -1}", "{type = 'rtree', distance = 'chebyshev'}",
-                "{type = 'rtree', dimension = 'two'}", "{type = 'rtree', distance = 2}", "{type = 'rtree', dimension = 2.5}",
-                "{type = 'rtree'}", "{type = 'rtree', parts = {{3, 'array'}}}",
+                "{type = 'rtree', dimension = 'two'}", "{type = 'rtree', distance = 2}",
+                "{type = 'rtree', dimension = 2.5}", "{type = 'rtree'}", "{type = 'rtree', parts = {{3, 'array'}}}",
             )  # fmt: skip
         dimension = f", dimension = {self.dimension}" if self.dimension != 2 or self.chance(0.2) else ""
         distance = f", distance = '{self.distance}'" if self.distance != "euclid" or self.chance(0.2) else ""
