@@ -119,7 +119,7 @@ class RtreeIndex(OrderedIndex):
 
     @property
     def over(self) -> Any:
-        """What lies over the tree: entries, or GONE, by key. Only while the index is layered."""
+        """The changes that lie over the tree: entries, or GONE, by key. Only while the index is layered."""
         return self._tree.over
 
     def rectangle(self, kind: IteratorType, values: list[Any]) -> Box | None:

@@ -6,8 +6,8 @@ pages       [first, end) -> box         ranges of keys, about 48 of them each, f
 B-tree      key -> entry                in the order of the codes, so that a page's keys are near each other
 ```
 
-So an R-tree changes nearly as fast as a B-tree: a bisection finds the page of a key, and its box grows now and then. Only
-boxes are kept here; all else is asked of the B-tree, and what was read of a page is kept until the page changes.
+So an R-tree changes nearly as fast as a B-tree: a bisection finds the page of a key, and its box grows now and then.
+Only boxes are kept here; all else is asked of the B-tree, and what was read of a page is kept until the page changes.
 
 A box is never too small. It may be too large after removals, until the page is read the next time. The numbers of keys
 are estimates, since changes that lie over the B-tree (`box.index.layered`) are counted when they are made.
@@ -57,7 +57,7 @@ class Page:
     )
 
     keys: list[SortKey] | None
-    """What was read, until the page changes."""
+    """Those that were read; None after a change of the page."""
 
     def __init__(self, first: SortKey, end: SortKey | None, box: Box, count: int) -> None:
         self.first = first
@@ -82,7 +82,7 @@ class Page:
 
 
 class Node:
-    """What is above pages or other nodes. A row of it is a box and whose that is."""
+    """A node above pages or other nodes. Each row is the box of one of them, and the page or node itself."""
 
     __slots__ = ("box", "is_bottom", "parent", "rows")
 
@@ -130,7 +130,7 @@ Group = tuple[list[Page], KeyRange | None]
 
 
 class KeyedTree(Protocol):
-    """What is asked of the B-tree."""
+    """The methods of the B-tree that are called."""
 
     def keys(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
         """Return the keys of a range."""

@@ -1,4 +1,4 @@
-"""RTREE: every iterator against a model, while the index changes, in views, under layers; its pages and their release."""
+"""RTREE: every iterator against a model, while the index changes, in views, under layers; pages and their release."""
 
 from __future__ import annotations
 
