@@ -28,10 +28,11 @@ import os
 import random as random_module
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
@@ -64,7 +65,7 @@ from box.replication.setup import Replication
 from box.schema.schema import Schema
 from box.schema.system import initial_schema
 from box.session import Context, Sessions
-from box.sql.engine import Sql
+from box.sql.prepared import PreparedStatements
 from box.txn.dml import Dml
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
@@ -73,6 +74,9 @@ from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.constants import PACKAGE_VERSION
+
+if TYPE_CHECKING:
+    from box.sql.engine import Sql
 
 
 class Instance:
@@ -176,7 +180,8 @@ class Instance:
             counters=self.stats.box.totals,
         )
         self.dml.on_many_held = self.round.interrupt
-        self.sql = Sql(schema, self.dml, self.txns, version=PACKAGE_VERSION, random_bytes=self.random.randbytes)
+        self.prepared = PreparedStatements()
+        schema.sql.find = lambda: self.sql.for_dictionary
         self.checkpoints = Checkpoints(resources, state, schema, tuples, self.synchro)
         self.replication = Replication(
             self.loop,
@@ -213,10 +218,24 @@ class Instance:
                 iproto=self.iproto,
                 membership=self.membership,
                 elections=self.elections,
-                prepared=self.sql.prepared,
+                prepared=self.prepared,
             ),
         )
         self._connect()
+
+    @cached_property
+    def sql(self) -> Sql:
+        """SQL of this node, made at its first use, because its modules take long to import."""
+        from box.sql.engine import Sql
+
+        return Sql(
+            self.schema,
+            self.dml,
+            self.txns,
+            prepared=self.prepared,
+            version=PACKAGE_VERSION,
+            random_bytes=self.random.randbytes,
+        )
 
     def _connect(self) -> None:
         """Connect the parts to each other's changes."""

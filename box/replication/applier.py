@@ -1,12 +1,12 @@
-"""The applier: fetches another instance's rows and applies them here (states in `box.replication.applier_machine`).
+"""The applier: fetches the rows of one source and applies them here (states in `box.replication.applier_machine`).
 
-`start` connects in the background and stops at CONNECTED, when the peer has told its uuid and its ballot, so that the
-instance can look at all its peers before it decides whom to join or that it follows them. `bootstrap` joins the peer
-and stops at READY; `resume` lets the applier subscribe. After an error the applier tries again every
-`replication_timeout` seconds, unless the error is one that only a person resolves (STOPPED).
+`start` connects in the background and pauses at CONNECTED, once the peer has sent its uuid and its ballot, so that the
+instance can compare all its peers before it decides whether to join one or to follow them. `bootstrap` joins the peer
+and pauses at READY; `resume` lets the applier subscribe. After an error the applier tries again every
+`replication_timeout` seconds, unless only a person can resolve the error (STOPPED).
 
-Rows of one transaction are applied together, in the origin's order (see `box.replication.row_sink`); a transaction's
-journal write is not waited for, except CONFIRM, ROLLBACK and PROMOTE.
+The rows of a transaction are applied together, in the order of their origin (see `box.replication.row_sink`). The
+applier does not wait for their journal write, except for CONFIRM, ROLLBACK and PROMOTE.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ _WHILE: Final = {
 
 _NO_DELAYS: Final[tuple[float, ...]] = ()
 _RESUBSCRIPTION_DELAYS: Final[tuple[float, ...]] = (0.005, 0.02, 0.05, 0.1, 0.2, 0.4)
-"""Seconds between attempts to subscribe anew while the peer still has the former subscription."""
+"""Seconds between attempts to subscribe again while the peer has not noticed the end of the former subscription."""
 
 
 class Applier:
-    """One source of `box.cfg.replication`.
+    """The applier of one source of `box.cfg.replication`.
 
-    `on_connect` is called when the peer has told who it is, and may raise to refuse it; `on_state` after each state.
+    `on_connect` is called when the peer has sent its uuid and ballot, and may raise an error to refuse the peer.
+    `on_state` is called after every change of state.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Applier:
         self.ctx = host.applier_context()
         self.uri = uri
         self.address = address_of(uri)
-        """Without user and password, for the log."""
+        """The address without user and password, for the log."""
         self.ballot = Ballot()
         self.uuid: UUID | None = None
         self.times = UpstreamTimes(host.loop)
@@ -75,7 +76,7 @@ class Applier:
         self._machine = ApplierMachine(self._state_entered)
         self._wishes = Wishes()
         self._changes = Waiters()
-        """Woken by a wish or a connection."""
+        """Woken by a new wish, by a connection and by the end of the task."""
         self._task: asyncio.Task[None] | None = None
         self._open: PeerConnection | None = None
         self._subscription: Subscription | None = None
@@ -83,7 +84,7 @@ class Applier:
         self._version = 0
         self._fatal: BoxError | None = None
         self.asked: frozenset[int] | None = None
-        """Ids whose rows the subscription asks for; None: everybody's."""
+        """The ids of the origins whose rows the subscription asks for; None for all."""
         self._steps = {
             ApplierStep.WAIT: self._wait,
             ApplierStep.AUTHENTICATE: self._authenticate,
@@ -109,12 +110,12 @@ class Applier:
 
     @property
     def is_connected(self) -> bool:
-        """The peer has answered, and nothing has gone wrong since."""
+        """True if the peer has answered and no error has come since."""
         return self._machine.is_connected
 
     @property
     def is_self(self) -> bool:
-        """The source leads to this very instance."""
+        """True if the address leads to this instance itself."""
         return self.uuid == self._host.instance.instance_uuid
 
     @property
@@ -123,11 +124,11 @@ class Applier:
 
     @property
     def is_subscribed(self) -> bool:
-        """The peer sends its rows."""
+        """True if the peer sends its rows."""
         return self.state in (ApplierState.SYNC, ApplierState.FOLLOW)
 
     def known_vclock(self) -> VClock:
-        """The last vclock that the peer has told about itself."""
+        """Return the last vclock that the peer has sent of itself."""
         known = self.ballot.vclock.copy()
         if self._subscription is not None:
             known.merge_max(self._subscription.remote_vclock)
@@ -135,28 +136,31 @@ class Applier:
 
     @property
     def peer_id(self) -> int:
-        """The peer's id in `_cluster`, 0 until it has told."""
+        """The peer's id in `_cluster`, 0 until it is known."""
         return 0 if self._subscription is None else self._subscription.peer_id
 
     # -- life cycle -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Connect in the background; nothing happens if the applier runs already."""
+        """Connect in the background, unless the applier is running already."""
         if not self.is_running:
             self._fatal = None
             self._task = self._host.loop.create_task(self._run(), name=f"applier/{self.address}")
             self._task.add_done_callback(self._ended)
 
     def resume(self) -> None:
-        """Let the applier subscribe; starts it if it does not run."""
+        """Let the applier subscribe, and start it if it is not running."""
         self._wishes.may_subscribe = self._wishes.may_go_on = True
         self._changes.wake()
         self.start()
 
     async def bootstrap(self, target: SnapshotTarget, finish: Callable[[VClock], Awaitable[None]]) -> None:
-        """Join the peer, which must be CONNECTED, or fetch its snapshot as an anonymous replica; then stop at READY.
+        """Join the peer, which must be CONNECTED, or fetch its snapshot as an anonymous replica; then pause at READY.
 
-        A peer that is not ready (LOADING) is asked again and again. Raises what ends the join for good.
+        A peer that is not ready (LOADING) is asked again and again.
+
+        Raises:
+            BoxError: the error that ends the join for good.
         """
         self._bootstrap = Bootstrap(target, finish, self._host.loop.create_future())
         self._wishes.may_go_on = True
@@ -165,7 +169,7 @@ class Applier:
         await self._bootstrap.done
 
     async def stop(self) -> None:
-        """Cancel and wait; the state is OFF afterwards."""
+        """Stop the applier and wait for its end; the state is OFF afterwards."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -174,33 +178,33 @@ class Applier:
             self._machine.stop()
 
     async def close(self) -> None:
-        """Stop for good."""
+        """Stop the applier for good and close its session."""
         await self.stop()
         await self._host.close_context(self.ctx)
 
     def fail(self, error: BoxError) -> None:
-        """Stop with this error if the applier applies rows: one could not be written to the journal."""
+        """Stop with an error of the journal if the applier is applying rows."""
         if self._task is not None and self._machine.is_writing:
             self._fatal = error
             self._task.cancel()
 
     def resubscribe(self) -> None:
-        """Ask the peer for the part of its rows that is wanted now, if it sends another one."""
+        """Subscribe again, so that the peer sends the rows that are wanted now."""
         if self.is_subscribed and self._subscription is not None:
             self._subscription.interrupt()
 
     def signal_ack(self) -> None:
-        """The journal has grown: the peer is told."""
+        """Send an acknowledgement soon, because rows were written to the journal."""
         if self._subscription is not None:
             self._subscription.signal_ack()
 
     def tell_alive(self) -> None:
-        """The instance is busy: the peer is told in the middle of a turn that it lives."""
+        """Send an acknowledgement during a long computation, if the last one is a while ago."""
         if self._subscription is not None:
             self._subscription.tell_alive()
 
     async def wait_connected(self) -> None:
-        """Until the peer has answered or the applier has given up."""
+        """Wait until the peer has answered or the applier has given up."""
         await self._changes.until(lambda: self.is_connected or not self.is_running)
 
     def _state_entered(self, state: ApplierState) -> None:
@@ -224,12 +228,12 @@ class Applier:
             self._machine.stop(BoxError(ErrorCode.UNKNOWN, repr(error)))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Whoever waits for the applier is told that it has given up."""
+        """End the join and wake the waiting tasks when the applier's task has ended."""
         self._end_bootstrap(self.error or client_error(ErrorCode.CFG, "replication", "the join was cancelled"))
         self._changes.wake()
 
     async def _attempt(self) -> bool:
-        """Connect and do what is wanted until an error comes; False if that is the end."""
+        """Connect and take the wanted steps until an error comes. Returns whether to try again."""
         event, delays = ApplierEvent.START, iter(_NO_DELAYS)
         while True:
             try:
@@ -247,14 +251,16 @@ class Applier:
                 await asyncio.sleep(delay)
 
     def _delay_after(self, error: BoxError, delays: Iterator[float]) -> float | None:
-        """Seconds after which the applier may subscribe once more: the peer has not noticed the end of the former
-        subscription. None for another error, or when that takes too long."""
+        """Return the seconds to wait before subscribing again, or None if the error ends the attempt.
+
+        A peer refuses a subscription (CFG) while it has not noticed the end of the former one.
+        """
         if error.code != ErrorCode.CFG or self.state is not ApplierState.READY:
             return None
         return next(delays, None)
 
     def _fail(self, error: BoxError) -> bool:
-        """The attempt has ended; whether there is another one."""
+        """End the attempt with an error. Returns whether to try again."""
         failure = self._machine.failure_of(error, is_self=self.is_self)
         if failure.is_news:
             self._log_error(error, failure.tries_again)
@@ -335,7 +341,10 @@ class Applier:
         await self._changes.next()
 
     async def _authenticate(self) -> None:
-        """Not before the applier goes on: an instance that recovers does not know its users yet, but its ballot."""
+        """Log in as the user that the address names.
+
+        This happens only after the pause at CONNECTED: a peer in recovery can send its ballot but has no users yet.
+        """
         uri = check(self.uri, "replication")
         self._machine.handle(ApplierEvent.LOGIN)
         await self._connection.authenticate(uri.login or "", uri.password or "", timeout=patience(self._host.options))
@@ -370,7 +379,7 @@ class Applier:
         self._machine.has_received = True
 
     async def _register(self) -> None:
-        """Ask the peer for a place in `_cluster` when an anonymous replica has become a member of the replica set."""
+        """Ask the peer for an id in `_cluster`, when an anonymous replica becomes a member of the replica set."""
         here = self._host.instance
         self._connection.write_rows([messages.register_row(here.instance_uuid, here.vclock)])
         self._machine.handle(ApplierEvent.REGISTER)

@@ -1,4 +1,4 @@
-"""The surroundings of an applier: what it asks of the instance that it runs in, and of Tarantool's last words."""
+"""Interfaces of the instance that appliers run in, and the times at which a peer was last heard."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ if TYPE_CHECKING:
 
 
 class TransactionSink(Protocol):
-    """Takes transactions."""
+    """A receiver of transactions: see `box.replication.row_sink.RowSink`."""
 
     applied: VClock
-    """Everything that was handed to the journal."""
+    """The vclock of all rows that were handed to the journal."""
     progress: Waiters
-    """Woken by each transaction."""
+    """Woken by every transaction that is handed to the journal."""
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
-        """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""
+        """Apply a transaction without waiting; returns False, with nothing done, if it has to wait."""
 
     def apply_run(self, ctx: Context, run: ChangeRun, start: int, stop: int) -> int:
-        """Apply transactions of one row each from number `start` on, as far as that needs no wait and nothing special;
-        the number of the first that is left."""
+        """Apply the one-row transactions `start` to `stop` of a run, up to the first that needs `apply`.
+
+        Returns the number of that transaction, or `stop`.
+        """
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
 
     def may_be_void(self, rows: list[Row]) -> bool:
-        """Whether a transaction that is not here waits in the limbo, or decides about such ones."""
+        """Return whether a transaction that is not here yet may be rolled back by the next leader."""
 
     def is_void(self, rows: list[Row]) -> bool:
-        """Whether a transaction was rolled back everywhere."""
+        """Return whether a transaction that is not here yet was rolled back everywhere."""
 
     def take_void(self, ctx: Context, rows: list[Row]) -> None:
-        """Such a one, from somebody who does not lead."""
+        """Advance the vclock over a transaction that was rolled back everywhere, if it is the next of its origin."""
 
 
 class AppliedJournal(Protocol):
-    """The journal as appliers see it: a queue that may be full."""
+    """The journal as appliers see it: a queue of limited size."""
 
     @property
     def queue_size(self) -> int: ...
@@ -61,11 +63,11 @@ class AppliedJournal(Protocol):
     async def wait_for_space(self) -> None: ...
 
     async def sync(self) -> object:
-        """Return when what was applied so far is written."""
+        """Wait until everything that was applied so far is written."""
 
 
 class ApplierHost(Protocol):
-    """Everything that the appliers of an instance share."""
+    """The objects that the appliers of an instance share."""
 
     loop: asyncio.AbstractEventLoop
     network: Network
@@ -80,20 +82,20 @@ class ApplierHost(Protocol):
 
     @property
     def journal(self) -> AppliedJournal | None:
-        """None before the instance has started."""
+        """The open journal; None before the instance has started."""
 
     @property
     def is_orphan(self) -> bool: ...
 
     def fetch_list(self, source: UUID | None) -> FetchList | None:
-        """The part of Tarantool's rows that is fetched from it; None for all."""
+        """Return the origins whose rows are fetched from a source; None for all."""
 
     def ask_everything(self, source: UUID | None, reason: str) -> None:
-        """A part of Tarantool's rows was not enough."""
+        """Fetch all rows of a source for a while, because a part of them could not be applied."""
 
     @property
     def now(self) -> Callable[[], float]:
-        """Seconds since the epoch."""
+        """The clock: returns seconds since the epoch."""
 
     def applier_context(self) -> Context: ...
 
@@ -101,16 +103,21 @@ class ApplierHost(Protocol):
 
 
 def journal_of(host: ApplierHost) -> AppliedJournal:
-    """The journal of an instance that has started."""
+    """Return the journal of an instance that has started.
+
+    Raises:
+        AssertionError: it has not started.
+    """
     if host.journal is None:
         raise AssertionError("the instance has not started")
     return host.journal
 
 
 class UpstreamTimes:
-    """Moments at which the peer was heard of.
+    """The times that `box.info.replication[i].upstream` shows.
 
-    `lag`: seconds from the origin's write of the last row to its arrival here, infinite before.
+    `lag` are the seconds from the origin's write of the last row to its arrival here, infinite before the first row.
+    `last_row_time` is the loop's time of the last row.
     """
 
     __slots__ = ("_loop", "lag", "last_row_time")
@@ -121,15 +128,15 @@ class UpstreamTimes:
         self.last_row_time = loop.time()
 
     def touch(self) -> None:
-        """The peer has said something."""
+        """Note that something has come from the peer."""
         self.last_row_time = self._loop.time()
 
 
 def silence(options: ReplicationOptions) -> float:
-    """Seconds without a row after which a peer that sends rows counts as gone."""
+    """Return the seconds without a row after which the connection to a subscribed peer is given up as dead."""
     return options.timeout * 4
 
 
 def patience(options: ReplicationOptions) -> float:
-    """Seconds that a peer may take for an answer before it sends rows: it may be busy with other things then."""
+    """Return the seconds to wait for an answer before a subscription: a peer that starts or joins may be busy."""
     return max(silence(options), options.connect_timeout)

@@ -1,14 +1,14 @@
-"""The applier's states and what moves them: a pure state machine, without sockets and clocks.
+"""The applier's states and the events that change them: a pure state machine without sockets and clocks.
 
 ```
 state            event          what has happened                                        next
 OFF              START          the first attempt to connect                             CONNECT
 LOADING          START          the next attempt                                         CONNECT
 DISCONNECTED     START          the next attempt                                         CONNECT
-STOPPED          START          somebody has asked for another attempt                   CONNECT
-CONNECT          GREETED        the peer has told its uuid and its ballot                CONNECTED
-CONNECTED        LOGIN          it may go on; the address names a user                   AUTH
-CONNECTED        ACCEPTED       it may go on, as guest                                   READY
+STOPPED          START          the user has asked for another attempt                   CONNECT
+CONNECT          GREETED        the peer has sent its uuid and its ballot                CONNECTED
+CONNECTED        LOGIN          the applier may proceed; the address names a user        AUTH
+CONNECTED        ACCEPTED       the applier may proceed, as guest                        READY
 AUTH             ACCEPTED       the peer knows the user                                  READY
 READY            JOIN           a member of the replica set asks for everything          INITIAL_JOIN
 INITIAL_JOIN     SNAPSHOT_END   the peer's snapshot is here                              FINAL_JOIN
@@ -19,20 +19,20 @@ READY            REGISTER       an anonymous replica has become a member: ask fo
 REGISTER         ROWS_END       the rows up to the registration are written              REGISTERED, READY
 READY            SUBSCRIBED     the peer sends its rows from now on                      SYNC
 SYNC             CAUGHT_UP      all that the peer had at SUBSCRIBED is here, lag small   FOLLOW
-SYNC             RESUBSCRIBE    rows of other origins are wanted of the peer             CONNECT
-FOLLOW           RESUBSCRIBE    the same                                                 CONNECT
-READY            RESUBSCRIBE    the peer has not noticed the end of the former one yet   CONNECT
+SYNC             RESUBSCRIBE    other rows are wanted from the peer                      CONNECT
+FOLLOW           RESUBSCRIBE    other rows are wanted from the peer                      CONNECT
+READY            RESUBSCRIBE    the peer still has the former subscription: try again    CONNECT
 
 any              fail           the peer is not ready, or refuses for now                LOADING, tries again
                                 the connection is lost                                   DISCONNECTED, tries again
-                                the peer is this very instance                           OFF
+                                the peer is this instance itself                         OFF
                                 a join that had begun to receive rows; other errors      STOPPED
 any              stop           cancelled                                                OFF
 any              stop(error)    a row of the peer could not be written to the journal    STOPPED
 ```
 
-`next_step` says what the applier does in CONNECTED and READY, where it has a choice.
-Source: the replication documents and Tarantool's `applier.cc`.
+`next_step` chooses what the applier does in CONNECTED and READY.
+Source: the documentation of replication and Tarantool's `applier.cc`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from box.replication.state import ApplierState
 
 
 class ApplierEvent(Enum):
-    """See the table above."""
+    """An event of the table above."""
 
     START = auto()
     GREETED = auto()
@@ -64,10 +64,10 @@ class ApplierEvent(Enum):
 
 
 class ApplierStep(Enum):
-    """The next thing that an applier does when it is connected."""
+    """The next step of a connected applier."""
 
     WAIT = auto()
-    """Nothing until the wishes change."""
+    """Do nothing until the wishes change."""
     AUTHENTICATE = auto()
     JOIN = auto()
     FETCH_SNAPSHOT = auto()
@@ -77,19 +77,19 @@ class ApplierStep(Enum):
 
 @dataclass(slots=True)
 class Wishes:
-    """Everything that the instance wants of an applier, and what it is itself."""
+    """The wishes of the instance to an applier, and whether the instance is anonymous or registered."""
 
     may_go_on: bool = False
-    """All peers have been looked at."""
+    """True once the instance has compared all its peers."""
     may_subscribe: bool = False
     wants_everything: bool = False
-    """The instance bootstraps from this peer."""
+    """True if the instance bootstraps from this peer."""
     is_anonymous: bool = False
     is_registered: bool = True
 
 
 class Failure(NamedTuple):
-    """The effect of an error: the state, whether the applier tries again, whether the log has not told of it yet."""
+    """The effect of an error: the next state, whether the applier tries again, and whether to log the error."""
 
     state: ApplierState
     tries_again: bool
@@ -132,25 +132,28 @@ LOADING_ERRORS: Final = frozenset(
         ErrorCode.XLOG_GAP,
     }
 )
-"""The peer is not ready for us, or its configuration must change first."""
+"""Errors of a peer that is not ready, or whose configuration has to change first."""
 
 CONNECTION_ERRORS: Final = frozenset({ErrorCode.SYSTEM})
-"""The connection, or something else in the operating system, has failed."""
+"""Errors of the connection or of the operating system."""
 
 _WRITING: Final = frozenset({ApplierState.REGISTER, ApplierState.SYNC, ApplierState.FOLLOW})
 
 
 class ApplierMachine:
-    """See the module's text. `on_state` is called with every state that is entered, one that it is in included."""
+    """The state machine of one applier.
+
+    `on_state` is called with every state that is entered, even if it is the present one.
+    """
 
     def __init__(self, on_state: Callable[[ApplierState], None] = lambda state: None) -> None:
         self.state = ApplierState.OFF
         self.error: BoxError | None = None
         """The error that ended the last attempt; None from the next greeting on."""
         self.is_connected = False
-        """The peer has answered, and nothing has gone wrong since. A connection to itself counts, though it is OFF."""
+        """True if the peer has answered and no error has come since; also in OFF after a connection to itself."""
         self.has_received = False
-        """A join has brought something: it cannot begin anew."""
+        """True if a join has received data, after which it cannot start again."""
         self._on_state = on_state
         self._logged_code: int | None = None
 
@@ -159,11 +162,15 @@ class ApplierMachine:
 
     @property
     def is_writing(self) -> bool:
-        """Rows of the peer go to the journal."""
+        """True if rows of the peer are being written to the journal."""
         return self.state in _WRITING
 
     def handle(self, event: ApplierEvent) -> None:
-        """Move by the table. AssertionError for an event that the state does not know."""
+        """Change the state by the table.
+
+        Raises:
+            AssertionError: the table has no such event in the present state.
+        """
         path = TRANSITIONS.get((self.state, event))
         if path is None:
             raise AssertionError(f"an applier in {self.state.name} cannot handle {event.name}")
@@ -183,7 +190,13 @@ class ApplierMachine:
         self._on_state(state)
 
     def next_step(self, wishes: Wishes, *, has_login: bool) -> ApplierStep:
-        """The step to take in CONNECTED or READY. A guest has nothing to prove: CONNECTED becomes READY here."""
+        """Return the step to take in CONNECTED or READY.
+
+        A guest has nothing to authenticate: for it this changes CONNECTED to READY.
+
+        Raises:
+            AssertionError: the applier is in another state.
+        """
         if self.state is ApplierState.CONNECTED:
             if not wishes.may_go_on:
                 return ApplierStep.WAIT
@@ -200,7 +213,7 @@ class ApplierMachine:
         return ApplierStep.SUBSCRIBE if is_member else ApplierStep.REGISTER
 
     def failure_of(self, error: BoxError, *, is_self: bool) -> Failure:
-        """The effect of an error. `is_self`: the peer is this very instance, which is nothing to tell of."""
+        """Return the effect of an error. `is_self` is true if the peer is this instance itself, which is not logged."""
         if is_self and error.code == ErrorCode.CONNECTION_TO_SELF:
             return Failure(ApplierState.OFF, tries_again=False, is_news=False)
         if self.has_received:
@@ -212,7 +225,7 @@ class ApplierMachine:
         return Failure(state, state is not ApplierState.STOPPED, error.code != self._logged_code)
 
     def fail(self, error: BoxError, failure: Failure) -> None:
-        """The attempt has ended."""
+        """End an attempt with an error and enter the state of its failure."""
         self.is_connected = failure.state is ApplierState.OFF
         if failure.state is not ApplierState.OFF:
             self.error = error
@@ -220,7 +233,7 @@ class ApplierMachine:
         self._enter(failure.state)
 
     def stop(self, error: BoxError | None = None) -> None:
-        """Cancelled: OFF, or STOPPED for an error that only a person resolves."""
+        """Enter OFF after a cancellation, or STOPPED with an error that only a person can resolve."""
         self.is_connected = False
         if error is not None:
             self.error = error

@@ -1,12 +1,12 @@
-"""`box.ctl.compare`: the data of this instance beside that of another one, at one vclock.
+"""`box.ctl.compare`: compares the data of this instance with that of another one at the same vclock.
 
 ```
-there   FETCH_SNAPSHOT: a read view and its vclock; any peer that lets us replicate answers it, and goes on meanwhile
+there   FETCH_SNAPSHOT: a read view and its vclock; needs the right to replicate and does not stop the other instance
 here    a view of every replicated space at the moment when the vclock is the same
 ```
 
-Both are read in slices, in the order of the primary keys, and never held as a whole. Slices that are equal, byte for
-byte, cost one comparison; where they differ the tuples are put side by side by their keys.
+Both are read in slices, in the order of the primary keys, and never held as a whole. Slices that are equal byte for
+byte cost one comparison; the tuples of other slices are matched by their keys.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
 
 SHOWN_KEYS: Final = 10
-"""Keys of a space that are told; the others are counted."""
+"""The most keys of a space that the result lists; further ones are only counted."""
 _SLICE: Final = 512
+"""Tuples that are read and compared at a time, before other tasks get their turn."""
 _LOOK: Final = 0.002
-"""Seconds between two looks whether the vclocks are the same."""
+"""Seconds between two checks whether the vclocks are the same."""
 
 
 @dataclass(slots=True)
 class SpaceDifference:
-    """The tuples of a space on each side, and how many of them have no equal one on the other."""
+    """The difference of one space: how many tuples each side has, and how many of them the other side lacks."""
 
     id: int
     name: str
@@ -57,9 +58,9 @@ class SpaceDifference:
     missing_here: int = 0
     missing_there: int = 0
     different: int = 0
-    """Tuples with the same key and other contents."""
+    """The number of tuples with the same key and different contents."""
     keys: list[list[Any]] = field(default_factory=list)
-    """The first of those keys."""
+    """The first keys that are missing or different, at most `SHOWN_KEYS`."""
 
     @property
     def is_equal(self) -> bool:
@@ -68,7 +69,11 @@ class SpaceDifference:
 
 @dataclass(slots=True)
 class Comparison:
-    """The outcome. `tuples` were compared; `differences` has the spaces that are not equal."""
+    """The result of a comparison.
+
+    `uuid` is the other instance, `vclock` the position of both, `tuples` the number of compared tuples, `differences`
+    the spaces that are not equal.
+    """
 
     uuid: UUID
     vclock: VClock
@@ -76,7 +81,7 @@ class Comparison:
     differences: list[SpaceDifference]
 
     def described(self) -> dict[str, Any]:
-        """As `box.ctl.compare` returns it."""
+        """Return the table that `box.ctl.compare` returns."""
         names = ("id", "name", "here", "there", "missing_here", "missing_there", "different", "keys")
         return {
             "uuid": str(self.uuid),
@@ -88,7 +93,7 @@ class Comparison:
 
 
 class SpaceMerge:
-    """Puts the tuples of one space side by side. `space` is None where there is none with this id here."""
+    """The comparison of one space. `space` and `view` are None if this instance has no space with the id."""
 
     def __init__(self, space_id: int, space: Space | None, view: TupleView | None) -> None:
         self.result = SpaceDifference(space_id, str(space_id) if space is None else space.name)
@@ -99,14 +104,17 @@ class SpaceMerge:
         self._there: list[bytes] = []
 
     def add(self, there: list[bytes]) -> None:
-        """Tuples of the other side, in the order of its view. One that hashes has an order of its own."""
+        """Add tuples of the other side, in the order of its view, and compare those that can be compared now.
+
+        A HASH index has an order of its own on each side; its tuples are compared at the end.
+        """
         self.result.there += len(there)
         self._there += there
         if self._is_ordered:
             self._advance()
 
     def finish(self) -> None:
-        """The other side has no more."""
+        """Compare the remaining tuples after the last one of the other side."""
         if not self._is_ordered and self._key_def is not None:
             self._there.sort(key=self._key)
         self._advance()
@@ -123,7 +131,7 @@ class SpaceMerge:
         return bool(self._here)
 
     def _advance(self) -> None:
-        """Compare as long as there are tuples of the other side."""
+        """Compare until all received tuples of the other side are used up."""
         while self._there:
             if len(self._here) < len(self._there) and not self._fill():
                 for raw in self._there:
@@ -137,7 +145,7 @@ class SpaceMerge:
                 del self._here[:count], self._there[:count]
 
     def _pair(self, count: int) -> None:
-        """Those of `count` on each side that can be decided."""
+        """Match the next `count` tuples of each side by their keys, until one side is used up."""
         one = other = 0
         while one < count and other < count:
             mine, theirs = self._here[one], self._there[other]
@@ -168,7 +176,10 @@ class SpaceMerge:
 
 
 class Comparer:
-    """Compares this instance with others. `open_views` opens a view of each replicated space without a switch."""
+    """The comparer of this instance with others.
+
+    `open_views` opens a view of each replicated space, by id, without a task switch. `journal` returns the journal.
+    """
 
     def __init__(
         self,
@@ -192,8 +203,14 @@ class Comparer:
         self._network = network
 
     async def compare(self, uri: str) -> Comparison:
-        """Compare with the instance at an address. CFG for what is no address, TIMEOUT if the vclocks are not the same
-        at any moment within `replication_connect_timeout`, REPLICASET_UUID_MISMATCH, the peer's refusal."""
+        """Compare with the instance at an address.
+
+        Raises:
+            ClientError: CFG, the address is malformed; LOADING, this instance has not started;
+                REPLICASET_UUID_MISMATCH.
+            BoxError: TIMEOUT, the vclocks were not the same at any moment within `replication_connect_timeout`; the
+                peer's refusal; a lost connection.
+        """
         check(uri, "uri")
         self._journal()
         deadline = self._loop.time() + self._options.connect_timeout
@@ -234,11 +251,11 @@ class Comparer:
             connection.close()
 
     async def _views_at(self, vclock: VClock, deadline: float) -> dict[int, TupleView] | None:
-        """Views of this instance at this very vclock; None if that is past, or does not come."""
+        """Return views of this instance at exactly `vclock`; None if it has passed it or does not reach it in time."""
         while self._loop.time() < deadline:
             if self._instance.vclock.without_zero() == vclock:
                 views = self._open_views()
-                # Changes on their way to the log are in the views.
+                # The views contain changes on their way to the log, so the vclock counts only after they are written.
                 written: VClock = await self._journal().sync()
                 if written.without_zero() == vclock:
                     return views
@@ -292,7 +309,7 @@ class Comparer:
 
 
 def _by_space(rows: list[Row]) -> list[tuple[int, list[bytes], bool]]:
-    """Runs of tuples of one space; the last item's flag tells that the end has come."""
+    """Group rows to runs of `(space id, tuples, is over)`; `is over` is true for the item that stands for the end."""
     found: list[tuple[int, list[bytes], bool]] = []
     for row in rows:
         if row.type != RequestType.INSERT:

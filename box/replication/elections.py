@@ -1,16 +1,16 @@
-"""The driver of elections: the log, the messages, the timers and taking over the limbo.
+"""The driver of elections: writes the log, sends the messages, runs the timers and takes over the limbo.
 
-The decisions are `box.replication.raft`'s. After every event this module looks what they ask for:
+The state machine `box.replication.raft` decides. After every event this module does what the machine asks for:
 
 ```
-unrecorded     write a RAFT row; the machine stands still until it is in the log, and a write that fails is retried
-news           tell every relay; a relay that is busy sends the newest message only
-wait           a timer of the loop
-leader         take over the limbo (but not for a manual election: there `box.ctl.promote` goes on by itself)
+unrecorded     write a RAFT row; the machine waits until it is in the log, and a failed write is retried
+news           send a message to every relay; a busy relay sends only the newest one
+wait           set a timer of the loop
+leader         take over the limbo (in a manual election `box.ctl.promote` does so)
 ```
 
-A leader takes changes when its PROMOTE is written: a synchronous transaction before it in the log would meet those of
-the former leader in the limbos of others, which refuse it.
+A leader accepts changes only after its PROMOTE is written. A synchronous transaction before it in the log would meet
+transactions of the former leader in the limbos of others, which would refuse it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 RETRY_DELAY: Final = 1.0
-"""Seconds until a row that could not be written is tried again."""
+"""Seconds until a failed write of a row is retried."""
 
 
 class ElectionMode(StrEnum):
-    """`box.cfg.election_mode`."""
+    """A value of `box.cfg.election_mode`."""
 
     OFF = "off"
     VOTER = "voter"
@@ -47,8 +47,11 @@ class ElectionMode(StrEnum):
 
 
 class Elections:
-    """One for the instance. `own_vclock` gives the rows in its log, `coming` also those that are on their way there.
-    `write` puts a row into the log (WAL_IO), `push` gives a message to every relay."""
+    """The elections of one instance.
+
+    `own_vclock` returns the vclock of its log, `coming` also counts rows on their way there. `write` writes a row to
+    the log (raises WAL_IO), `push` passes a message to every relay.
+    """
 
     def __init__(
         self,
@@ -72,11 +75,11 @@ class Elections:
         )
         self.raft.on_change.append(self._changed)
         self.is_member: Callable[[int], bool] = lambda source: True
-        """Whether `_cluster` has an id."""
+        """Returns whether an id is in `_cluster`."""
         self.before_promotion: Callable[[], Awaitable[None]] | None = None
-        """Returns when this instance may take over the limbo; raises what keeps it from that."""
+        """Waits until this instance may take over the limbo; raises the error that prevents it."""
         self.on_change: Callable[[], None] = lambda: None
-        """Whether the instance is read-only may have changed. Must not wait."""
+        """Called when the instance may have become read-only or writable. Must not wait."""
         self._loop = loop
         self._log = log
         self._write = write
@@ -89,16 +92,16 @@ class Elections:
         self._work = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._taken_term = 0
-        """The term in which the limbo was taken over, or is being."""
+        """The term in which this instance has taken over the limbo or is doing so."""
         self._settled_term = 0
-        """The term in which a quorum has our PROMOTE."""
+        """The term in which a quorum has acknowledged this instance's PROMOTE."""
         self._timer: asyncio.TimerHandle | None = None
         self._timed: Wait | None = None
         self._timed_since = 0.0
         self._waiters = Waiters()
         self._is_stopped = False
         self._elects_by_majority = False
-        """Any two quorums have an instance in common."""
+        """True if any two quorums have an instance in common."""
 
     def __repr__(self) -> str:
         return f"<elections {self.mode} {self.raft!r}>"
@@ -115,31 +118,35 @@ class Elections:
         return raft.is_enabled and raft.role is not Role.LEADER and not self._has_taken_over
 
     def _may_decide(self) -> bool:
-        """See `box.replication.raft`: a former leader decides nothing about the transactions that it has begun."""
+        """Return whether this instance may write CONFIRM and ROLLBACK: see the table in `box.replication.raft`."""
         raft = self.raft
         return not raft.is_enabled or (raft.role is Role.LEADER and self._has_taken_over)
 
     @property
     def known_term(self) -> int:
-        """The latest term that this instance has heard of; 0 if it has no part in elections, and no promotion."""
+        """The latest term that this instance knows; 0 without elections and without a promotion."""
         promoted = self._synchro.limbo.greatest_term
         return max(self.raft.term, promoted) if self.raft.is_enabled or promoted else 0
 
     @property
     def is_read_only(self) -> bool:
-        """Whether elections forbid writes here: only the leader takes them, once it has taken over the limbo."""
+        """True if elections forbid writes here: only a leader that has taken over the limbo accepts them."""
         return self.raft.is_read_only or (self.raft.is_enabled and not self._has_taken_over)
 
     @property
     def role(self) -> Role:
-        """The role as `box.info.election` tells it: who leads takes changes."""
+        """The role that `box.info.election` shows: a leader that is still read-only counts as a candidate."""
         role = self.raft.role
         return Role.CANDIDATE if role is Role.LEADER and self.is_read_only else role
 
     # -- life
 
     def recover(self, row: Row) -> None:
-        """A RAFT row of a snapshot or of the log. INVALID_MSGPACK."""
+        """Restore the state from a RAFT row of a snapshot or of the log.
+
+        Raises:
+            ClientError: INVALID_MSGPACK.
+        """
         request = decode_raft(row)
         self.raft.recover(request)
         self._synchro.promotions.void_promotions.note(request.void_promotions)
@@ -148,7 +155,7 @@ class Elections:
             self._synchro.promotions.restore(known)
 
     def metadata(self) -> list[Row]:
-        """Everything about elections and the limbo that a joining instance is told before the data.
+        """Return the rows about elections and the limbo that a joining instance gets before the data.
 
         ```
         JOIN_META, RAFT term and vote, PROMOTE limbo's owner, confirmed lsn and term, JOIN_SNAPSHOT
@@ -164,7 +171,11 @@ class Elections:
         return [Row(RequestType.JOIN_META), state, promotion, Row(RequestType.JOIN_SNAPSHOT)]
 
     def recover_metadata(self, row: Row) -> None:
-        """A row of another instance's metadata. INVALID_MSGPACK, UNKNOWN_REQUEST_TYPE."""
+        """Restore the state from a row of another instance's metadata.
+
+        Raises:
+            ClientError: INVALID_MSGPACK, UNKNOWN_REQUEST_TYPE.
+        """
         if row.type == RequestType.RAFT:
             self.recover(row)
         elif row.type == RequestType.PROMOTE:
@@ -173,11 +184,11 @@ class Elections:
             raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
 
     def start(self) -> None:
-        """The instance has started: rows can be written."""
+        """Begin to write and send what the machine asks for, after the instance has started."""
         self._spawn(self._record_and_tell(), "raft")
 
     async def stop(self) -> None:
-        """Write and send nothing more."""
+        """Stop all tasks and timers; nothing is written or sent after that."""
         self._is_stopped = True
         self._set_timer(None)
         self._waiters.wake()
@@ -189,7 +200,7 @@ class Elections:
     # -- options
 
     def set_mode(self, mode: str) -> None:
-        """`election_mode`."""
+        """Apply `box.cfg.election_mode`."""
         self.mode = ElectionMode(mode)
         self.raft.configure_candidate(self.mode is ElectionMode.CANDIDATE and self._is_consistent)
         self.raft.enable(self.mode is not ElectionMode.OFF)
@@ -200,24 +211,31 @@ class Elections:
         return self._synchro.promotions.contradiction is None
 
     def check_consistent(self) -> None:
-        """Raise "Split-Brain discovered" if this instance differs from others."""
+        """Check that this instance has not diverged from others.
+
+        Raises:
+            BoxError: "Split-Brain discovered".
+        """
         self._synchro.check_consistent()
 
     def give_up(self) -> None:
-        """This instance differs from others, and leads them no more."""
+        """Stop being a candidate or leader, because this instance has diverged from others."""
         self.raft.configure_candidate(False)
         self._follow_up()
 
     def set_quorum(self, synchro_quorum: int, registered: int) -> None:
-        """Votes that win: the quorum of synchronous transactions, but all that there are while there are fewer, or the
-        first leader of a replica set could never be elected."""
+        """Set the number of votes that wins: the quorum of synchronous transactions.
+
+        While fewer instances are registered, all their votes are enough: otherwise a new replica set could never elect
+        its first leader.
+        """
         quorum = min(synchro_quorum, max(registered, 1))
         self._elects_by_majority = 2 * quorum > registered
         self.raft.set_quorum(quorum)
         self._follow_up()
 
     def set_timeouts(self, *, election: float, death: float) -> None:
-        """`election_timeout`, and the silence that makes a leader dead. Seconds."""
+        """Set `election_timeout` and the silence after which a leader counts as dead, in seconds."""
         self.raft.set_election_timeout(election)
         self.raft.set_death_timeout(death)
         self._follow_up()
@@ -225,8 +243,11 @@ class Elections:
     # -- events
 
     def receive(self, row: Row, source: int) -> None:
-        """A RAFT row of another instance. INVALID_MSGPACK, PROTOCOL, RaftError. The vote of one that is not registered
-        does not count."""
+        """Handle a RAFT row of another instance; the vote of an unregistered one does not count.
+
+        Raises:
+            ClientError: INVALID_MSGPACK; PROTOCOL, the sender has no id or breaks the protocol.
+        """
         if not source:
             raise client_error(ErrorCode.PROTOCOL, "Can't apply a Raft request from an instance without an ID")
         request = decode_raft(row)
@@ -237,15 +258,16 @@ class Elections:
         self._follow_up()
 
     def hear_term(self, term: int) -> None:
-        """A replica that acknowledges rows has heard of `term`: the leader of an earlier one leads no longer."""
+        """Note the latest term that an acknowledging replica knows; a leader of an earlier term steps down."""
         if self.raft.is_enabled and term > self.raft.term:
             self.raft.hear_term(term)
             self._follow_up()
 
     async def learn_leader(self, source: int, standing: Standing) -> None:
-        """The standing of an instance that asked to be elected: counts if it leads in that term, by a majority.
+        """Adopt the standing of an instance if it leads in that term, elected by a majority.
 
-        With a full disk it takes as long as that leads: its rows would be taken for outdated ones before.
+        Retries while that instance leads, for example with a full disk: its rows must not be applied before, because
+        they would count as outdated.
         """
         raft = self.raft
         while raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == standing.term:
@@ -258,48 +280,53 @@ class Elections:
                 return
 
     def hear(self, source: int) -> None:
-        """Something came from an instance: it is alive."""
+        """Note that an instance is alive, because something has come from it."""
         before = self.raft.wait
         self.raft.hear(source)
         if self.raft.wait is not before:
             self._follow_up()
 
     def new_term(self) -> None:
-        """A replica set was founded here: whoever comes later must not take its term for an older one."""
+        """Begin a new term after a replica set was founded here, so that later members have no newer one."""
         self.raft.new_term()
         self._follow_up()
 
     def is_outdated(self, origin_id: int) -> bool:
-        """Whether synchronous transactions of an instance were rolled back everywhere: another one took over in a
-        later term. Known with elections only."""
+        """Return whether an instance's waiting synchronous transactions were rolled back everywhere.
+
+        This is so with elections, once another instance has taken over the limbo in a later term.
+        """
         return self.raft.is_enabled and self._synchro.limbo.is_outdated(origin_id)
 
     def withdraw_outdating(self, origin_id: int, seen: Container[tuple[int, int]]) -> None:
-        """The log of a leader has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an
-        instance that they make outdated: the leader has found out that they were none."""
+        """Withdraw promotions that a leader has found to be void.
+
+        `seen` has origin and lsn of the PROMOTE rows from the leader's log. They are void if that log has a synchronous
+        transaction after them whose origin they would make outdated.
+        """
         while self.is_outdated(origin_id) and self._synchro.promotions.latest in seen:
             if not self._synchro.withdraw_latest():
                 return
 
     def knows_promotion(self, standing: Standing) -> bool:
-        """Whether somebody has the PROMOTE of the latest term that is here, and its effect."""
+        """Return whether an instance with this standing has the latest PROMOTE known here, with an effect there."""
         origin_id, lsn = self._synchro.promotions.latest
         return origin_id != 0 and standing.knows(origin_id, lsn)
 
     def is_leader(self, source: int) -> bool:
-        """Whether an instance decides about transactions now; without elections anyone may."""
+        """Return whether an instance may decide about transactions now; without elections every instance may."""
         return not self.raft.is_enabled or self.raft.leader_id == source
 
     def is_later(self, term: int) -> bool:
-        """Whether a term is later than all that this instance has heard of."""
+        """Return whether a term is later than all terms that this instance knows; False without elections."""
         return self.raft.is_enabled and term > self.raft.term
 
     @property
     def accepts_from_all(self) -> bool:
-        """Whether this instance leads: then it takes the rows of all others.
+        """True if this instance leads and a quorum has its PROMOTE, so that it accepts the rows of all others.
 
-        Rows that a former leader has written and nobody else has would go nowhere otherwise. They come when a quorum
-        has our PROMOTE: then each later leader has it, too, and transactions that it decides about are NOPs for all.
+        Otherwise rows that only a former leader has would never reach the others. They are accepted only after a quorum
+        has the PROMOTE: then each later leader has it too, and the transactions that it decided are NOPs for all.
         """
         raft = self.raft
         if not raft.is_enabled or not self._may_decide():
@@ -311,11 +338,12 @@ class Elections:
     # -- box.ctl.promote
 
     async def promote(self) -> None:
-        """`box.ctl.promote`: win an election in manual mode, then take over the limbo.
+        """Execute `box.ctl.promote`: win an election in manual mode, then take over the limbo.
 
-        UNSUPPORTED for a voter and for a candidate that does not lead, INTERFERING_PROMOTE if another one wins,
-        RAFT_DISABLED, "Split-Brain discovered" for an instance that differs from others, and what `before_promotion`
-        and `LimboDriver.promote` raise.
+        Raises:
+            ClientError: UNSUPPORTED, the instance is a voter or a candidate that does not lead; INTERFERING_PROMOTE,
+                another instance wins; RAFT_DISABLED, elections were switched off meanwhile.
+            BoxError: "Split-Brain discovered", or an error of `before_promotion` or `LimboDriver.promote`.
         """
         raft = self.raft
         self.check_consistent()
@@ -335,20 +363,29 @@ class Elections:
         await self._take_over()
 
     async def _take_over(self) -> None:
-        """Become the owner of the limbo in the present term, unless a candidate is it already."""
+        """Become the owner of the limbo in the present term, unless an elected candidate owns it already."""
         limbo, term = self._synchro.limbo, self.raft.recorded_term
         if self.mode is not ElectionMode.CANDIDATE or limbo.replica_term(limbo.instance_id) != term:
             await self._synchro.promote(term, lambda: self._check_leads(term))
             self._changed()
 
     def _check_leads(self, term: int) -> None:
-        """INTERFERING_PROMOTE."""
+        """Check that this instance still leads in a term.
+
+        Raises:
+            ClientError: INTERFERING_PROMOTE.
+        """
         raft = self.raft
         if raft.role is not Role.LEADER or raft.term != term:
             raise client_error(ErrorCode.INTERFERING_PROMOTE, raft.leader_id)
 
     async def _win(self) -> None:
-        """Stand in one election, to its end."""
+        """Stand in one election and wait for its end.
+
+        Raises:
+            ClientError: INTERFERING_PROMOTE, RAFT_DISABLED.
+            FiberIsCancelled: the instance stops.
+        """
         raft = self.raft
         raft.start_candidate()
         raft.new_term()
@@ -375,7 +412,7 @@ class Elections:
         self._synchro.look_again()
 
     def _follow_up(self) -> None:
-        """After an event."""
+        """Start what the machine asks for after an event."""
         if self._is_stopped:
             return
         self._set_timer(self.raft.wait)
@@ -408,7 +445,7 @@ class Elections:
         self._follow_up()
 
     async def _record_and_tell(self) -> None:
-        """The work of the log and of the relays, in this order: only what is recorded is told."""
+        """Write what is unrecorded, then send the news: only what is in the log may be sent."""
         while True:
             await self._work.wait()
             self._work.clear()
@@ -421,7 +458,7 @@ class Elections:
                 self._push(news)
 
     async def _record(self, request: RaftRequest) -> None:
-        """Write until it is written: a term or a vote that is not in the log must not be forgotten for another."""
+        """Write a RAFT row, retrying until it is written: a term or vote must be in the log before the next change."""
         while True:
             try:
                 await self._write(raft_row(request))
@@ -433,12 +470,12 @@ class Elections:
                 return
 
     async def _take_over_limbo(self, term: int) -> None:
-        """Try for as long as this instance leads; without a quorum, or with a full disk, it may take long."""
+        """Take over the limbo, retrying while this instance leads: a missing quorum or a full disk may delay it."""
         while self.raft.role is Role.LEADER and self.raft.term == term and not self._is_stopped:
             try:
                 await self._take_over()
                 return
             except BoxError as error:
                 self._log.error(error.log_text)
-                # Even where the wait for a quorum takes no time, others have their turn.
+                # `sleep(0)` lets other tasks run even if the wait for a quorum ends at once.
                 await asyncio.sleep(0 if error.code == ErrorCode.QUORUM_WAIT else RETRY_DELAY)

@@ -1,21 +1,22 @@
-"""Every record once (RFC 3294): the decision whose rows are fetched from whom, without sockets and clocks.
+"""Fetching every row once (RFC 3294): assigns each origin to a source, without sockets and clocks.
 
-A member is an id of `_cluster` other than this instance's own, a source a connected peer whose rows are fetched here.
+A member is an id of `_cluster` other than this instance's own. A source is a connected peer whose rows are fetched.
 
 ```
-case                                                         who gives the rows
+case                                                         source of the rows
 1  a member that is a source                                 itself
-2  another member, given by a source that is still here      that source, as long as 3 knows nothing better
-3  another member, and sources are known to have rows        of those sources one that gives everything (5, 6), else
-   of it that are not here                                   the one that gives the fewest; the first of equals, by id
-4  another member, and no such source is known               the same among all sources
-5  a source that has to be asked for everything              it gives the rows of all members, besides 1
-6  an elected leader that is a source                        the same: only what it sends is applied
-7  no source                                                 nobody
+2  another member, assigned to a source that is still        that source, unless case 3 finds a better one
+   connected
+3  another member, and sources are known to have rows        of those sources one that sends everything (5, 6), else
+   of it that are not here                                   the one with the fewest members; of equals the first by id
+4  another member, and no such source is known               as case 3, among all sources
+5  a source that has to be asked for everything              sends the rows of all members; case 1 holds as well
+6  an elected leader that is a source                        as case 5: only the rows that it sends are applied
+7  no source                                                 none
 ```
 
-3 over 2 is what ends the case of two instances that ask each other for the rows of a third one: acknowledgements tell
-who has them.
+Case 3 precedes case 2 for two instances that ask each other for the rows of a third one: acknowledgements show which
+of them has these rows.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from uuid import UUID
 from box.wire.vclock import VClock
 
 Assignment = dict[UUID, frozenset[int]]
-"""Members whose rows are fetched, by the source."""
+"""The ids of the members whose rows are fetched, by the uuid of their source."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSource:
-    """A connected peer. `id` is 0 while it is no member, `vclock` the last that is known of it."""
+    """A connected peer. `id` is 0 while it is not a member, `vclock` the last known vclock of it."""
 
     uuid: UUID
     id: int
@@ -43,8 +44,11 @@ class FetchSource:
 
 @dataclass(frozen=True, slots=True)
 class FetchList:
-    """Everything that one SUBSCRIBE asks for: the instances whose rows are wanted, and as `left_out` the ids of the
-    others, for peers that do not know such lists."""
+    """The origins that one SUBSCRIBE asks for.
+
+    `ids` and `uuids` are the wanted members. `left_out` are the ids of the others, for peers that know only such a list
+    (Tarantool).
+    """
 
     ids: frozenset[int]
     uuids: frozenset[UUID]
@@ -54,7 +58,10 @@ class FetchList:
 def assign(
     members: Iterable[int], sources: Iterable[FetchSource], here: VClock, before: Assignment, leader_id: int = 0
 ) -> Assignment:
-    """Assign every member to a source; see the table. `here` is the own vclock, `before` the assignment until now."""
+    """Assign every member to a source by the table of this module.
+
+    `here` is this instance's vclock, `before` the present assignment, `leader_id` the elected leader, 0 for none.
+    """
     members = frozenset(members)
     ordered = sorted(sources, key=lambda source: (source.id, source.uuid))
     if not ordered:
@@ -71,10 +78,11 @@ def assign(
 
 
 def affected(members: Collection[int], wanted: Assignment, asked: Mapping[UUID, frozenset[int] | None]) -> list[UUID]:
-    """The sources that have to be asked anew.
+    """Return the sources to which the instance has to subscribe again.
 
-    `asked` tells what the running subscriptions have asked for, None: everything. Those that lack something come first;
-    what is too much is given up only when somebody else gives it.
+    `asked` has the ids that the running subscriptions asked for, None for everything. Sources whose subscription lacks
+    a wanted member come first. If there are none, sources that send unwanted members follow, as soon as others send
+    the rows of these members.
     """
     everything = frozenset(members)
     given = {uuid: everything if ids is None else ids & everything for uuid, ids in asked.items()}

@@ -1,7 +1,7 @@
-"""Rows of a peer, put together to transactions and checked.
+"""Checks the rows of a peer and groups them to transactions.
 
 ```
-lsn 0          a heartbeat, or an election message: alone
+lsn 0          a heartbeat or an election message, a transaction of its own
 first row      its tsn is its own lsn
 rows after it  have the same tsn; the last one carries the flag COMMIT
 ```
@@ -23,19 +23,25 @@ from box.wire.vclock import VCLOCK_MAX
 
 _CHANGES: Final = DML_TYPES | SYNCHRO_TYPES
 _MANY: Final = 256
-"""Rows of one transaction from which on the garbage collector does not look at them."""
+"""Rows of one transaction after which the rows so far are hidden from the garbage collector, to keep its runs short."""
 _SIGNALS: Final = frozenset({RequestType.OK, RequestType.RAFT})
+"""The types of rows with lsn 0: heartbeats and election messages."""
 
 
 def expect_ok(row: Row) -> None:
-    """Raise the error that the row carries, or UNKNOWN_REQUEST_TYPE if it is no answer at all."""
+    """Check that an answer is OK.
+
+    Raises:
+        BoxError: the error that the row carries.
+        ClientError: UNKNOWN_REQUEST_TYPE, the row is not an answer.
+    """
     raise_if_error(row)
     if row.type != RequestType.OK:
         raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
 
 
 class IncomingTransaction:
-    """Collects rows until a transaction is complete."""
+    """A collector of one peer's rows that returns them as whole transactions."""
 
     __slots__ = ("_replicaset_uuid", "_rows")
 
@@ -45,14 +51,16 @@ class IncomingTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Some rows of a transaction have come, others not yet."""
+        """True if only a part of a transaction has been received."""
         return bool(self._rows)
 
     def add(self, row: Row) -> list[Row] | None:
-        """The rows of the transaction that this row completes, None if more have to come.
+        """Add a row. Returns the rows of the transaction that it completes, or None if there are more to come.
 
-        Raises the error that the row carries, UNKNOWN_REPLICA, PROTOCOL for a wrong first row, UNSUPPORTED for a row
-        of another transaction in the middle, UNKNOWN_REQUEST_TYPE for what is no change of data.
+        Raises:
+            BoxError: the error that the row carries.
+            ClientError: UNKNOWN_REPLICA; PROTOCOL, the tsn of a first row is not its lsn; UNSUPPORTED, the row belongs
+                to another transaction; UNKNOWN_REQUEST_TYPE, the row is neither a change nor a signal.
         """
         rows = self._rows
         self._check(row)

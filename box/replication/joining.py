@@ -1,8 +1,8 @@
-"""The replica's side of JOIN, FETCH_SNAPSHOT and REGISTER: what the peer sends before a subscription.
+"""The replica's side of JOIN, FETCH_SNAPSHOT and REGISTER: receives what the peer sends before a subscription.
 
 ```
-snapshot     position, INSERT rows, position          FETCH_SNAPSHOT, the first half of JOIN
-metadata     JOIN_META, RAFT, PROMOTE, JOIN_SNAPSHOT  before the rows of a JOIN, of versions from 2.8.2 on and ours
+snapshot     vclock, INSERT rows, vclock              FETCH_SNAPSHOT, the first half of JOIN
+metadata     JOIN_META, RAFT, PROMOTE, JOIN_SNAPSHOT  before the rows of a JOIN; sent by Tarantool 2.8.2+ and Lunabox
 final rows   rows with their origin and lsn, OK       the second half of JOIN, REGISTER
 ```
 """
@@ -30,15 +30,21 @@ if TYPE_CHECKING:
     from box.session import Context
 
 _ROWS_PER_LOG: Final = 100_000
+"""Received rows between two lines of progress in the log."""
 _ROWS_A_TURN: Final = 512
+"""Rows stored between two yields to other tasks."""
 _FIRST_ROWS: Final = 1024
+"""The number of rows at the start of a snapshot that count as rows of system spaces."""
 _SYSTEM_ROWS_A_TURN: Final = 8
-"""Rows that are taken in without giving way to others; the first are mostly of system spaces, which take longer."""
+"""Rows of system spaces stored between two yields: each changes the schema, which takes longer than a user's row."""
 
 
 @dataclass(slots=True)
 class Bootstrap:
-    """A join in progress: the peer's snapshot goes to `target`, then its vclock to `finish`."""
+    """A join in progress.
+
+    `target` receives the peer's snapshot, then `finish` is called with its vclock. `done` is set when the join ends.
+    """
 
     target: SnapshotTarget
     finish: Callable[[VClock], Awaitable[None]]
@@ -46,7 +52,7 @@ class Bootstrap:
 
 
 class SnapshotTarget(Protocol):
-    """Takes in the rows of Tarantool's snapshot, as rows or as tuples."""
+    """A receiver of the rows of a peer's snapshot, as rows or as tuples."""
 
     def add_rows(self, rows: list[Row]) -> None: ...
 
@@ -60,7 +66,11 @@ async def receive_snapshot(
     bootstrap: Bootstrap,
     on_begin: Callable[[], None],
 ) -> None:
-    """Take in the peer's snapshot; `on_begin` is called when the peer has agreed. Raises its refusal."""
+    """Receive the peer's snapshot; `on_begin` is called once the peer has agreed.
+
+    Raises:
+        BoxError: the peer's refusal, a lost connection, or an error of the target.
+    """
     answer = await connection.read_row()
     expect_ok(answer)
     vclock = messages.decode_vclock(answer)
@@ -93,7 +103,7 @@ async def receive_snapshot(
 
 
 async def _add_rows(target: SnapshotTarget, rows: list[Row], count: int) -> None:
-    """Rows behind `count` others; gives way now and then."""
+    """Add rows to the target, which has `count` rows already, and yield to other tasks now and then."""
     step = _SYSTEM_ROWS_A_TURN if count < _FIRST_ROWS else _ROWS_A_TURN
     for start in range(0, len(rows), step):
         target.add_rows(rows[start : start + step])
@@ -101,7 +111,7 @@ async def _add_rows(target: SnapshotTarget, rows: list[Row], count: int) -> None
 
 
 async def _add_tuples(target: SnapshotTarget, run: TupleRun) -> None:
-    """Gives way now and then."""
+    """Add a run of tuples to the target and yield to other tasks now and then."""
     space_id, tuples = run
     step = _SYSTEM_ROWS_A_TURN if is_system_id(space_id) else _ROWS_A_TURN
     for start in range(0, len(tuples), step):
@@ -110,7 +120,7 @@ async def _add_tuples(target: SnapshotTarget, run: TupleRun) -> None:
 
 
 async def _receive_metadata(host: ApplierHost, connection: PeerConnection) -> None:
-    """Take in the state of elections and of the limbo, if the peer sends it."""
+    """Receive the state of elections and of the limbo, if the peer sends it."""
     row = await connection.read_row()
     if row.type != RequestType.JOIN_META:
         connection.put_back([row])
@@ -121,7 +131,12 @@ async def _receive_metadata(host: ApplierHost, connection: PeerConnection) -> No
 
 
 async def receive_final_rows(host: ApplierHost, connection: PeerConnection, times: UpstreamTimes, ctx: Context) -> None:
-    """Apply the rows since the snapshot, or those before a registration. UNKNOWN for a row that came before."""
+    """Apply the rows after a snapshot or up to a registration, until the peer sends OK.
+
+    Raises:
+        ClientError: UNKNOWN, a row comes twice or out of order.
+        BoxError: the peer's error, a lost connection, or an error of a statement.
+    """
     reached = host.instance.vclock.copy()
     transaction = IncomingTransaction(host.instance.replicaset_uuid)
     while True:

@@ -1,4 +1,4 @@
-"""The instance as replication sees it that runs in it, and the options of `box.cfg` that it follows."""
+"""Interfaces to the local instance and its `box.cfg` options that replication depends on."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from box.wire.vclock import VClock
 
 
 class LocalInstance(Protocol):
-    """This instance: who it is, where it stands and whether it takes changes."""
+    """The local instance: its identity, its vclock and whether it accepts changes."""
 
     @property
     def instance_uuid(self) -> UUID: ...
 
     @property
     def instance_id(self) -> int:
-        """Its id in `_cluster`, 0 for none."""
+        """The id in `_cluster`, 0 if the instance is not registered."""
 
     @property
     def replicaset_uuid(self) -> UUID: ...
 
     @property
     def vclock(self) -> VClock:
-        """The rows that are in the journal."""
+        """The vclock of the rows that are written to the journal."""
 
     @property
     def is_configured(self) -> bool:
-        """It has started and serves."""
+        """True if the instance has started and serves requests."""
 
     @property
     def is_read_only(self) -> bool:
-        """Changes are refused, whatever the reason."""
+        """True if changes are refused for any reason."""
 
     def set_orphan(self, is_orphan: bool) -> None:
-        """Being an orphan has begun or ended."""
+        """Note that the instance has become an orphan or is one no longer."""
 
 
 class OptionValues(Protocol):
-    """`box.cfg`: the value of an option by its name."""
+    """`box.cfg`: a mapping from the name of an option to its value."""
 
     def __getitem__(self, name: str) -> Any: ...
 
 
 class ReplicationOptions:
-    """The options as they are now, with their types; seconds where they are times."""
+    """The current values of the replication options, typed; times are in seconds."""
 
     def __init__(self, values: OptionValues) -> None:
         self._values = values
 
     @property
     def sources(self) -> list[str]:
-        """Addresses of the instances whose rows are fetched."""
+        """The addresses of the instances whose rows are fetched."""
         return list(self._values["replication"] or ())
 
     @property
@@ -60,17 +60,17 @@ class ReplicationOptions:
 
     @property
     def is_read_only(self) -> bool:
-        """The option that the user has set: an orphan is read-only all the same."""
+        """The option `read_only` itself: an orphan refuses changes whatever its value."""
         return bool(self._values["read_only"])
 
     @property
     def has_journal(self) -> bool:
-        """Rows are written somewhere, so that they can be sent later."""
+        """True if rows are written to a log, so that relays can send them."""
         return bool(self._values["wal_mode"] != "none")
 
     @property
     def timeout(self) -> float:
-        """Between heartbeats and between attempts to connect; a peer that is silent four times as long is gone."""
+        """Seconds between heartbeats and between attempts to connect; a peer silent for four times as long is dead."""
         return float(self._values["replication_timeout"])
 
     @property
@@ -87,12 +87,12 @@ class ReplicationOptions:
 
     @property
     def fetches_once(self) -> bool:
-        """The rows of each origin are fetched from one peer only."""
+        """True if the rows of each origin are fetched from only one peer."""
         return bool(self._values["replication_fetch_once"])
 
     @property
     def promotes_by_quorum(self) -> bool:
-        """A promotion asks a quorum for its vclocks first."""
+        """True if a promotion first asks a quorum for its vclocks."""
         return bool(self._values["replication_promote_quorum"])
 
     @property
@@ -100,6 +100,6 @@ class ReplicationOptions:
         return bool(self._values["replication_skip_conflict"])
 
     def connect_quorum(self, total: int) -> int:
-        """The number of sources, of so many, that have to answer, and to be in sync later."""
+        """Return how many of `total` sources have to answer, and later to be in sync."""
         quorum = self._values["replication_connect_quorum"]
         return total if quorum is None else min(int(quorum), total)

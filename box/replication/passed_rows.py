@@ -1,6 +1,6 @@
-"""Transactions of an instance that does not lead, which were passed over and may be rolled back everywhere.
+"""Remembers transactions that a follower skipped because their sender does not lead, and that may be rolled back.
 
-Where that has happened they move the vclock, as rows without effect: their bodies are of no use to anybody.
+Once they are rolled back everywhere they only advance the vclock, as rows without effect. So their bodies are dropped.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ from typing import Final
 from box.wire.row import Row
 
 _TRANSACTIONS: Final = 1000
-"""Transactions that are remembered; a leader dies with what its fibers have under way."""
+"""The most transactions that are remembered: a dying leader leaves about as many as it has fibers that write."""
 _ROWS: Final = 200_000
-"""Rows of all of them: some thirty megabytes."""
+"""The most rows of all remembered transactions: about 30 MB."""
 
 
 class PassedRows:
-    """See the module's text. `may_be_void` tells whether a transaction is still of interest."""
+    """The skipped transactions of one subscription.
+
+    `may_be_void` returns whether a transaction still has to be remembered.
+    """
 
     def __init__(self, may_be_void: Callable[[list[Row]], bool]) -> None:
         self._may_be_void = may_be_void
         self._transactions: list[list[Row]] = []
         self._rows = 0
         self._refused = 0
-        """Since room was looked for."""
+        """The number of transactions that were refused since outdated ones were last dropped."""
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -33,9 +36,10 @@ class PassedRows:
         return iter(self._transactions)
 
     def add(self, transaction: list[Row]) -> bool:
-        """Remember a transaction, whose rows lose their bodies; False if there are too many."""
+        """Remember a transaction without the bodies of its rows; False if there are too many already."""
         if self._is_full(transaction):
-            # To look for room is to look at all: not again for each that comes, when there is none.
+            # Dropping outdated transactions looks at all of them. After a vain attempt the next one waits until half
+            # as many were refused, so that a full memory does not make every addition slow.
             if not 0 < self._refused < len(self._transactions) // 2:
                 self._refused = 0
                 self._transactions = [passed for passed in self._transactions if self._may_be_void(passed)]

@@ -1,4 +1,4 @@
-"""`box.ctl.replication_tree`: who fetches whose rows from whom, as one instance sees it, as a tree of text.
+"""`box.ctl.replication_tree`: draws the replication streams of one instance as a tree of text.
 
 ```
 1  5b0c7a1e  here, running
@@ -9,7 +9,7 @@
    └─ 2  0d3f9b42  follow, 12 rows behind
 ```
 
-It is drawn from what `box.info` tells, without asking anybody.
+The tree shows only what `box.info` knows; no other instance is asked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Info = Mapping[str, Any]
 
 
 def replication_tree(info: Info) -> str:
-    """Draw fields `id`, `uuid`, `status`, `vclock`, `replication` and `replication_anon` of `box.info`."""
+    """Return the tree of a `box.info` that has `id`, `uuid`, `status`, `vclock`, `replication`, `replication_anon`."""
     replicas = [*info["replication"].values(), *info["replication_anon"].values()]
     upstreams = [_peer(each) + _upstream(each["upstream"]) for each in replicas if "upstream" in each]
     vclock = VClock(info["vclock"])
@@ -43,7 +43,7 @@ def _branches(branches: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
 
 
 def _peer(replica: Info) -> str:
-    """An anonymous replica has no id."""
+    """Return the id, "-" for an anonymous replica, and the first 8 digits of the uuid."""
     return f"{replica['id'] or '-'}  {replica['uuid'][:8]}  "
 
 

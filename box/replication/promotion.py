@@ -1,16 +1,16 @@
-"""The quorum that `box.ctl.promote` asks first with `replication_promote_quorum`.
+"""The quorum that `box.ctl.promote` asks before it takes over the limbo, if `replication_promote_quorum` is on.
 
-Without it an instance takes over the limbo with whatever rows it has. If its own limbo is empty, nobody is asked: a
-transaction that the former owner and a quorum had confirmed, and this instance has not heard of, is rolled back by
-those that have not got its confirmation, and stays with the others. With it:
+Without the option an instance takes over the limbo with the rows that it has, and asks nobody if its own limbo is
+empty. Suppose the former owner and a quorum had confirmed a transaction that has not arrived here: the members without
+its CONFIRM roll it back, and the others keep it. With the option:
 
 ```
-collect    the vclocks of so many members, asked now, that any quorum of acknowledgements has one of them
+collect    the present vclocks of enough members that any quorum of acknowledgements includes one of them
 wait       until every row up to all of these vclocks is here
 ```
 
-What a quorum had acknowledged before is then in the limbo here, and confirmed by the promotion. A former owner that
-lives and goes on writing meanwhile is not kept from it: that takes elections.
+Then all rows that a quorum had acknowledged are in the limbo here, and the promotion confirms them. This does not stop
+a former owner that is alive from writing meanwhile: that takes elections.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _PAUSE: Final = 0.1
 """Seconds between two attempts to ask the same member."""
 _LOOK: Final = 0.005
-"""Seconds between two looks whether the rows are here."""
+"""Seconds between two checks whether the rows have arrived."""
 
 
 class PromotionQuorum:
-    """Asks the members that this instance has the addresses of: its sources."""
+    """The collector of the members' vclocks. It asks the sources, the only members whose addresses are known."""
 
     def __init__(
         self,
@@ -58,13 +58,16 @@ class PromotionQuorum:
 
     @property
     def size(self) -> int:
-        """Members to ask, this one included: at least a quorum, and one of any quorum."""
+        """The number of vclocks to collect, this one included: at least a quorum, and one member of any quorum."""
         members, quorum = len(self._replicaset.registered), self._limbo.quorum
         return max(quorum, members - quorum + 1)
 
     async def catch_up(self) -> None:
-        """Return when the rows of a quorum are here, at once without the option. QUORUM_WAIT after
-        `replication_synchro_timeout`."""
+        """Wait until the rows of a quorum are here; returns at once without the option.
+
+        Raises:
+            ClientError: QUORUM_WAIT, `replication_synchro_timeout` is over.
+        """
         if not self._options.promotes_by_quorum:
             return
         size, timeout = self.size, self._limbo.timeout
@@ -83,7 +86,7 @@ class PromotionQuorum:
             await asyncio.sleep(_LOOK)
 
     async def _collect(self, size: int, deadline: float) -> list[VClock]:
-        """The vclocks of so many members, or of fewer at the deadline."""
+        """Return the vclocks of `size` members, or of fewer at the deadline."""
         clocks = [self._instance.vclock.copy()]
         sources = [
             replica.applier.uri
@@ -101,7 +104,7 @@ class PromotionQuorum:
         return clocks
 
     async def _vclock_of(self, uri: str, deadline: float) -> VClock | None:
-        """Ask until there is an answer; None at the deadline."""
+        """Ask a member until it answers, and return its vclock; None at the deadline."""
         while (left := deadline - self._loop.time()) > 0:
             try:
                 async with asyncio.timeout(left):

@@ -1,77 +1,77 @@
-"""Raft: who may write, decided by terms and votes.
+"""Raft elections: terms and votes decide which instance may write. A pure state machine.
 
 ```
 role        event                                        what happens                                   next
 any         a message of a newer term, or an             the term and an empty vote are to be recorded  FOLLOWER
-            acknowledgement of who has heard of one
-FOLLOWER    a candidate asks, no vote and no leader yet  its vote is to be recorded, if its vclock      FOLLOWER
+            acknowledgement that contains one
+FOLLOWER    a candidate asks, no vote and no leader yet  a vote for it is to be recorded, if its vclock FOLLOWER
                                                          covers ours
 FOLLOWER    a message of a leader                        it is the leader of the term                   FOLLOWER
 FOLLOWER,   the wait is over                             the next term and a vote for ourselves are     FOLLOWER
 CANDIDATE                                                to be recorded
-FOLLOWER    everything is recorded, the vote is ours     ask for votes, unless a quorum is one          CANDIDATE,
+FOLLOWER    everything is recorded, the vote is ours     ask for votes, or win if the quorum is one     CANDIDATE,
                                                                                                         LEADER
 FOLLOWER    everything is recorded, no vote, no leader   vote for ourselves                             FOLLOWER
-CANDIDATE   a vote for us completes the quorum           tell everybody                                 LEADER
+CANDIDATE   a vote for us completes the quorum           send a message to everybody                    LEADER
 CANDIDATE   a message of a leader of this term           it is the leader of the term                   FOLLOWER
-LEADER      stopped, or not a candidate any more         the term has no leader                         FOLLOWER
+LEADER      stopped, or no longer a candidate            the term has no leader                         FOLLOWER
 ```
 
-What a candidate may be (`is_candidate`) waits for: the leader's silence of `death_timeout` seconds, or of the same time
-for a leader that it does not know yet after a start, or for the end of an election (`election_timeout` and up to a
-tenth more, by chance, so that not everybody asks at once).
+Events are methods. After each of them the driver does what these ask for: `unrecorded` (a row to write to the log;
+until `recorded` the instance is a follower that neither votes nor leads), `wait` (a timer) and `take_news` (a message
+for everybody). Only what is recorded is sent: an instance that forgot a vote could vote again in the same term.
 
-Where messages take as long as that tenth, those who ask at the same time ask at the same time again, and a candidate
-that others cannot vote for keeps the others from asking before it does. Hence two things that Tarantool does not do,
-which concern nothing but how long an instance waits:
+**Waits.** An instance that may become the leader (`is_candidate`) waits for one of three times: `death_timeout` seconds
+of silence of the leader; the same time for a leader that it does not know yet after a start; or the end of an election,
+which is `election_timeout` and a random part of up to a tenth more, so that not all instances ask at once.
+
+If messages take as long as that tenth, instances that ask at the same time do so again and again, and a candidate that
+others cannot vote for prevents them from asking first. So two waits differ from Tarantool's. They affect only how long
+an instance waits:
 
 ```
-election that nobody won      the next one ends after twice the chance, up to `election_timeout` itself
+an election without a winner  doubles the random part of the next one, up to `election_timeout`
 a candidate lacks our rows    this instance asks again after half of the time: the other can vote for it
 a candidate has more rows     this instance gives it half of the time more
 ```
 
-**Decisions about synchronous transactions.** An election is won by a majority, and each of its voters has no row that
-the winner lacks. So whatever a majority has in its logs, each later leader has. Rows that are on their way to a voter's
-log when it is asked count as well: they get there after its vote. Every decision rests on that:
+**Decisions about synchronous transactions.** A majority wins an election, and no voter has a row that the winner lacks.
+So each later leader has all rows that a majority has in its logs. Rows on their way to a voter's log when it is asked
+count as well, because they get there after its vote. Every decision rests on this:
 
 ```
 state of the owner of the limbo        what it may write     why no two instances end with different outcomes
-leader, its PROMOTE is written         CONFIRM(r)            a majority has r: each later leader confirms it, too
+leader, its PROMOTE is written         CONFIRM(r)            a majority has r: each later leader confirms it too
 leader, heard a majority since r       a proposal            it decides nothing yet
-leader, a majority has the proposal    ROLLBACK              each later leader has the proposal, and rolls r back
-leader, no majority heard since r      nothing               callers learn that the outcome is not known
+leader, a majority has the proposal    ROLLBACK              each later leader has the proposal and rolls r back
+leader, no majority heard since r      nothing               callers get the error that the outcome is unknown
 deposed, or elected and not PROMOTEd   nothing               the PROMOTE of the latest leader decides
-latest leader                          PROMOTE(n)            it confirms what waits here once a majority has it, and
+latest leader                          PROMOTE(n)            it confirms what waits here once a majority has it, but
                                                              nothing if it has a proposal
 follower                               nothing               it acts on the rows of the leader, in the order of its log
 ```
 
-A deposed leader takes back what it wrote after the last row that the next leader has; a PROMOTE that reached no
-majority has no effect (`box.txn.promotion_history`), and an instance that had acted on it already says that it differs
-(`box.txn.decisions`). A leader takes the rows of all others when a majority has its PROMOTE: rows of former leaders
-that wait for a decision are NOPs from then on, whoever leads.
+A deposed leader rolls back what it wrote after the last row that the next leader has. A PROMOTE that reached no
+majority has no effect (`box.txn.promotion_history`), and an instance that has already acted on it reports that it has
+diverged (`box.txn.decisions`). A leader accepts the rows of all others once a majority has its PROMOTE: from then on,
+rows of former leaders that wait for a decision are NOPs for every leader.
 
-2.8.1 has the first and the sixth row of the table only. A leader of 2.8.1 writes ROLLBACK when its timeout is over,
-whether it leads or not, and takes no rows of those who do not lead. With 2.8.1 in a cluster this remains: its ROLLBACK
-may contradict the next leader's PROMOTE, which makes instances of ours stop with "Split-Brain discovered"; a leader of
-2.8.1 confirms what waits although it has a proposal; and rows that only a former leader has arrive when that leads
-again. An `election_mode` whose quorum is no majority loses the argument altogether.
+**Differences from Tarantool 2.8.1.** It has only the first and the sixth row of the table. A Tarantool 2.8.1 writes
+ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other instances. So in a
+cluster with Tarantool 2.8.1 these risks remain: its ROLLBACK may contradict the next leader's PROMOTE, which stops
+Lunabox instances with "Split-Brain discovered"; as a leader it confirms what waits although it has a proposal; and rows
+that only a former leader has arrive when that instance leads again. With a quorum that is not a majority none of the
+above holds.
 
-Acknowledgements of 2.8.1 tell no term. Ours do: a leader that nobody else tells of its end would take the rows that
-others have got rolled back, without an effect, for rows that they keep.
+Acknowledgements of Lunabox contain the term, those of Tarantool 2.8.1 do not. Without the term a deposed leader that
+hears nothing else would take acknowledged rows for kept ones, although the others have received them as rolled back.
 
-One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
-needs them. 2.8.1 votes for nobody who lacks them, so that with two instances left, one of which has such rows and the
-other one newer rows of the next leader, nobody can win. Here they are not asked for (`box.txn.void_rows`), and taken
-from a candidate that has them, since a 2.8.1 asks for them.
+A former leader keeps rows in its log that were rolled back when another instance took over; nobody needs them.
+Tarantool 2.8.1 does not vote for an instance that lacks them. So if two instances are left, one of which has such rows
+and the other one newer rows of the next leader, neither can win. Lunabox does not require such rows of a candidate
+(`box.txn.void_rows`), but accepts them from a candidate that has them, because a Tarantool 2.8.1 requires them.
 
-A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
-`unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and
-`take_news` (a message for everybody). Only what is recorded is told to others: an instance that forgot a vote could
-give a second one in the same term.
-
-Source: Tarantool's behaviour as of 2.8.1.
+Source: the behaviour of Tarantool 2.8.1.
 """
 
 from __future__ import annotations
@@ -86,12 +86,15 @@ from box.wire.messages import RaftRequest
 from box.wire.vclock import VClock
 
 _SHARE_OF_CHANCE: Final = 0.1
+"""The random part of an election's duration, as a share of `election_timeout`; it doubles after each lost election."""
 _SHARE_OF_HASTE: Final = 0.5
+"""The share of `election_timeout` by which an election is shortened or prolonged after a comparison of vclocks."""
 _MILLISECONDS: Final = 1000
+"""Milliseconds in a second: the random part is a whole number of them."""
 
 
 class Role(IntEnum):
-    """See the table above. The values travel in messages."""
+    """The role of an instance in elections; the values are those of the messages."""
 
     FOLLOWER = 1
     CANDIDATE = 2
@@ -102,7 +105,7 @@ class Role(IntEnum):
 
 
 class Waiting(Enum):
-    """Reasons to wait of an instance that may become the leader."""
+    """The event that a possible leader waits for: a first leader, the death of one or the end of an election."""
 
     LEADER_FOUND = auto()
     LEADER_DEAD = auto()
@@ -110,8 +113,10 @@ class Waiting(Enum):
 
 
 class Wait(NamedTuple):
-    """A timer: `Raft.time_out` is called `seconds` after it began. `number` tells one wait from the next; the same
-    number with other seconds has begun when it did before."""
+    """A timer: the driver calls `Raft.time_out` `seconds` after its start.
+
+    Each wait has its own `number`. If only `seconds` changes, the timer keeps its start.
+    """
 
     number: int
     reason: Waiting
@@ -119,12 +124,12 @@ class Wait(NamedTuple):
 
 
 def raft_error(text: str) -> BoxError:
-    """The error of a message that breaks the protocol."""
+    """Return the error for a message that breaks the protocol."""
     return BoxError(ErrorCode.PROTOCOL, text, type="RaftError")
 
 
 def request_text(request: RaftRequest) -> str:
-    """A message as the log shows it: `{term: 2, vote: 1, state: candidate, vclock: {1: 7}}`."""
+    """Return a message as the log shows it: `{term: 2, vote: 1, state: candidate, vclock: {1: 7}}`."""
     parts = [f"term: {request.term}"]
     if request.vote:
         parts.append(f"vote: {request.vote}")
@@ -137,9 +142,12 @@ def request_text(request: RaftRequest) -> str:
 
 
 class Raft:
-    """See the module's text. `own_vclock` gives the rows that this instance has, `needed` those that a leader
-    has to have, the same unless it is given, `void_promotions` what else goes with a message that asks for votes or
-    tells of a leader (`RaftRequest`). `log` takes lines of level info."""
+    """The state machine of one instance.
+
+    `own_vclock` returns the vclock of this instance, `needed` the rows that a candidate must have for a vote (by
+    default `own_vclock`), `void_promotions` origin and lsn of PROMOTE rows without effect, which messages of candidates
+    and leaders contain (`RaftRequest`). `log` writes a line of level info.
+    """
 
     def __init__(
         self,
@@ -153,29 +161,29 @@ class Raft:
         self.instance_id = 0
         self.role = Role.FOLLOWER
         self.leader_id = 0
-        """The leader of this term, 0 while it is not known."""
+        """The id of the leader of this term, 0 while it is unknown."""
         self.term = 1
         self.vote = 0
-        """The newest term and vote; others learn them when they are recorded."""
+        """The id that got this instance's vote in `term`, 0 for none; both are sent only after they are recorded."""
         self.is_enabled = False
         self.is_candidate = False
-        """Whether the instance may become the leader now."""
+        """True if the instance may become the leader now."""
         self.quorum = 1
         self.wait: Wait | None = None
         self.on_change: list[Callable[[], None]] = []
-        """Called when role, leader or term have changed. Must not wait."""
+        """Functions called when role, leader or term have changed. They must not wait."""
         self._recorded = RaftRequest(1)
         self._is_configured_candidate = False
         self._election_timeout = 5.0
         self._death_timeout = 5.0
         self._voters: set[int] = set()
         self._lost = 0
-        """Elections in a row that this instance has asked in, and nobody has won."""
+        """The number of consecutive elections in which this instance was a candidate and nobody won."""
         self._haste = 0.0
-        """The share of `election_timeout` by which it waits less, because a candidate of this term lacks rows that are
-        here; below 0: more, because that one has more."""
+        """The share of `election_timeout` by which the wait is shortened, because a candidate of this term lacks rows
+        that are here; it is negative, which prolongs the wait, if that candidate has more rows."""
         self.has_news = False
-        """There is a message for everybody: see `take_news`."""
+        """True if there is a message for everybody: see `take_news`."""
         self._waits = 0
         self._random = random
         self._own_vclock = own_vclock
@@ -190,31 +198,31 @@ class Raft:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether elections forbid writes here: only the leader takes them."""
+        """True if elections forbid writes here: only the leader accepts them."""
         return self.is_enabled and self.role is not Role.LEADER
 
     @property
     def recorded_term(self) -> int:
-        """The newest term in the WAL."""
+        """The newest term in the log."""
         return self._recorded.term
 
     @property
     def unrecorded(self) -> RaftRequest | None:
-        """The row to be written to the WAL now; None if everything is there."""
+        """The row to be written to the log now; None if everything is recorded."""
         return None if self._is_recorded else RaftRequest(self.term, self.vote)
 
     def local_state(self) -> RaftRequest:
-        """The state that snapshots and logs keep. The role is not kept: after a restart somebody else may lead."""
+        """Return the state for snapshots. It has no role: after a restart another instance may lead."""
         return self._recorded
 
     def remote_state(self) -> RaftRequest:
-        """The state that other instances are told: a candidate's vclock is its request for votes."""
+        """Return the state as a message for other instances; a candidate's message, with its vclock, asks for votes."""
         vclock = VClock(self._own_vclock()).without_zero() if self.role is Role.CANDIDATE else None
         void_promotions = () if self.role is Role.FOLLOWER else self._void_promotions()
         return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions)
 
     def take_news(self) -> RaftRequest | None:
-        """The message for everybody if there is one; the next call gives None until something changes."""
+        """Return the message for everybody, or None if nothing has changed since the last call."""
         if not self.has_news:
             return None
         self.has_news = False
@@ -227,7 +235,7 @@ class Raft:
     # -- options
 
     def enable(self, is_enabled: bool) -> None:
-        """Take part in elections (`election_mode` other than off), or not."""
+        """Start or stop to take part in elections; `is_enabled` is false for `election_mode` off."""
         if is_enabled == self.is_enabled:
             return
         self.is_enabled = is_enabled
@@ -239,11 +247,11 @@ class Raft:
             self._log("RAFT: stop state machine")
             self.is_candidate = False
             self._step_down()
-        # A term newer than everybody else's must be known to them, or their messages are ignored here.
+        # If this instance has the newest term, the others must learn it, or their messages are ignored here.
         self._announce()
 
     def configure_candidate(self, is_candidate: bool) -> None:
-        """Whether the instance may become the leader (`election_mode` candidate)."""
+        """Set whether the instance may become the leader (`election_mode` candidate)."""
         self._is_configured_candidate = is_candidate
         if is_candidate and self.is_enabled:
             self.start_candidate()
@@ -251,14 +259,14 @@ class Raft:
             self.stop_candidate()
 
     def start_candidate(self) -> None:
-        """Let the instance become the leader, also for the one election of `box.ctl.promote`."""
+        """Allow the instance to become the leader, permanently or for the one election of `box.ctl.promote`."""
         if not self.is_candidate:
             self.is_candidate = True
             if self.role is not Role.LEADER:
                 self._wait_as_candidate()
 
     def stop_candidate(self, *, steps_down: bool = True) -> None:
-        """The instance takes part in no new election. A leader that does not step down leads to the end of its term."""
+        """Forbid the instance to become the leader. A leader with `steps_down` false leads to the end of its term."""
         was_candidate, self.is_candidate = self.is_candidate, False
         if self.role is Role.LEADER:
             if steps_down:
@@ -271,35 +279,39 @@ class Raft:
                 self._announce()
 
     def set_quorum(self, quorum: int) -> None:
-        """The number of votes that wins."""
+        """Set the number of votes that wins; a candidate that has them already becomes the leader."""
         self.quorum = quorum
         if self.role is Role.CANDIDATE and len(self._voters) >= quorum:
             self._lead()
 
     def set_election_timeout(self, seconds: float) -> None:
-        """`election_timeout`; counts for an election that is under way as well."""
+        """Set `election_timeout` in seconds, also for a running election."""
         self._change_wait(Waiting.ELECTION_END, seconds - self._election_timeout)
         self._election_timeout = seconds
 
     def set_death_timeout(self, seconds: float) -> None:
-        """Silence that makes a leader dead: four times `replication_timeout`."""
+        """Set the seconds of silence after which a leader counts as dead: four times `replication_timeout`."""
         self._change_wait(Waiting.LEADER_DEAD, seconds - self._death_timeout)
         self._death_timeout = seconds
 
     # -- events
 
     def recover(self, request: RaftRequest) -> None:
-        """A RAFT row of the snapshot or the log, before the machine is enabled."""
+        """Restore term and vote from a RAFT row of the snapshot or the log, before the machine is enabled."""
         self._log(f"RAFT: recover {request_text(request)}")
         if request.term < self.term:
-            return  # a row of the log from before the end of the snapshot, which knows a later term
+            return  # the row was written before the snapshot ended, and the snapshot has a later term
         if request.term > self.term:
             self.term, self.vote = request.term, 0
         self.vote = request.vote or self.vote
         self._recorded = RaftRequest(self.term, self.vote)
 
     def receive(self, request: RaftRequest, source: int) -> None:
-        """A message of the instance `source`. RaftError if it breaks the protocol, and then nothing has changed."""
+        """Handle a message of the instance `source`.
+
+        Raises:
+            ClientError: PROTOCOL with type "RaftError", the message is malformed; nothing has changed then.
+        """
         self._log(f"RAFT: message {request_text(request)} from {source}")
         self._check(request, source)
         if request.term < self.term:
@@ -318,24 +330,24 @@ class Raft:
                 self._begin_election()
 
     def hear_term(self, term: int) -> None:
-        """Somebody has heard of `term`."""
+        """Note a term that another instance knows; a newer one makes this instance a follower of it."""
         if term > self.term:
             self._log(f"RAFT: an acknowledgement tells of term {term}")
             self._begin_term(term)
 
     def hear(self, source: int) -> None:
-        """A heartbeat or a row came from the instance `source`: if it leads, it is alive."""
+        """Note a heartbeat or a row of the instance `source`; if it leads, the wait for its death starts again."""
         is_leader = source == self.leader_id != 0
         if is_leader and self.is_candidate and self.role is not Role.LEADER and self._is_recorded:
             self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)
 
     def time_out(self) -> None:
-        """The wait that `wait` describes is over."""
+        """Begin an election, because `wait` is over."""
         self.wait = None
         self._begin_election()
 
     def recorded(self, request: RaftRequest) -> None:
-        """`request`, which `unrecorded` gave, is in the WAL."""
+        """Note that `request`, returned by `unrecorded`, is written to the log, and proceed with the election."""
         self._log(f"RAFT: persisted state {request_text(request)}")
         self._recorded = request
         self._announce()
@@ -353,7 +365,7 @@ class Raft:
             self._ask_for_votes()
 
     def new_term(self) -> None:
-        """Begin a term without waiting for the end of the present leader (`box.ctl.promote`)."""
+        """Begin a new term although the present one may have a leader (`box.ctl.promote`)."""
         if self.is_enabled:
             self._begin_term(self.term + 1)
 
@@ -382,7 +394,10 @@ class Raft:
             self._vote_for(request.vote)
 
     def _compare(self, request: RaftRequest) -> None:
-        """See who can win against whom: the one that has all rows of the other, and more."""
+        """Compare the rows of a candidate with ours, and shorten or prolong the wait for the end of the election.
+
+        Of two instances only one that has all rows of the other can get its vote.
+        """
         theirs, ours = request.vclock, VClock(self._own_vclock())
         assert theirs is not None
         has_all, lacks_none = theirs.covers(self._needed(), ignore_zero=True), ours.covers(theirs, ignore_zero=True)
@@ -392,7 +407,7 @@ class Raft:
             self._haste = haste
 
     def _reason_to_skip(self, request: RaftRequest) -> str:
-        """The reason why a follower or a leader does not give its vote; empty if it does."""
+        """Return the reason why a follower or a leader refuses its vote; empty if it votes."""
         assert self.role is not Role.CANDIDATE
         if not self.is_enabled:
             return "RAFT is disabled"
@@ -474,7 +489,7 @@ class Raft:
         self.wait = None
 
     def _announce(self) -> None:
-        """Something that others may see has changed."""
+        """Schedule a message for everybody, and call the functions of `on_change`."""
         self.has_news = True
         for hook in self.on_change:
             hook()
@@ -482,7 +497,7 @@ class Raft:
     # -- waits
 
     def _wait_as_candidate(self) -> None:
-        """Give a leader time to be heard: a restart must not disturb it with a new term."""
+        """Wait for messages of a leader first, so that a restarted instance does not disturb it with a new term."""
         if self.is_candidate and self._is_recorded:
             self._wait_for(Waiting.LEADER_DEAD if self.leader_id else Waiting.LEADER_FOUND, self._death_timeout)
 

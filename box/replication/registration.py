@@ -1,4 +1,4 @@
-"""Registration: the id of a replica in `_cluster`, which it gets when it joins."""
+"""Registration: gives a joining replica its id in `_cluster`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Registration:
-    """Writes `_cluster`, one replica after another, so that no two get the same id."""
+    """The writer of `_cluster`: registers one replica after another, so that no two get the same id."""
 
     def __init__(
         self, instance: LocalInstance, replicaset: ReplicaSet, *, schema: Schema, dml: Dml, sessions: Sessions
@@ -34,7 +34,12 @@ class Registration:
         self._latch = asyncio.Lock()
 
     def check(self, ctx: Context) -> None:
-        """Raise READONLY unless the instance takes changes, ACCESS_DENIED unless the user may write `_cluster`."""
+        """Check that a user may register a replica here.
+
+        Raises:
+            ClientError: READONLY.
+            AccessDeniedError: the user may not write `_cluster`.
+        """
         self._check_writable()
         self._schema.space(SpaceId.CLUSTER).check_access(ctx.credentials, Privilege.W)
 
@@ -43,7 +48,11 @@ class Registration:
             raise client_error(ErrorCode.READONLY)
 
     async def register(self, uuid: UUID) -> None:
-        """Give the instance an id, unless it has one. READONLY, and what the write raises."""
+        """Give a replica an id, unless it has one.
+
+        Raises:
+            ClientError: READONLY, or the error of the write.
+        """
         async with self._latch:
             replica = self._replicaset.by_uuid.get(uuid)
             if replica is None or not replica.id:

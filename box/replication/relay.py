@@ -1,12 +1,12 @@
-"""The relay: sends this instance's rows to another one (states in `box.replication.state`).
+"""The relay: sends the rows of this instance to a replica (states in `box.replication.state`).
 
-Three kinds of stream, as the documents describe them:
+There are three kinds of stream:
 
-    initial join   response with the vclock of a read view, then its rows as INSERT without lsn
+    initial join   the vclock of a read view, then its rows as INSERT without lsn
     final join     the rows between that vclock and the vclock of the registration
-    subscribe      rows from the replica's vclock on for ever, heartbeats in between, acknowledgements back
+    subscribe      all rows after the replica's vclock, heartbeats between them, and acknowledgements back
 
-The journal gives the rows (files first, then what is written); `RowFilter` decides which of them travel.
+The rows come from the journal, first from its files, then as they are written. `RowFilter` selects the rows to send.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ if TYPE_CHECKING:
     from box.journal.journal import Journal
 
 _FRAME: Final = struct.Struct(">BI").pack
+"""Packs the length in front of each packet: the MessagePack mark of a uint32 and four bytes."""
 _PAUSE_IN_TRANSACTION = 0.01
-"""Seconds between two looks whether a transaction is sent whole."""
+"""Seconds between two checks whether a transaction is sent completely."""
 _BYTES_A_WRITE = 256 * 1024
-"""Bytes that are written between two looks at the peer's pace."""
+"""Bytes that are written at a time, before the relay waits until the peer has read most of them."""
 _LARGE = 1 << 20
-"""Bytes of rows that are sent at once from which on a replica may be busy with them before it acknowledges anything."""
+"""The size of a write in bytes above which a replica may need so long for it that its acknowledgement comes late."""
 _CHUNK_ROWS = 1000
-"""Rows of an initial join that are encoded between two looks at the peer's pace."""
+"""Rows of an initial join that are encoded at a time, before the relay waits until the peer has read most of them."""
 
 
 class RelayHost(Protocol):
-    """The part of an instance that its relays share."""
+    """The objects that the relays of an instance share."""
 
     loop: asyncio.AbstractEventLoop
     instance: LocalInstance
@@ -65,16 +66,16 @@ class RelayHost(Protocol):
 
     @property
     def now(self) -> Callable[[], float]:
-        """Seconds since the epoch."""
+        """The clock: returns seconds since the epoch."""
 
 
 class RowFilter:
-    """Picks the rows of the journal that a replica gets, and gives them their form.
+    """A filter that selects the rows of the journal for a replica and converts them to the form in which they are sent.
 
-    Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
-    replica itself has made are not sent back, except those it has lost: written before it subscribed. With a white list
-    it gets the rows of some origins only. All rows carry the `sync` of the request that they answer. `packets` is the
-    short way of `select`: whole runs as they are.
+    Local rows (group 1) of this instance are not sent, those of other origins become NOPs with their lsn. Rows that the
+    replica has written itself are not sent back, except those before its subscription, which it has lost. With a white
+    list only rows of some origins are sent. All rows get the `sync` of the request that they answer. `packets` sends
+    whole runs of encoded rows unchanged where it can, which is faster than `select`.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class RowFilter:
         self._white_list = white_list
 
     def packets(self, runs: Iterable[PacketRun]) -> bytes:
-        """The rows that `select` picks, encoded."""
+        """Return the encoded packets of the rows that `select` would return."""
         parts: list[bytes] = []
         white_list = self._white_list
         unwanted = self._id_filter if white_list is None else white_list.unwanted()
@@ -113,6 +114,7 @@ class RowFilter:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def select(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Return the rows to send, in their form."""
         if self._white_list is not None:
             return self._form(self._white_list.select(rows))
         return self._form(row for row in rows if row.replica_id not in self._id_filter)
@@ -128,10 +130,10 @@ class RowFilter:
 
 
 class Relay:
-    """The subscription of one replica, kept after its end for `box.info`.
+    """The subscription of one replica; `box.info` still shows it after its end.
 
-    `replica_id` is 0 for an anonymous one. `on_ack` is called with every position that the replica tells, and
-    with the latest term that it has heard of, 0 if it does not say.
+    `replica_id` is 0 for an anonymous replica. `on_ack` is called for every acknowledgement, with its vclock and with
+    the latest term that the replica knows, 0 if it sends none.
     """
 
     def __init__(self, host: RelayHost, uuid: UUID, replica_id: int, on_ack: Callable[[VClock, int], None]) -> None:
@@ -143,7 +145,7 @@ class Relay:
         self._on_ack = on_ack
         self.state = RelayState.OFF
         self.vclock = VClock()
-        """The vclock that the replica has acknowledged."""
+        """The last vclock that the replica has acknowledged."""
         self.last_row_time = host.loop.time()
         self.error: BoxError | None = None
         self._sync = 0
@@ -151,12 +153,12 @@ class Relay:
         self._last_sent = host.loop.time()
         self._heartbeat: asyncio.TimerHandle | None = None
         self._last_progress = 0.0
-        """The last moment when the replica took a part of a large transaction."""
+        """The loop's time at which the replica last read a part of a large write."""
         self._is_in_transaction = False
-        """Some rows of a transaction are sent, others not yet: nothing else may come between."""
+        """True while a transaction is sent in parts, between which nothing else may be sent."""
         self._connection: PeerConnection | None = None
         self._raft_message: RaftRequest | None = None
-        """The newest message about elections that is not sent yet; older ones are of no use."""
+        """The newest unsent message about elections, which replaces older ones."""
         self._has_raft_message = asyncio.Event()
 
     @property
@@ -174,9 +176,11 @@ class Relay:
         sync: int = 0,
         white_list: WhiteList | None = None,
     ) -> None:
-        """Send rows after `vclock` until the connection breaks or the task is cancelled.
+        """Send the rows after `vclock` until the connection breaks or the task is cancelled.
 
-        Raises what ended it, XLOG_GAP when rows after `vclock` are no longer in the journal.
+        Raises:
+            XlogGapError: rows after `vclock` are no longer in the journal.
+            BoxError: the error that has ended the connection.
         """
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
         self.peer, self._connection = connection.peer, connection
@@ -206,14 +210,17 @@ class Relay:
             await end_all(tasks)
 
     def push_raft(self, request: RaftRequest) -> None:
-        """Tell the replica about elections, unless it is an anonymous one."""
+        """Send a message about elections to the replica, unless it is anonymous."""
         if self.is_following and self._replica_id:
             self._raft_message = request
             self._has_raft_message.set()
 
     async def _send(self, connection: PeerConnection, vclock: VClock, row_filter: RowFilter) -> None:
-        """Rows and messages about elections. A follower passes over the rows of who is not its leader: who becomes the
-        leader sends again what is not acknowledged, so that no row comes before those that were passed over."""
+        """Send rows and messages about elections.
+
+        Followers skip the rows of an instance that is not their leader. So when this instance becomes the leader, it
+        sends all unacknowledged rows again, and a follower gets the skipped rows before the new ones.
+        """
         while True:
             rows = self._loop.create_task(self._send_rows(connection, vclock, row_filter), name=f"relay/{self.peer}")
             try:
@@ -224,7 +231,7 @@ class Relay:
             vclock.reset(0, self.host.instance.vclock[0])
 
     async def _send_raft(self, connection: PeerConnection, rows: asyncio.Task[None]) -> None:
-        """Send messages while `rows` are sent; returns after one that tells that this instance leads."""
+        """Send election messages while `rows` runs; returns after the message that this instance leads."""
         while True:
             wanted = self._loop.create_task(self._has_raft_message.wait())
             try:
@@ -244,10 +251,10 @@ class Relay:
                     return
 
     async def _linger(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Injections: a relay that has ended, but counts as following a while longer.
+        """Delay the end of the relay for error injections; meanwhile it still counts as following.
 
-        ERRINJ_RELAY_EXIT_DELAY gives the seconds. ERRINJ_WAL_DELAY lasts until the journal goes on: Tarantool's relay
-        leaves the WAL thread before it is gone.
+        ERRINJ_RELAY_EXIT_DELAY has the seconds. With ERRINJ_WAL_DELAY the relay ends when the journal proceeds, because
+        a relay of Tarantool has to leave the WAL thread first.
         """
         values = self.host.errinj.values
         delay = float(values["ERRINJ_RELAY_EXIT_DELAY"])
@@ -257,7 +264,11 @@ class Relay:
             await self.host.journal.pass_writer()
 
     async def _send_rows(self, connection: PeerConnection, vclock: VClock, row_filter: RowFilter) -> None:
-        """The first heartbeat follows what there is, with what has come while that was sent: the replica is in sync."""
+        """Send rows as the journal gets them.
+
+        The first heartbeat is sent when all rows so far are sent, including those written meanwhile: then the replica
+        is in sync.
+        """
         is_behind = not vclock.covers(self.host.instance.vclock, ignore_zero=True)
         if not is_behind:
             self._send_heartbeat(connection)
@@ -276,7 +287,7 @@ class Relay:
                     self._send_heartbeat(connection)
 
     async def _write(self, connection: PeerConnection, data: bytes) -> None:
-        """Whole transactions. Nothing comes between the pieces: they may be of one of them."""
+        """Write whole transactions, in pieces if they are large; nothing else is sent between the pieces."""
         if len(data) <= _BYTES_A_WRITE:
             connection.write(data)
             self._last_sent = self._loop.time()
@@ -289,14 +300,14 @@ class Relay:
                 await connection.drain()
                 self._last_sent = self._loop.time()
                 if len(data) > _LARGE:
-                    # The replica takes rows, but has nothing to acknowledge before it has all of a transaction.
+                    # The replica reads rows but acknowledges nothing before it has a whole transaction: not a silence.
                     self._last_progress = self._last_sent
                 await asyncio.sleep(0)
         finally:
             self._is_in_transaction = False
 
     async def _send_slowly(self, connection: PeerConnection, rows: Iterator[Row]) -> None:
-        """ERRINJ_RELAY_TIMEOUT: a pause of so many seconds after each row."""
+        """Send row by row, with a pause of ERRINJ_RELAY_TIMEOUT seconds after each."""
         for row in rows:
             self._is_in_transaction = not row.is_commit
             connection.write(encode_packet(row))
@@ -310,7 +321,7 @@ class Relay:
         self._last_sent = self._loop.time()
 
     def tell_alive(self) -> None:
-        """Send a heartbeat in the middle of a turn that takes long, if nothing was sent for a while."""
+        """Send a heartbeat during a long computation, if nothing was sent for a while."""
         now = self._loop.time()
         is_due = now - self._last_sent > self.host.options.timeout and not self._is_in_transaction
         if self.is_following and is_due and self._connection is not None:
@@ -323,7 +334,7 @@ class Relay:
         self._heartbeat = self._loop.call_at(self._last_sent + self.host.options.timeout, self._heartbeat_is_due)
 
     def _heartbeat_is_due(self) -> None:
-        """Unless something was sent meanwhile."""
+        """Send a heartbeat, unless something was sent meanwhile, and set the timer of the next one."""
         if self._connection is None:
             return
         now = self._loop.time()
@@ -346,7 +357,12 @@ class Relay:
             self._on_ack(self.vclock, term)
 
     async def _read_rows(self, connection: PeerConnection) -> list[Row]:
-        """Acknowledgements. A replica that takes the rows of a large transaction meanwhile is not silent."""
+        """Read acknowledgements. A replica that is reading a large transaction does not count as silent.
+
+        Raises:
+            TimedOut: nothing has come for four times `replication_timeout`.
+            BoxError: the connection is lost.
+        """
         since = self._loop.time()
         while True:
             since = max(since, self._last_progress)
@@ -358,7 +374,7 @@ class Relay:
 
 
 def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
-    """ERRINJ_RELAY_BREAK_LSN: one row pretends to be the one before it."""
+    """Return the rows with the lsn of one of them reduced by one, for ERRINJ_RELAY_BREAK_LSN."""
     return [replace(row, lsn=lsn - 1, tsn=lsn - 1) if row.lsn == lsn else row for row in rows]
 
 
@@ -369,9 +385,10 @@ async def send_read_view(
     spaces: Iterable[tuple[bytes, TupleView]],
     metadata: Iterable[Row] = (),
 ) -> None:
-    """The rows of an initial join: for each space the body's bytes before the tuple, and its tuples.
+    """Send the rows of an initial join: the response with `vclock`, `metadata`, then the tuples of all spaces.
 
-    The response with `vclock` goes first, then `metadata`; the caller sends what follows the data.
+    `spaces` has for each space the bytes of the body before the tuple, and a view of its tuples. The caller sends the
+    row that ends the data.
     """
     connection.write_rows([messages.vclock_row(vclock, sync=sync), *metadata])
     header = encode_header_of_snapshot_row(sync)
@@ -384,22 +401,27 @@ async def send_read_view(
 
 
 def encode_header_of_snapshot_row(sync: int) -> bytes:
-    """The header that every row of an initial join shares."""
+    """Return the encoded header that all rows of an initial join share."""
     packet = encode_packet(Row(RequestType.INSERT, sync=sync))
-    return packet[5:]
+    return packet[5:]  # without the length, which is 0xce and four bytes
 
 
 def _packets(head: bytes, tuples: list[bytes]) -> bytes:
-    """Rows with the same bytes before the tuple."""
+    """Return the packets of rows that share the bytes `head` before their tuple."""
     size, frame = len(head), _FRAME
-    frames = [frame(0xCE, size + length) + head for length in map(len, tuples)]
+    frames = [frame(0xCE, size + length) + head for length in map(len, tuples)]  # 0xce: MessagePack's mark of a uint32
     return b"".join(chain.from_iterable(zip(frames, tuples, strict=True)))
 
 
 async def send_range(
     journal: Journal, connection: PeerConnection, sync: int, start: VClock, stop: VClock, errinj: ErrorInjections
 ) -> None:
-    """The rows of a final join: those after `start` up to `stop`."""
+    """Send the rows of a final join: those after `start` up to `stop`.
+
+    Raises:
+        XlogGapError: rows after `start` are no longer in the journal.
+        BoxError: the connection is lost.
+    """
     row_filter = RowFilter(0, VClock(), frozenset(), sync)
     reached = start.copy()
     if reached.covers(stop, ignore_zero=True):
@@ -428,6 +450,10 @@ async def _write_all(connection: PeerConnection, data: bytes) -> None:
 
 
 def injected(errinj: ErrorInjections, name: str, text: str) -> None:
-    """Raise INJECTION `text` when the named injection is on."""
+    """Raise an error if an error injection is on.
+
+    Raises:
+        ClientError: INJECTION, "Error injection '<text>'".
+    """
     if errinj.values[name]:
         raise BoxError(ErrorCode.INJECTION, f"Error injection '{text}'")

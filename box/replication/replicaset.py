@@ -1,12 +1,13 @@
 """The replica set as one instance sees it: its members, their appliers and relays, and the sync quorum.
 
-A member of the set lives in one of three places, by what is known of it:
+A member is in one of three places, depending on what is known of it:
 
-    known uuid, in _cluster          `by_uuid` and `by_id`; has a relay, and an applier if configured
-    known uuid, not in _cluster      `by_uuid` alone: not registered yet, or an anonymous replica
+    known uuid, in _cluster          `by_uuid` and `by_id`; may have a relay, and an applier if configured
+    known uuid, not in _cluster      only `by_uuid`: not registered yet, or an anonymous replica
     unknown uuid                     `unconnected`: an applier whose peer has not answered yet
 
-An applier moves its replica between these counters (`sync_state`), which decide whether the instance is an orphan:
+The applier's state determines `sync_state`. How many replicas are in which `sync_state` decides whether the instance
+is an orphan:
 
     DISCONNECTED -> CONNECTED -> SYNC      and back to DISCONNECTED or LOADING when the applier stops
 """
@@ -30,7 +31,10 @@ REPLICA_ID_NIL = 0
 
 
 class Replica:
-    """One member. `consumer` keeps the rows that it has not got yet from the garbage collector."""
+    """A member of the replica set, or an anonymous replica.
+
+    `consumer` protects the rows that the member has not received yet from the garbage collector.
+    """
 
     __slots__ = ("applier", "consumer", "id", "is_anonymous", "relay", "sync_state", "uuid")
 
@@ -49,7 +53,7 @@ class Replica:
 
     @property
     def is_forgotten(self) -> bool:
-        """Nothing refers to this replica any more."""
+        """True if nothing refers to this replica any more: no id, no applier and no running relay."""
         return self.id == REPLICA_ID_NIL and self.applier is None and self.relay_state is not RelayState.FOLLOW
 
     def __repr__(self) -> str:
@@ -57,7 +61,7 @@ class Replica:
 
 
 class ReplicaSet:
-    """Members by uuid and id, and how many of the configured appliers are connected, loading and synchronized."""
+    """The members by uuid and id, and the numbers of connected, loading and synchronized appliers."""
 
     def __init__(self) -> None:
         self.by_uuid: dict[UUID, Replica] = {}
@@ -66,23 +70,23 @@ class ReplicaSet:
         self.applier_total = 0
         self._replica_of: dict[Applier, Replica] = {}
         self.on_change: Callable[[], None] = lambda: None
-        """Called after every change of a member or an applier's state."""
+        """Called after every change of a member or of an applier's state."""
         self.changes = Waiters()
-        """Woken after them as well."""
+        """Woken after every change of a member or of an applier's state, after `on_change`."""
 
     # -- membership -----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Replica]:
-        """Every member with a known uuid, by uuid as Tarantool walks them."""
+        """Return the members with a known uuid, ordered by uuid as in Tarantool."""
         return iter([self.by_uuid[uuid] for uuid in sorted(self.by_uuid, key=str)])
 
     @property
     def registered(self) -> list[Replica]:
-        """Members with an id, by id."""
+        """The members with an id, ordered by id."""
         return [self.by_id[replica_id] for replica_id in sorted(self.by_id)]
 
     def uuids(self) -> dict[int, UUID | None]:
-        """Members with an id, as `_cluster` has them."""
+        """Return the uuids of the members in `_cluster`, by id."""
         return {replica_id: replica.uuid for replica_id, replica in self.by_id.items()}
 
     @property
@@ -90,14 +94,14 @@ class ReplicaSet:
         return sum(replica.is_anonymous for replica in self.by_uuid.values())
 
     def member(self, uuid: UUID) -> Replica:
-        """The replica with this uuid, made if it is new."""
+        """Return the replica with a uuid, created if it is new."""
         replica = self.by_uuid.get(uuid)
         if replica is None:
             replica = self.by_uuid[uuid] = Replica(uuid)
         return replica
 
     def register(self, replica_id: int, uuid: UUID) -> Replica:
-        """A row came into `_cluster`."""
+        """Note a row inserted into `_cluster`, and return its member."""
         replica = self.member(uuid)
         replica.id = replica_id
         replica.is_anonymous = False
@@ -106,7 +110,7 @@ class ReplicaSet:
         return replica
 
     def unregister(self, replica_id: int) -> None:
-        """A row left `_cluster`."""
+        """Note a row deleted from `_cluster`."""
         replica = self.by_id.pop(replica_id, None)
         if replica is None:
             return
@@ -118,12 +122,12 @@ class ReplicaSet:
         self._changed()
 
     def forget(self, replica: Replica) -> None:
-        """Drop the replica if nothing refers to it."""
+        """Remove a replica if nothing refers to it any more."""
         if replica.uuid is not None and replica.is_forgotten:
             self.by_uuid.pop(replica.uuid, None)
 
     def free_id(self) -> int:
-        """The smallest id that `_cluster` does not have."""
+        """Return the smallest id that is not in `_cluster`."""
         replica_id = 1
         while replica_id in self.by_id:
             replica_id += 1
@@ -137,7 +141,7 @@ class ReplicaSet:
         return [replica.applier for replica in replicas if replica.applier is not None]
 
     def detach_appliers(self) -> list[Applier]:
-        """Take all appliers away before a new configuration; the caller stops them."""
+        """Remove and return all appliers before a new configuration; the caller stops them."""
         old = self.appliers
         for replica in list(self.by_uuid.values()):
             replica.applier = None
@@ -149,13 +153,17 @@ class ReplicaSet:
         return old
 
     def check_unique(self, appliers: list[Applier]) -> None:
-        """Raise CFG when two sources lead to the same instance."""
+        """Check that no two sources lead to the same instance.
+
+        Raises:
+            ClientError: CFG.
+        """
         uuids = [applier.uuid for applier in appliers if applier.is_connected]
         if len(uuids) != len(set(uuids)):
             raise client_error(ErrorCode.CFG, "replication", "duplicate connection to the same replica")
 
     def attach_appliers(self, appliers: list[Applier]) -> None:
-        """Put freshly connected (or failed) appliers in place of the old ones."""
+        """Add the appliers of a new configuration, whether they could connect or not."""
         self.applier_total = len(appliers)
         for applier in appliers:
             if applier.uuid is not None and applier.is_connected:
@@ -170,9 +178,10 @@ class ReplicaSet:
         self._changed()
 
     def on_connect(self, applier: Applier) -> None:
-        """The applier knows its peer's uuid (again); it may be another instance than before.
+        """Note that an applier has connected; its peer may be another instance than before.
 
-        Raises CFG when that instance has an applier already.
+        Raises:
+            ClientError: CFG, that instance has another applier already.
         """
         replica, uuid = self._replica_of.get(applier), applier.uuid
         if replica is None or uuid is None:
@@ -198,13 +207,13 @@ class ReplicaSet:
         return new
 
     def on_state(self, applier: Applier) -> None:
-        """Count the applier after its state has changed."""
+        """Update the `sync_state` of an applier's replica after a change of the applier's state."""
         replica = self._replica_of.get(applier)
         if replica is None:
             return
         match applier.state:
             case ApplierState.FOLLOW | ApplierState.OFF:
-                # OFF on its own is the connection to itself, which is in sync by definition.
+                # OFF without being stopped means a connection to this instance itself, which is always in sync.
                 replica.sync_state = SyncState.SYNC
             case ApplierState.LOADING:
                 replica.sync_state = SyncState.LOADING
@@ -230,8 +239,12 @@ class ReplicaSet:
     # -- choosing whom to join --------------------------------------------------------------------
 
     def leader(self) -> Replica | None:
-        """The member to bootstrap from: writable by its options first, then loaded, then the latest vclock, then one
-        that takes changes now, then the smallest uuid."""
+        """Return the member to bootstrap from, or None if no peer has answered.
+
+        Members that are writable by their options come first. Among them a member that refuses changes now does not
+        replace an earlier one that accepts them; else the latest vclock wins, then accepting changes, then the smallest
+        uuid.
+        """
         return self._best(writable_only=True) or self._best(writable_only=False)
 
     def _best(self, *, writable_only: bool) -> Replica | None:

@@ -1,15 +1,17 @@
-"""The server's side of replication: VOTE, JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE requests of other instances.
+"""The server's side of replication: serves VOTE, JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE of other instances.
 
-The binary server hands over a connection for the time of one such request; then it serves other requests on it again,
-whether this one was refused or not (a joining instance subscribes on the same connection). Nothing is read from
-the connection meanwhile, but the acknowledgements of a subscriber. SUBSCRIBE ends with the connection.
+The binary server hands over a connection for the duration of such a request. Afterwards it serves other requests on it
+again, even if the request was refused: a joining instance subscribes on the same connection. Meanwhile nothing is read
+from the connection but the acknowledgements of a subscriber. SUBSCRIBE ends with the connection.
+
+The checks of each request, in their order:
 
 ```
-JOIN            body, LOADING, not myself, read access to the universe, registration allowed, a journal
+JOIN            body, LOADING, not itself, read access to the universe, registration allowed, a journal
 FETCH_SNAPSHOT  LOADING, read access to the universe, a journal
-REGISTER        body, LOADING, not myself, read access to the universe, no id yet, registration allowed, a journal
-SUBSCRIBE       LOADING, body, not myself, anonymous to anonymous, read access to the universe, the replica's id,
-                no other subscription of it, a journal
+REGISTER        body, LOADING, not itself, read access to the universe, no id yet, registration allowed, a journal
+SUBSCRIBE       LOADING, body, not itself, an anonymous instance serves only anonymous ones, read access to the
+                universe, the replica's id, no other subscription of it, a journal
 ```
 """
 
@@ -46,11 +48,11 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
 
 ReadView = list[tuple[bytes, "TupleView"]]
-"""`(body prefix, tuples)` of each replicated space."""
+"""For each replicated space the bytes of a row's body before the tuple, and a view of the tuples."""
 
 
 class ClientConnection(Protocol):
-    """A connection of the binary server that may be given away."""
+    """A connection of the binary server whose socket can be handed over."""
 
     @property
     def ctx(self) -> Context: ...
@@ -59,17 +61,17 @@ class ClientConnection(Protocol):
     def session(self) -> Session: ...
 
     def detach(self) -> DetachedSocket:
-        """Let go of the socket."""
+        """Hand over the socket with its unread bytes."""
 
     def attach(self, detached: DetachedSocket) -> None:
-        """Take it back."""
+        """Take the socket back."""
 
 
 class ReplicaRequests:
-    """Serves each connection through `handle`; one object for the instance.
+    """The server of an instance's replication requests; `handle` serves one request.
 
-    `open_read_view` gives what a joining replica gets, changes on their way to the journal included; it does not
-    switch, so that the view is consistent.
+    `open_read_view` returns the data for a joining replica, including changes on their way to the journal. It does not
+    switch tasks, so that the view is consistent. `clock` returns seconds since the epoch.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class ReplicaRequests:
         self.log = log
         self.errinj = errinj
         self.open_journal: Journal | None = None
-        """Set when it is open."""
+        """The open journal; None before recovery ends."""
         self._replicaset = replicaset
         self._registration = registration
         self._elections = elections
@@ -106,13 +108,17 @@ class ReplicaRequests:
 
     @property
     def journal(self) -> Journal:
-        """The journal that holds the rows. LOADING before it is open."""
+        """The open journal, the source of the rows.
+
+        Raises:
+            ClientError: LOADING, it is not open yet.
+        """
         if self.open_journal is None:
             raise client_error(ErrorCode.LOADING)
         return self.open_journal
 
     def ballot(self) -> Ballot:
-        """The answer to VOTE."""
+        """Return the answer to VOTE."""
         return Ballot(
             is_ro=self.options.is_read_only,
             is_loading=self.instance.is_read_only,
@@ -124,12 +130,15 @@ class ReplicaRequests:
     async def handle(self, client: ClientConnection, row: Row) -> None:
         """Serve a JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT request of a client of the binary server.
 
-        The client gets its connection back unless that has died meanwhile; then it answers the error that is raised.
+        The client gets its connection back unless it was lost meanwhile.
+
+        Raises:
+            BoxError: the error that the caller sends as the answer, or the end of the connection.
         """
         connection = PeerConnection(self.loop, keeps_rows=True)
         connection.take_over(client.detach())
         peer = client.session.peer or ""
-        # A task of its own: the binary server starts requests without one.
+        # The request needs a task that `stop` can cancel; the binary server starts requests without one.
         task = self.loop.create_task(self._answer(client.ctx, connection, row, peer), name=f"replication/{peer}")
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
@@ -143,7 +152,7 @@ class ReplicaRequests:
                 client.attach(connection.give_back())
 
     async def stop(self) -> None:
-        """Break off all streams."""
+        """Cancel all requests and streams, and wait for their end."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -223,13 +232,17 @@ class ReplicaRequests:
         replica.consumer = consumer
 
     async def _send_read_view(self, connection: PeerConnection, sync: int, *, has_metadata: bool = False) -> VClock:
-        """A consistent view of all replicated spaces; what it holds is confirmed and in the journal. With metadata for
-        those that know it: the elections' term and the limbo's owner, as of the view."""
+        """Send a consistent view of all replicated spaces and return its vclock.
+
+        All its changes are confirmed and in the journal. With `has_metadata` the elections' term and the limbo's owner
+        at the moment of the view are sent as well, for replicas that know such rows.
+        """
         spaces = self._open_read_view()
-        # Without a switch in between: the vclock covers exactly what the view shows.
+        # No task switch until `sync` has queued its mark: so the vclock covers exactly the changes in the view.
         try:
             metadata: list[Row] = []
-            # Not later: a promotion behind the view comes again as a row, and would be one that is known.
+            # The metadata are taken at the mark: a later promotion is sent again as a row, which the replica would
+            # ignore if the metadata contained it already.
             vclock: VClock = await self.journal.sync(lambda: metadata.extend(self._elections.metadata()))
             await self._synchro.wait_confirm()
             metadata = [replace(row, sync=sync) for row in metadata if has_metadata]
@@ -296,7 +309,7 @@ class ReplicaRequests:
         replica: Replica,
         request: messages.ReplicationRequest,
     ) -> None:
-        """Answer the subscription, then send rows until the connection ends."""
+        """Answer a subscription, then send rows until the connection ends."""
         white_list = self._white_list(replica, request)
         here = self.instance
         answer = messages.subscribe_response_row(here.replicaset_uuid, here.vclock, row.sync)
@@ -305,7 +318,7 @@ class ReplicaRequests:
         self.log.info(f"subscribed replica {replica.uuid} at {peer}")
         self.log.info(f"remote vclock {request.vclock} local vclock {here.vclock}")
         if self._elections.raft.is_enabled:
-            # Instances without elections may be of a version that does not know them.
+            # Without elections nothing is sent: the replica may have a version that does not know this message.
             connection.write_rows([messages.raft_row(self._elections.raft.remote_state())])
         start = (request.vclock or VClock()).copy()
         start.reset(0, here.vclock[0])
@@ -321,7 +334,12 @@ class ReplicaRequests:
                 self._synchro.forget_follower(replica.id)
 
     def _white_list(self, replica: Replica, request: messages.ReplicationRequest) -> WhiteList | None:
-        """CFG if nobody is known of those whose rows are wanted: the subscriber tries again, or asks otherwise."""
+        """Return the white list of a subscription, or None if it asks for everything.
+
+        Raises:
+            ClientError: CFG, none of the wanted origins is registered here; the subscriber tries again or asks for
+                others.
+        """
         if request.fetch is None:
             return None
         strangers = request.fetch - set(self._replicaset.uuids().values())
@@ -338,7 +356,10 @@ class ReplicaRequests:
         )
 
     def _keep_rows(self, replica: Replica, vclock: VClock) -> None:
-        """A member that did not join here since the start tells now which rows it needs."""
+        """Protect the rows after `vclock` from the garbage collector, for a member without a consumer.
+
+        A member that has not joined here since the start shows only by its subscription which rows it needs.
+        """
         if replica.consumer is None and not replica.is_anonymous:
             replica.consumer = self._collector.register_consumer(f"replica {replica.uuid}", vclock)
             self._collector.delay_unref()
@@ -361,14 +382,14 @@ class ReplicaRequests:
         return replica
 
     def _on_ack(self, replica: Replica, vclock: VClock, term: int) -> None:
-        # The term comes first: in a later one the rows may have no effect there.
+        # The term comes first: if it is later than ours, this instance must not count the acknowledged rows as kept.
         self._elections.hear_term(term)
-        # Of anonymous replicas, too: they share id 0, and so count as one.
+        # Anonymous replicas acknowledge as well; they share id 0 and so count as one.
         self._synchro.on_ack(replica.id, vclock)
         if replica.consumer is not None:
             replica.consumer.advance(vclock)
 
 
 def _instance_uuid(request: messages.ReplicationRequest) -> UUID:
-    """A request that does not tell it means nobody, whom no replica set knows."""
+    """Return the uuid of a request's sender, or the nil uuid, which no member has."""
     return request.instance_uuid or UUID(int=0)

@@ -1,12 +1,12 @@
-"""Executing the transactions of other instances: in one go, with waits, or in slices.
+"""Executes the transactions of other instances: at once, with waits, or in slices.
 
 ```
-execute_now    one go; False if a trigger of a space may wait
-execute        the rest: triggers that wait, and large transactions, in slices (`box.txn.staged`; with versions of
-               tuples in an open transaction, which nobody sees)
+execute_now    without a task switch, unless a trigger of a space may wait
+execute        the others: triggers that wait, and large transactions, in slices (`box.txn.staged`; with MVCC in an
+               open transaction, which is invisible to others)
 ```
 
-Which rows are executed, in which order, and what their hand-over to the log means, is `RowSink`'s to say.
+`box.replication.row_sink` decides which rows are executed and in which order, and hands them over to the log.
 """
 
 from __future__ import annotations
@@ -33,24 +33,28 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
 
 _SLICE_ROWS: Final = 32
-"""Rows with versions that are executed in a slice: a millisecond or two."""
+"""Rows that are executed in a slice with MVCC: 1 to 2 ms."""
 _MANY_ROWS: Final = 16
-"""Rows of a transaction from which on they are executed together."""
+"""The rows of a transaction from which on they are executed by one call, which is faster for each row."""
 
 
 def is_large(rows: list[Row]) -> bool:
-    """Whether a transaction is executed in slices."""
+    """Return whether a transaction is executed in slices."""
     return len(rows) >= STAGED_ROWS
 
 
 def nop_of(row: Row) -> Row:
-    """A row in the place of another one, without effect."""
+    """Return a row without effect that has the position of another one."""
     return Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
 
 
 class RowExecutor:
-    """One for the instance. `commit` hands an executed transaction over to the log; `without_outdated` gives the rows
-    that count; `failures` grows when the log fails. Who calls has the limbo's lock for `execute_now`."""
+    """The executor of remote transactions.
+
+    `commit` hands an executed transaction over to the log, `without_outdated` replaces the rows of a transaction that
+    was rolled back everywhere, `failures` returns the number of failed writes to the log. The caller of `execute_now`
+    holds the limbo's lock.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,11 @@ class RowExecutor:
         """Held while a large transaction is executed in slices."""
 
     def execute_now(self, ctx: Context, rows: list[Row]) -> bool:
-        """Execute a transaction and hand it over; False, and nothing is done, if a trigger may wait."""
+        """Execute a transaction and hand it over; returns False, with nothing done, if a trigger may wait.
+
+        Raises:
+            BoxError: the error of a statement; the transaction is rolled back.
+        """
         txn = self._txns.begin(ctx)
         try:
             done = self._dml.write_rows(ctx, rows) if len(rows) >= _MANY_ROWS else 0
@@ -94,7 +102,7 @@ class RowExecutor:
         return True
 
     def _run_row(self, ctx: Context, row: Row) -> bool:
-        """Execute a row; False if a trigger of its space may wait."""
+        """Execute a row; returns False if a trigger of its space may wait."""
         dml = self._dml
         if row.type == RequestType.NOP:
             dml.run_nop(ctx, row)
@@ -110,7 +118,11 @@ class RowExecutor:
         return True
 
     async def execute(self, ctx: Context, rows: list[Row]) -> None:
-        """The same for any transaction. Raises what its statements raise; it is rolled back then."""
+        """Execute any transaction and hand it over, waiting for triggers and other tasks.
+
+        Raises:
+            BoxError: the error of a statement; the transaction is rolled back.
+        """
         if is_large(rows):
             if await self._execute_in_slices(ctx, rows):
                 return
@@ -132,7 +144,7 @@ class RowExecutor:
             self._synchro.leave()
 
     async def _execute_in_slices(self, ctx: Context, rows: list[Row]) -> bool:
-        """Execute a large transaction while others have their turns; nothing is done if it has to be in one go."""
+        """Execute a large transaction in slices; returns False, with nothing done, if it has to run at once."""
         async with self._large:
             await self._txns.work.wait()
             if self._txns.storage.allows_yield:
@@ -158,7 +170,10 @@ class RowExecutor:
         return True
 
     async def _execute_with_versions(self, ctx: Context, rows: list[Row]) -> bool:
-        """The same where tuples have versions: the transaction stays open meanwhile, and nobody sees it."""
+        """Execute a large transaction in slices under MVCC: it stays open meanwhile and is invisible to others.
+
+        Returns False, with nothing done, if it has to run at once.
+        """
         failures, counters, txn = self._failures(), self._dml.counters, self._txns.begin(ctx)
         counted: list[int] = []
         try:
@@ -180,11 +195,14 @@ class RowExecutor:
             if ctx.txn is txn:
                 self._txns.rollback_open(ctx, txn)
                 for kind in counted:
-                    counters[kind] -= 1  # as if never asked for
+                    counters[kind] -= 1  # `execute` runs these rows again, and counts them then
         return True
 
     def _run_slice(self, ctx: Context, rows: list[Row], counted: list[int]) -> bool:
-        """Execute rows; False where one go has to find out what comes of them."""
+        """Execute the rows of a slice; returns False if one fails, has triggers or changes the schema.
+
+        `counted` gets the types of the requests that were counted in the statistics.
+        """
         for row in rows:
             if row.type == RequestType.NOP:
                 self._dml.run_nop(ctx, row)
@@ -220,7 +238,11 @@ class RowExecutor:
             self._skip_conflict(ctx, row, error)
 
     def _skip_conflict(self, ctx: Context, row: Row, error: BoxError) -> None:
-        """With `replication_skip_conflict`, a row that is here already becomes a NOP; otherwise raise the error."""
+        """Replace a row that fails by a NOP, if its key exists already and `replication_skip_conflict` is on.
+
+        Raises:
+            BoxError: `error`, in all other cases.
+        """
         self._log.error(f"error applying row: {request_text(row)}")
         if error.code != ErrorCode.TUPLE_FOUND or not self._options.skips_conflicts:
             raise error

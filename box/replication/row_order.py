@@ -1,13 +1,13 @@
-"""The order between rows of different origins when each comes from another peer (`replication_fetch_once`).
+"""Restores the order of rows whose origins are fetched from different peers (`replication_fetch_once`).
 
-A peer's whole log has every row behind those that it builds upon. Of a part of it that is no longer true: a row may
-overtake rows of other origins, which come from other peers. Such a row is held until they are here:
+In the whole log of a peer, every row follows the rows that it depends on. In a part of the log it may not: a row can
+overtake rows of other origins, which come from other peers. Such a row is held until they have arrived:
 
 ```
 held                                                      until
 a transaction after a position (`white_list`)             everything up to the position is here
 PROMOTE, which decides about rows of the former owner     those rows are here
-a transaction that cannot be applied: a synchronous       some other rows have come with which it can
+a transaction that cannot be applied: a synchronous       it can be applied after other rows have come
 one while the limbo waits for another instance's
 CONFIRM, a change of a space that is not here yet
 any of them, too long                                     the peer is asked for everything, which is in order
@@ -31,19 +31,22 @@ if TYPE_CHECKING:
     from box.session import Context
 
 _FIRST_PAUSE: Final = 0.002
+"""Seconds between the first two attempts to apply a transaction that conflicts; each further pause is twice as long."""
 _LONGEST_PAUSE: Final = 0.25
-"""Seconds between two attempts to apply a transaction that conflicts: they grow from one to the other."""
+"""The longest pause in seconds between two attempts to apply a transaction that conflicts."""
 _FINAL: Final = frozenset({ErrorCode.WAL_IO, ErrorCode.SYSTEM, ErrorCode.MEMORY_ISSUE})
-"""Errors that other rows do not mend."""
+"""Errors that the arrival of other rows cannot resolve."""
 
 
 class OutOfOrder(Exception):
-    """The rows that have to come first have not come in time."""
+    """Raised when the rows that a transaction depends on have not arrived in time."""
 
 
 class RowOrder:
-    """Holds the transactions of one subscription. `patience` gives the seconds that one may be held, `is_over` whether
-    the subscription has ended meanwhile."""
+    """The order of one subscription's transactions.
+
+    `patience` returns the seconds that a transaction may be held, `is_over` whether the subscription has ended.
+    """
 
     def __init__(
         self,
@@ -61,23 +64,27 @@ class RowOrder:
         self._is_over = is_over
         self._after = VClock()
         self.must_wait = False
-        """The next transaction has to be looked at before it is applied."""
+        """True if the next transaction depends on rows that are not here yet, so that `apply` has to hold it."""
 
     def learn(self, after: VClock) -> None:
-        """Take note of rows that come before the next transaction."""
+        """Note the rows that the next transaction depends on."""
         self._after.merge_max(after)
         self._after.reset(self._own_id)
         self.must_wait = not self._sink.applied.covers(self._after)
 
     def look(self, row: Row) -> None:
-        """Learn from the first row of a transaction itself."""
+        """Note the rows that a PROMOTE depends on; other rows name none."""
         if row.type == RequestType.PROMOTE:
             request = messages.decode_synchro(row)
             if request.replica_id not in (0, row.replica_id, self._own_id):
                 self.learn(VClock({request.replica_id: request.lsn} if request.lsn else {}))
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
-        """Apply a transaction if nothing keeps it back or makes it wait; False: use `apply`."""
+        """Apply a transaction without waiting; returns False, with nothing done, if `apply` is needed.
+
+        Raises:
+            BoxError: an error that the arrival of other rows cannot resolve.
+        """
         if self.must_wait:
             return False
         try:
@@ -88,7 +95,12 @@ class RowOrder:
             return False
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None:
-        """Apply a transaction in its turn. OutOfOrder when that does not come; errors that no other row mends."""
+        """Wait until a transaction can be applied, and apply it.
+
+        Raises:
+            OutOfOrder: the rows that it depends on have not come in time, or the subscription has ended.
+            BoxError: an error that the arrival of other rows cannot resolve.
+        """
         self.look(rows[0])
         deadline = self._loop.time() + self._patience()
         while not self._sink.applied.covers(self._after):
@@ -108,7 +120,11 @@ class RowOrder:
             await self._wait(changed, deadline)
 
     async def _wait(self, changed: asyncio.Future[None], deadline: float) -> None:
-        """Until some transaction has been applied. OutOfOrder at the deadline, and when the subscription is over."""
+        """Wait until another transaction was applied.
+
+        Raises:
+            OutOfOrder: the deadline has passed, or the subscription has ended.
+        """
         if self._is_over():
             raise OutOfOrder
         try:

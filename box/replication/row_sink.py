@@ -1,14 +1,15 @@
-"""Applying the transactions that appliers receive, in the order of each origin.
+"""Applies the transactions that appliers receive, in the order of each origin.
 
-`applied` is the vclock of everything handed to the journal, a little ahead of the journal's own. It tells which rows
-have been seen already when the same change comes by two ways. A transaction of an origin starts only when the one
-before it was handed over (the origin's latch); CONFIRM, ROLLBACK and PROMOTE keep the latch until they are written,
-because the limbo may change hands by them.
+`applied` is the vclock of everything handed to the journal, a little ahead of the journal's own vclock. It shows which
+rows are known already when two peers send the same change. A transaction of an origin starts only after the one before
+it was handed to the journal (the origin's latch). CONFIRM, ROLLBACK and PROMOTE hold the latch until they are written,
+because they may change the owner of the limbo.
 
-Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others
-(`box.replication.row_executor`). Usual changes that follow each other take a short way together (`apply_run`).
+Most transactions need no wait: `apply_now` runs them without a task switch, `apply` runs the others
+(`box.replication.row_executor`). Plain changes that follow each other are applied together by a faster path
+(`apply_run`).
 
-When the journal fails, `applied` falls back to what is written and every applier stops with the error.
+When the journal fails, `applied` is reset to the written rows and every applier stops with the error.
 """
 
 from __future__ import annotations
@@ -42,22 +43,25 @@ if TYPE_CHECKING:
 
 
 _CONFIRM_PAUSE: Final = 0.01
-"""Seconds until others are told of a written CONFIRM, if no transaction is written before: nobody waits for that."""
+"""Seconds until a written CONFIRM is acknowledged, unless a transaction is written earlier: no sender waits for it."""
 
 
 def _ignore(*_: object) -> None:
-    """Nobody wants to hear of it."""
+    """Do nothing: the callback until another one is set."""
 
 
 def _belongs_to_limbo(rows: list[Row]) -> bool:
-    """A transaction that waits in the limbo, or a decision about such ones."""
+    """Return whether the rows are a transaction that waits in the limbo, a CONFIRM or a ROLLBACK."""
     kind = rows[0].type
     is_decision = kind in SYNCHRO_TYPES and kind != RequestType.PROMOTE
     return is_decision or bool(rows[-1].flags & Flag.WAIT_SYNC)
 
 
 class RowSink:
-    """One for the instance. `on_written` is told of every transaction in the journal, `on_failure` of a failed one."""
+    """The receiver of all appliers' transactions.
+
+    `on_written` is called for every transaction written to the journal, `on_failure` with the error of a failed write.
+    """
 
     def __init__(
         self,
@@ -97,13 +101,13 @@ class RowSink:
         )
         self.applied = VClock()
         self._under_way: list[tuple[int, int]] = []
-        """Origin and last lsn of transactions that were taken and are not in `applied` yet."""
+        """Origin and last lsn of the transactions that were accepted and are not in `applied` yet."""
         self.progress = Waiters()
         """Woken when a transaction has been handed to the journal."""
 
     @property
     def coming(self) -> VClock:
-        """The rows that are in the log, on their way there, or waiting for their turn to go there."""
+        """The vclock of the rows in the log, handed to the log, or waiting for their turn."""
         coming = self._instance.vclock.copy()
         coming.merge_max(self.applied)
         for origin, lsn in self._under_way:
@@ -111,11 +115,11 @@ class RowSink:
         return coming
 
     def reset(self, vclock: VClock) -> None:
-        """Start from what recovery or a join has brought."""
+        """Set `applied` to the vclock that recovery or a join has reached."""
         self.applied = vclock.copy()
 
     async def stop(self) -> None:
-        """Give up what still waits for its turn or for the journal."""
+        """Cancel the CONFIRM, ROLLBACK and PROMOTE rows that wait for their turn or for the journal."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -125,19 +129,25 @@ class RowSink:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _has(self, row: Row) -> bool:
-        """Rows that this instance has written itself are known by the journal only."""
+        """Return whether a row is here already.
+
+        For this instance's own rows the journal's vclock counts too: `applied` does not follow local transactions.
+        """
         origin, here = row.replica_id, self._instance
         return row.lsn <= self.applied[origin] or (origin == here.instance_id and row.lsn <= here.vclock[origin])
 
     def _fresh(self, rows: list[Row]) -> list[Row]:
-        """The rows of a transaction that are not here yet."""
+        """Return the rows of a transaction that are not here yet."""
         if self._has(rows[-1]):
             return []
         return [row for row in rows if not self._has(row)] if self._has(rows[0]) else rows
 
     def _without_outdated(self, rows: list[Row]) -> list[Row]:
-        """With elections, what an instance still sends of its synchronous transactions after another one has taken over
-        in a later term was rolled back everywhere: such rows only move the vclock."""
+        """Return the rows, or NOPs in their place if the transaction was rolled back everywhere.
+
+        With elections this holds for synchronous transactions of an instance that still come after another one has
+        taken over the limbo in a later term.
+        """
         if not self._elections.is_outdated(rows[0].replica_id) or not _belongs_to_limbo(rows):
             return rows
         return [nop_of(row) for row in rows]
@@ -145,8 +155,13 @@ class RowSink:
     # -- many transactions at once --------------------------------------------------------------------
 
     def apply_run(self, ctx: Context, run: ChangeRun, start: int, stop: int) -> int:
-        """Apply transactions of a run from number `start` on, as far as nothing but the indexes has a say; gives the
-        number of the first that needs `apply`. WAL_IO."""
+        """Apply the transactions `start` to `stop` of a run, up to the first that needs more than changing indexes.
+
+        Returns the number of that transaction, which needs `apply`, or `stop`.
+
+        Raises:
+            ClientError: WAL_IO.
+        """
         origin = run.replica_id
         if self._errinj.is_armed or self._latches[origin].locked() or origin == self._instance.instance_id:
             return start
@@ -177,7 +192,11 @@ class RowSink:
     # -- transactions without a wait ------------------------------------------------------------------
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
-        """Apply one transaction if nothing has to be waited for; False: use `apply`. Raises as `apply` does."""
+        """Apply one transaction without waiting; returns False, with nothing done, if `apply` is needed.
+
+        Raises:
+            BoxError: the error of a statement; the transaction is rolled back.
+        """
         first = rows[0]
         if is_large(rows) or self._latches[first.replica_id].locked():
             return False
@@ -195,22 +214,26 @@ class RowSink:
             self._synchro.leave()
 
     def may_be_void(self, rows: list[Row]) -> bool:
-        """Whether a transaction that is not here was, or may be, rolled back by who takes over the limbo."""
+        """Return whether a transaction that is not here yet may be rolled back by the next owner of the limbo."""
         return not self._has(rows[-1]) and _belongs_to_limbo(rows)
 
     def is_void(self, rows: list[Row]) -> bool:
-        """Whether a transaction that is not here was rolled back everywhere; see `_without_outdated`."""
+        """Return whether a transaction that is not here yet was rolled back everywhere; see `_without_outdated`."""
         return not self._has(rows[-1]) and self._without_outdated(rows) is not rows
 
     def take_void(self, ctx: Context, rows: list[Row]) -> None:
-        """A transaction without an effect, from somebody who does not lead: it moves the vclock, if it comes next."""
+        """Advance the vclock over a transaction that was rolled back everywhere, if it is the next of its origin."""
         if rows[0].lsn == self.applied[rows[0].replica_id] + 1 and self.is_void(rows):
             self.apply_now(ctx, rows)
 
     # -- transactions that may wait -------------------------------------------------------------------
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None:
-        """Apply one transaction. Raises what its statements raise; the transaction is rolled back then."""
+        """Apply one transaction, waiting for its turn and for its triggers.
+
+        Raises:
+            BoxError: the error of a statement or of the journal; the transaction is rolled back.
+        """
         if self.apply_now(ctx, rows):
             return
         first = rows[0]
@@ -226,7 +249,7 @@ class RowSink:
 
     @contextmanager
     def _on_its_way(self, row: Row) -> Iterator[None]:
-        """A row counts as `coming` meanwhile."""
+        """Count a row as `coming` during the `with` block."""
         place = row.replica_id, row.lsn
         self._under_way.append(place)
         try:
@@ -235,7 +258,11 @@ class RowSink:
             self._under_way.remove(place)
 
     def _commit(self, ctx: Context, txn: Transaction, rows: list[Row]) -> None:
-        """Hand the transaction over to the journal."""
+        """Hand a transaction over to the journal.
+
+        Raises:
+            ClientError: UNSUPPORTED, a trigger has changed replicated spaces in a remote transaction; INJECTION.
+        """
         if len(txn.statements) != len(rows) and txn.is_distributed:
             raise client_error(ErrorCode.UNSUPPORTED, "Replication", "distributed transactions")
         if self._errinj.values["ERRINJ_TXN_COMMIT_ASYNC"]:
@@ -266,7 +293,7 @@ class RowSink:
             self._telling = asyncio.get_running_loop().call_later(_CONFIRM_PAUSE, self._tell_written)
 
     def _on_done(self, txn: Transaction) -> None:
-        """A rollback that the limbo has decided is no failure of the journal: the rows are written."""
+        """React to a failed journal write; a rollback by the limbo is none, because its rows are written."""
         if txn.error is not None and txn.error.code == ErrorCode.WAL_IO:
             self._fail(txn.error)
 
@@ -278,11 +305,11 @@ class RowSink:
     # -- CONFIRM, ROLLBACK, PROMOTE -------------------------------------------------------------------
 
     async def _apply_synchro(self, row: Row) -> bool:
-        """False if the row is outdated when its turn has come.
+        """Apply a CONFIRM, ROLLBACK or PROMOTE and wait until it is written; returns False if it has become outdated.
 
-        It goes on to the journal even if the applier that brought it is stopped meanwhile: otherwise it could be in the
-        log without being in `applied`, and be applied again when it comes next time. But not after a failure of the
-        journal: rows before it may be lost, and the log would go on behind the gap.
+        The row goes to the journal even if its applier is stopped meanwhile: otherwise it could be in the log but not
+        in `applied`, and be applied twice. After a failure of the journal it is not written: rows before it may be
+        lost, and the log would continue after the gap.
         """
         if self._has(row):
             return True
@@ -297,7 +324,7 @@ class RowSink:
         return task.result()
 
     def _synchro_done(self, task: asyncio.Task[bool]) -> None:
-        """Errors are known by `_fail`; nobody may be left to take this one."""
+        """End the wait for a task. Reads its error, which `_fail` has handled, so that asyncio does not log it."""
         ended = self._synchro_tasks.pop(task)
         if not task.cancelled():
             task.exception()

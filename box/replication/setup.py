@@ -1,14 +1,14 @@
-"""Replication of one instance put together.
+"""Creates and connects the parts of one instance's replication.
 
 ```
-Sources           whose rows are fetched: appliers, the sync quorum, joining
-RowSink           where the rows of all appliers go
-ReplicaRequests   who fetches rows from here: joins, relays
+Sources           fetching rows: appliers, the sync quorum, joining
+RowSink           applying the rows of all appliers
+ReplicaRequests   serving rows to others: joins, relays
 Registration      ids in `_cluster`
-Elections         who may write, if that is decided by votes
-PromotionQuorum   who is asked before this instance takes over
-Comparer          the data here beside that of another instance
-ReplicaSet        the members, as all of these see them
+Elections         choosing the instance that may write, by Raft
+PromotionQuorum   asking a quorum before this instance takes over the limbo
+Comparer          comparing the data of this instance with that of another one (`box.ctl.compare`)
+ReplicaSet        the members, shared by all of the above
 ```
 """
 
@@ -51,7 +51,11 @@ if TYPE_CHECKING:
 
 
 class Replication:
-    """The parts above. `view_of` opens a view of all tuples of a space without a switch, for joins."""
+    """The replication of one instance.
+
+    `view_of` opens a view of all tuples of a space without a task switch, for joins. `clock` returns seconds since the
+    epoch.
+    """
 
     def __init__(
         self,
@@ -146,7 +150,7 @@ class Replication:
         dml.on_busy = self._tell_alive
 
     def _tell_alive(self) -> None:
-        """This instance does one thing for long: others are not to take it for dead."""
+        """Send heartbeats and acknowledgements during a long computation, so that peers do not disconnect."""
         for replica in self.replicaset.by_uuid.values():
             if replica.applier is not None:
                 replica.applier.tell_alive()
@@ -154,13 +158,14 @@ class Replication:
                 replica.relay.tell_alive()
 
     def use_journal(self, journal: Journal) -> None:
-        """The journal is open: rows can be followed and sent."""
+        """Set the open journal, from which rows can be followed and sent."""
         self.sources.journal = self.requests.open_journal = journal
 
     def on_cluster_change(self, replica_id: int, uuid: UUID, is_registered: bool) -> None:
-        """A row of `_cluster` came or went.
+        """Note a row that was inserted into `_cluster` or deleted from it.
 
-        Garbage is not collected after a start until every other member has told where it stands.
+        After a start old log files are kept until every other member has subscribed or was deleted, or until
+        `wal_cleanup_delay` is over.
         """
         if is_registered:
             self.replicaset.register(replica_id, uuid)
@@ -170,10 +175,10 @@ class Replication:
             self._collector.delay_ref() if is_registered else self._collector.delay_unref()
 
     async def give_back_undecided(self) -> None:
-        """Undo what a join has brought without a decision, so that the master sends it again.
+        """Undo the undecided transactions that a join has brought, so that the master sends them again.
 
-        The first checkpoint, with which the instance begins to exist, has decided transactions only. To acknowledge the
-        others before it would have a quorum count on what a crash leaves nothing of.
+        The first checkpoint, with which the instance begins to exist, holds only decided transactions. If the others
+        were acknowledged before it, a quorum would count rows that a crash loses.
         """
         undone = await self._synchro.give_back()
         if undone is not None:
@@ -182,7 +187,11 @@ class Replication:
             self.sources.sink.reset(vclock)
 
     async def _write_row(self, row: Row) -> None:
-        """A row of this instance alone into the log. WAL_IO, LOADING before the log is open."""
+        """Write a row to the log and wait until it is written.
+
+        Raises:
+            ClientError: WAL_IO; LOADING, the log is not open yet.
+        """
         written: asyncio.Future[BoxError | None] = self._loop.create_future()
 
         def complete(entry: JournalEntry) -> None:

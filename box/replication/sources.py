@@ -1,8 +1,8 @@
-"""The sources of an instance: whose rows it fetches, and whether it is in sync with them.
+"""The sources of an instance (`box.cfg.replication`): the peers whose rows it fetches, and whether it is in sync.
 
-A change of `box.cfg.replication` has three steps, as in the documents: connect to all sources at once and wait for
-the quorum, put the new appliers in place of the old ones, let them follow. The instance is an orphan (read-only, out
-of sync) from the change until a quorum of appliers is in sync.
+A change of `box.cfg.replication` takes three steps: connect to all sources at once and wait for the quorum, replace the
+old appliers by the new ones, and let these follow. From the change until a quorum of appliers is in sync the instance
+is an orphan: read-only and out of sync.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 
 
 class JoinTarget(SnapshotTarget, Protocol):
-    """Takes in what a join brings: the rows of Tarantool's snapshot, and then the vclock at which it was taken."""
+    """The receiver of a join: gets the rows of the master's snapshot, then the vclock at which it was taken."""
 
     async def finish(self, vclock: VClock) -> None: ...
 
 
 class Sources:
-    """The appliers of one instance. `sessions` and `schema` make the contexts in which they work."""
+    """The appliers of one instance.
+
+    `sessions` and `schema` create the contexts in which the appliers execute rows. `clock` returns seconds since the
+    epoch.
+    """
 
     def __init__(
         self,
@@ -69,11 +73,11 @@ class Sources:
         self.log = log
         self.errinj = errinj
         self.journal: Journal | None = None
-        """Set when it is open: before that, nothing is followed."""
+        """The open journal; None before recovery ends, when nothing is followed yet."""
         self.is_orphan = True
-        """Until the instance has founded its replica set or is in sync with it. Read-only meanwhile."""
+        """True, and the instance read-only, until it has founded its replica set or is in sync with it."""
         self.is_out_of_sync = False
-        """An orphan whose attempt to get in sync has failed: only then it is called one."""
+        """True if an attempt to get in sync has failed; only then `box.info.status` says "orphan"."""
         self._schema = schema
         self._sessions = sessions
         self._is_following = False
@@ -100,7 +104,7 @@ class Sources:
         await self._sessions.close(ctx.session)
 
     def _on_written(self) -> None:
-        """Called for every transaction of a batch: one acknowledgement is enough for all."""
+        """Schedule acknowledgements; the calls for all transactions of a batch result in one acknowledgement."""
         if not self._acks_are_due:
             self._acks_are_due = True
             self.loop.call_soon(self._signal_acks)
@@ -127,11 +131,14 @@ class Sources:
     # -- configuration ------------------------------------------------------------------------------
 
     async def configure(self, *, is_bootstrap: bool) -> None:
-        """Connect to the sources of the configuration and put their appliers in place of the old ones.
+        """Connect to the configured sources and replace the old appliers by theirs.
 
-        On bootstrap all sources have to answer within `replication_connect_timeout`, or at least
-        `replication_connect_quorum` of them: CFG `failed to connect to one or more replicas`. Later a source that does
-        not answer is tried again in the background. CFG for more sources than a replica set has members.
+        Waits at most `replication_connect_timeout`. On bootstrap `replication_connect_quorum` sources (all by default)
+        have to answer within that time. Later a source that does not answer is retried in the background.
+
+        Raises:
+            ClientError: CFG, too few sources answered on bootstrap, two sources lead to the same instance, or there
+                are more sources than a replica set can have members.
         """
         replicaset = self.replicaset
         if len(self.options.sources) >= VCLOCK_MAX:
@@ -181,7 +188,7 @@ class Sources:
         await asyncio.gather(*(applier.stop() for applier in appliers if not applier.is_connected))
 
     async def _first_answer(self, applier: Applier) -> None:
-        """Until the applier has reached its peer; one that gave up for good ends the wait too."""
+        """Start an applier and wait until its peer has answered or the applier has given up."""
         applier.start()
         await applier.wait_connected()
 
@@ -194,7 +201,7 @@ class Sources:
         await asyncio.gather(*(applier.close() for applier in old))
 
     def follow(self) -> None:
-        """Let every applier subscribe; those that could not connect start again."""
+        """Let every applier subscribe. Starts those again that could not connect."""
         if not self._is_following:
             self._is_following = True
             self.sink.reset(self.instance.vclock)
@@ -203,7 +210,7 @@ class Sources:
                 applier.resume()
 
     async def sync(self) -> None:
-        """Wait until a quorum of appliers is in sync, or `replication_sync_timeout`; then the instance is an orphan."""
+        """Wait until a quorum of appliers is in sync; the instance is an orphan after `replication_sync_timeout`."""
         quorum = self._sync_quorum()
         if quorum == 0:
             self.set_orphan(False)
@@ -233,7 +240,7 @@ class Sources:
             self.set_orphan(False)
 
     def set_orphan(self, is_orphan: bool) -> None:
-        """The outcome of an attempt to get in sync, told in the log."""
+        """Set the outcome of an attempt to get in sync and log it."""
         if is_orphan:
             self.log.crit("entering orphan mode")
         elif self.is_orphan:
@@ -242,18 +249,22 @@ class Sources:
         self.instance.set_orphan(self.is_orphan)
 
     def found(self) -> None:
-        """This instance is the first of a new replica set: there is nobody to be in sync with."""
+        """End being an orphan as the first instance of a new replica set, which has no others to be in sync with."""
         self.is_orphan = False
         self.instance.set_orphan(self.is_orphan)
 
     async def reconfigure(self) -> None:
-        """A change of `box.cfg.replication` at run time."""
+        """Apply a change of `box.cfg.replication` at run time.
+
+        Raises:
+            ClientError: CFG, see `configure`.
+        """
         await self.configure(is_bootstrap=False)
         self.follow()
         await self.sync()
 
     async def stop(self) -> None:
-        """Stop all appliers, and what they have handed over."""
+        """Stop all appliers and the transactions that they have handed to the sink."""
         self.daemon.stop()
         await self._drop_appliers()
         await self.sink.stop()
@@ -261,7 +272,11 @@ class Sources:
     # -- joining ------------------------------------------------------------------------------------
 
     async def bootstrap_from(self, master: Applier, target: JoinTarget) -> None:
-        """Fetch everything from the peer of a READY applier."""
+        """Join the peer of a CONNECTED applier and feed its data to `target`.
+
+        Raises:
+            BoxError: the error that ends the join.
+        """
         self.log.info(f"bootstrapping replica from {master.uuid} at {master.address}")
 
         async def finish(vclock: VClock) -> None:
@@ -271,12 +286,17 @@ class Sources:
         await master.bootstrap(target, finish)
 
     async def register_self(self) -> None:
-        """Turn an anonymous replica into a member of the replica set. CANNOT_REGISTER."""
+        """Turn an anonymous replica into a member of the replica set.
+
+        Raises:
+            ClientError: CANNOT_REGISTER, no source is connected; CFG, see `configure`.
+            BoxError: the error that ended the registration at the peer.
+        """
         await self.configure(is_bootstrap=False)
         leader = self.replicaset.leader()
         if leader is None or leader.applier is None or not leader.applier.is_connected:
             raise client_error(ErrorCode.CANNOT_REGISTER)
-        # One peer only: two would give two ids.
+        # Only one peer registers this instance: two could assign two different ids.
         leader.applier.resume()
         while not self.instance.instance_id:
             if not leader.applier.is_running:

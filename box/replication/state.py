@@ -1,4 +1,4 @@
-"""The states of appliers and relays, named as the replication documents name them.
+"""The states of appliers and relays, with the names that `box.info.replication` shows.
 
 applier   see the table of `box.replication.applier_machine`
 relay     OFF -> FOLLOW -> STOPPED
@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 
 class ApplierState(Enum):
-    """States of an applier; `box.info.replication[i].upstream.status` is the name in lower case."""
+    """The state of an applier; `box.info.replication[i].upstream.status` is the name in lower case."""
 
     OFF = auto()
     CONNECT = auto()
@@ -36,7 +36,7 @@ class ApplierState(Enum):
 
 
 class RelayState(Enum):
-    """States of a relay; `box.info.replication[i].downstream.status`."""
+    """The state of a relay; `box.info.replication[i].downstream.status` is the name in lower case."""
 
     OFF = auto()
     FOLLOW = auto()
@@ -48,7 +48,7 @@ class RelayState(Enum):
 
 
 class SyncState(Enum):
-    """States of a replica's applier as the sync quorum counts them."""
+    """The state of a replica's applier as the sync quorum counts it."""
 
     DISCONNECTED = auto()
     LOADING = auto()

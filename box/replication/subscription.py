@@ -1,4 +1,4 @@
-"""The replica's side of a subscription: reads the peer's rows, applies them, and tells how far it has come."""
+"""The replica's side of a subscription: reads the peer's rows, applies them and acknowledges them."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from box.session import Context
 
 _SECONDS_A_TURN: Final = 0.004
-"""Time for applying rows before other tasks of the tx thread get their turn."""
+"""Seconds for applying rows before other tasks of the tx thread get their turn."""
 _ROWS_AT_ONCE: Final = 512
-"""Rows that are applied between two looks at the clock, where many are applied at once."""
+"""Rows applied between two readings of the clock, when a run of rows is applied by one call."""
 _ROWS_PER_LOOK: Final = 32
-"""The same, where they are applied one by one."""
+"""Rows applied between two readings of the clock, when they are applied one by one."""
 HELD_TIMEOUTS: Final = 2
-"""So many `replication_timeout` rows are held for others that come before them."""
+"""The longest time that rows are held for others that they depend on, in units of `replication_timeout`."""
 _SLOW_ACK: Final = 0.01
 """Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
 
 
 class Resubscription(Exception):
-    """The subscription was ended to ask for other rows."""
+    """Raised when a subscription was ended to subscribe again for other rows."""
 
 
 class Subscription:
-    """One subscription of one applier, from the request to the end of the connection."""
+    """A subscription of an applier, from the request to the end of the connection."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Subscription:
         self._connection = connection
         self._fetch = fetch
         self.remote_vclock = VClock()
-        """The peer's at the time of the subscription."""
+        """The peer's vclock at the time of the subscription."""
         self.is_interrupted = False
         self._order = RowOrder(
             host.loop,
@@ -80,27 +80,34 @@ class Subscription:
         self._is_ack_due = False
         self._is_ack_planned = False
         self._ack_waits = asyncio.Event()
-        """An acknowledgement cannot be written now."""
+        """Set when an acknowledgement has to wait, because the connection is full or an injection delays it."""
         self._passed = PassedRows(host.sink.may_be_void)
         self._passed_vclock = VClock()
-        """The newest row of each origin that was passed over, because the peer did not lead."""
+        """The newest row of each origin that was skipped because the peer did not lead."""
         self._standing: Standing | None = None
-        """The term in which the peer leads, or wants to, with the rows that it had then. Only the first message is
-        about the vclock of the subscription."""
+        """The term in which the peer leads or asks for votes, with the rows that it had then.
+
+        A leader's message has no vclock; only for the first message the vclock of the subscription stands in.
+        """
         self._is_first_signal = True
         self._promotions: set[tuple[int, int]] = set()
-        """Origin and lsn of the PROMOTE rows that came from the peer's log."""
+        """Origin and lsn of the PROMOTE rows received from the peer's log."""
 
     async def begin(self, timeout: float) -> None:
-        """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH,
-        "Split-Brain discovered" where the log here contradicts itself."""
+        """Ask for the rows that are not here and wait until the peer has agreed.
+
+        Raises:
+            ClientError: REPLICASET_UUID_MISMATCH.
+            BoxError: the peer's refusal, a lost connection, or "Split-Brain discovered", if this instance has diverged
+                from others.
+        """
         host = self._host
         host.elections.check_consistent()
         here, vclock = host.instance, host.instance.vclock.copy()
         if self._fetch is not None:
             wanted, left_out = self._fetch.uuids, self._fetch.left_out
         else:
-            # Rows of our own that come back are unwanted once we write ourselves.
+            # An orphan may have lost own rows and fetches them; once it writes itself, own rows must not come back.
             own_id = here.instance_id
             wanted, left_out = frozenset(), frozenset() if host.is_orphan or not own_id else frozenset({own_id})
         request = messages.subscribe_row(
@@ -128,8 +135,13 @@ class Subscription:
         self._machine.handle(ApplierEvent.SUBSCRIBED)
 
     async def run(self, name: str) -> None:
-        """Follow the peer until the connection ends. Raises what ended it, Resubscription after `interrupt`, OutOfOrder
-        if the peer's part of the rows cannot be applied alone."""
+        """Follow the peer until the connection ends.
+
+        Raises:
+            BoxError: the error that has ended it.
+            Resubscription: `interrupt` was called, or skipped rows have to be fetched again.
+            OutOfOrder: the peer's part of the rows cannot be applied alone.
+        """
         writer = self._host.loop.create_task(self._write_acks(), name=name)
         try:
             await self._follow()
@@ -141,7 +153,7 @@ class Subscription:
             await end_all([writer])
 
     def interrupt(self) -> None:
-        """End the subscription for another one. The rows that are here are still applied."""
+        """End the subscription to subscribe again; the rows received so far are still applied."""
         self.is_interrupted = True
         self._connection.close()
         self._host.sink.progress.wake()
@@ -162,13 +174,13 @@ class Subscription:
                     await self._take_row(item)
             if items[-1].tm:
                 self._times.lag = self._host.now() - items[-1].tm
-            # A transaction may be too long for one.
+            # The second condition acknowledges during a transaction that takes longer than `replication_timeout`.
             if self._is_ack_due or loop.time() - self._last_ack > self._host.options.timeout:
                 self._is_ack_due = False
                 self.signal_ack()
 
     async def _take_run(self, run: ChangeRun) -> None:
-        """Transactions of one row each."""
+        """Apply a run of one-row transactions."""
         ctx, sink, elections = self._ctx, self._host.sink, self._host.elections
         number, count = 0, len(run)
         while number < count:
@@ -192,7 +204,7 @@ class Subscription:
                 number += 1
 
     async def _take_row(self, row: Row) -> None:
-        """Apply the transaction that the row completes, if it does."""
+        """Add a row, and apply the transaction that it completes, if any."""
         complete = self._transaction.add(row)
         is_long = complete is not None and len(complete) > 1
         if complete is not None:
@@ -219,10 +231,13 @@ class Subscription:
             await self._give_way()
 
     def _accepts_rows(self) -> bool:
-        """Whether the next row of the peer may be applied.
+        """Return whether the next row of the peer may be applied.
 
-        A follower takes rows of the leader only, whose relay sends those that were passed over again when it leads. An
-        instance that has come to lead takes the rows of all, and asks anew for those passed over. Resubscription.
+        A follower applies only rows of the leader. The relay of an instance that becomes the leader sends the rows
+        again that were skipped before. An instance that leads itself applies the rows of all.
+
+        Raises:
+            Resubscription: this instance has become the leader and has to fetch the rows that it has skipped.
         """
         elections = self._host.elections
         if elections.is_leader(self.peer_id):
@@ -238,39 +253,45 @@ class Subscription:
             self._passed_vclock.reset(origin_id, max(lsn, self._passed_vclock[origin_id]))
 
     def _check_comes_before(self, row: Row) -> None:
-        """Raise Resubscription for the PROMOTE of a later leader that we have not heard of: its author sends it."""
+        """Refuse the PROMOTE of a later leader that is unknown here, which that leader sends itself.
+
+        Raises:
+            Resubscription: the row is such a PROMOTE.
+        """
         if row.type == RequestType.PROMOTE and self._host.elections.is_later(messages.decode_synchro(row).term):
             raise Resubscription
 
     def _pass_over(self, transaction: list[Row]) -> None:
-        """The peer does not lead: when it does, this comes again. Rows that are not here, and may be rolled back
-        everywhere or will be, are remembered until the peer has rolled them back, too: before that it would take our
-        acknowledgement for a vote for them."""
+        """Skip a transaction of a peer that does not lead; the peer sends it again if it comes to lead.
+
+        A transaction that is not here and may be rolled back everywhere is remembered until the peer has rolled it back
+        as well. An earlier acknowledgement would count as a vote for the transaction.
+        """
         if self._host.sink.may_be_void(transaction) and self._passed.add(transaction):
             self._is_ack_due = True
 
     def _take_void(self, theirs: Standing) -> None:
-        """The peer asks for our vote: it will not vote for us without the rows that it has."""
-        # Of a part of the rows nobody knows what was before.
+        """Advance the vclock over skipped void transactions: without these rows the peer would not vote for us."""
+        # In a part of the peer's rows, rows before these transactions may be missing.
         if self._fetch is None and self._passed and self._host.elections.knows_promotion(theirs):
             for transaction in self._passed:
                 self._host.sink.take_void(self._ctx, transaction)
 
     async def _wait_for_space(self) -> None:
-        """Give the journal its time."""
+        """Wait while the journal's queue is full."""
         journal = journal_of(self._host)
         if journal.queue_size >= journal.queue_max_size:
             await journal.wait_for_space()
 
     async def _give_way(self) -> None:
-        """Let others have their turn now and then."""
+        """Yield to other tasks if the present turn has lasted long enough."""
         loop = self._host.loop
         if loop.time() - self._turn_began > _SECONDS_A_TURN:
             await asyncio.sleep(0)
             self._turn_began = loop.time()
 
     async def _handle_signal(self, row: Row) -> None:
-        self._accepts_rows()  # a quiet peer may have rows that were passed over
+        self._accepts_rows()  # without new rows, this is where skipped ones are noticed and fetched again
         if row.type == RequestType.RAFT:
             self._host.elections.receive(row, self.peer_id)
             await self._learn_leader(messages.decode_raft(row))
@@ -292,7 +313,7 @@ class Subscription:
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def signal_ack(self) -> None:
-        """The journal has grown or the peer has asked: send our vclock, as soon as the peer takes it."""
+        """Acknowledge the written rows soon, or when the connection can take it."""
         if self._connection.is_full or self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
             self._ack_waits.set()
         elif not self._is_ack_planned:
@@ -313,14 +334,14 @@ class Subscription:
         return messages.ack_row(self._host.instance.vclock, self._host.elections.known_term)
 
     def tell_alive(self) -> None:
-        """Send our vclock in the middle of a turn that takes long, if the last one is a while ago."""
+        """Send an acknowledgement during a long computation, if the last one is a while ago."""
         now = self._host.loop.time()
         if now - self._last_ack > self._host.options.timeout:
             self._last_ack = now
             self._connection.write_at_once(self._ack_row())
 
     async def _write_acks(self) -> None:
-        """Those that had to wait."""
+        """Send the acknowledgements that had to wait."""
         while True:
             await self._ack_waits.wait()
             with suppress(BoxError):
@@ -331,11 +352,11 @@ class Subscription:
                 await asyncio.sleep(_SLOW_ACK)
 
     def _check_sync(self) -> None:
-        """From SYNC to FOLLOW when we have what the peer had at the time of the subscription, without much lag."""
+        """Change SYNC to FOLLOW once all rows of `remote_vclock` are here and the lag is small enough."""
         if self._machine.state is not ApplierState.SYNC or self._times.lag > self._host.options.sync_lag:
             return
         here = self._host.instance.vclock
-        if self._passed:  # nobody is to wait for what has no effect
+        if self._passed:  # skipped transactions that were rolled back everywhere count as received
             here = here.copy()
             for transaction in filter(self._host.sink.is_void, self._passed):
                 last = transaction[-1]

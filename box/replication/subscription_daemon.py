@@ -1,14 +1,14 @@
 """The subscription daemon: asks each peer for its part of the rows (`replication_fetch_once`, RFC 3294).
 
-`box.replication.fetch_once` decides. The daemon looks again when an applier changes its state, a member comes or goes,
-a leader is elected or the option changes, and every `replication_timeout` for what acknowledgements tell of others. It
-lets those appliers subscribe anew whose part has changed: at once where rows would be missing, a little later where
-others give them now as well.
+`box.replication.fetch_once` assigns the origins to the peers. The daemon assigns them anew when an applier changes its
+state, a member comes or goes, a leader is elected or the option changes, and every `replication_timeout`, because
+acknowledgements show which rows a peer has. Appliers whose part has changed subscribe again: at once if rows would be
+missing, a little later if another peer sends these rows as well.
 
 ```
 option off        no lists: every peer sends everything
-option on         the list of the decision; no list where it has every member in it
-an orphan         its own rows, too, of everybody: it may have lost some
+option on         the list of the assignment; none if it contains every member
+an orphan         its own rows from every peer as well: it may have lost some
 held too long     the peer whose rows were held is asked for everything, for a while
 ```
 """
@@ -27,13 +27,13 @@ from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.replicaset import ReplicaSet
 
 _SETTLING: Final = 0.05
-"""Seconds that a list keeps what others give now, too: states of several peers change together."""
+"""Seconds before a list is shortened: several peers often change their states shortly after each other."""
 _FULL_TIMEOUTS: Final = 10
-"""So many `replication_timeout` a peer is asked for everything when its part alone was not enough."""
+"""Units of `replication_timeout` for which a peer is asked for everything after its part could not be applied."""
 
 
 class SubscriptionDaemon:
-    """One for the instance. `leader_id` tells the elected leader, 0 for none or no elections."""
+    """The subscription daemon of one instance. `leader_id` returns the elected leader's id, 0 if there is none."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class SubscriptionDaemon:
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopped = False
 
-    # -- what appliers ask -----------------------------------------------------------------------------
+    # -- questions of the appliers ---------------------------------------------------------------------
 
     def list_for(self, source: UUID | None, *, is_orphan: bool) -> FetchList | None:
-        """Give the list to ask a peer for now; None for everything."""
+        """Return the list of origins to fetch from a peer now; None for everything."""
         if not self._options.fetches_once or source is None:
             return None
         self._decide()
@@ -78,13 +78,13 @@ class SubscriptionDaemon:
         return FetchList(wanted, frozenset(uuids), frozenset(left_out))
 
     def fetches(self, applier: Applier) -> list[int] | None:
-        """`box.info.replication[n].upstream.fetches`: ids whose rows the applier fetches; None with the option off."""
+        """Return the sorted ids whose rows an applier fetches (`upstream.fetches`); None if the option is off."""
         if not self._options.fetches_once or not applier.is_subscribed:
             return None
         return sorted(self._members if applier.asked is None else applier.asked & self._members.keys())
 
     def ask_everything(self, source: UUID | None, reason: str) -> None:
-        """A peer's part of the rows alone cannot be applied."""
+        """Ask a peer for everything for a while, because its part of the rows cannot be applied alone."""
         if source is not None:
             self._full_until[source] = self._loop.time() + _FULL_TIMEOUTS * self._options.timeout
             self._log.warn(f"{reason}: asking {source} for everything")
@@ -94,13 +94,13 @@ class SubscriptionDaemon:
 
     @property
     def _members(self) -> dict[int, UUID]:
-        """Of `_cluster`, this instance aside."""
+        """The uuids by id of all members in `_cluster` but this instance."""
         own = self._instance.instance_uuid
         replicas = self._replicaset.registered
         return {replica.id: replica.uuid for replica in replicas if replica.uuid is not None and replica.uuid != own}
 
     def look_soon(self) -> None:
-        """Something has changed; many things may change at once."""
+        """Schedule one look at the subscriptions after any number of changes."""
         self._changed_at = self._loop.time()
         if not self._is_due and not self._is_stopped:
             self._is_due = True
@@ -152,7 +152,7 @@ class SubscriptionDaemon:
         return FetchSource(uuid, 0 if replica is None else replica.id, vclock, uuid in self._full_until)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the daemon."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

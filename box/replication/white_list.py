@@ -1,17 +1,18 @@
-"""The relay's side of `replication_fetch_once`: rows of the wanted instances only, and what came before them.
+"""The relay's side of `replication_fetch_once`: selects the wanted rows and announces the skipped ones before them.
 
-The rows that are passed over reach the subscriber from others, maybe later. A row that stands behind them here may
-build upon them. So the subscriber is told how far they go before it gets the row:
+The skipped rows reach the subscriber from other peers, possibly later. A row that follows them in the log here may
+depend on them. So before it sends the row, the relay sends a position: the vclock of the skipped rows.
 
 ```
 log here (1)       {2: 7}   {1: 5}   {2: 8}   {3: 4}   {1: 6}   {1: 7}
 sent, wanted {1}   after {2: 7}, {1: 5}, after {2: 8, 3: 4}, {1: 6}, {1: 7}
 ```
 
-Before a row of this instance itself stands what was here when it was written: all of that really comes before it. Rows
-of third instances stand where they have arrived, which may be behind others that they do not build upon. As long as one
-peer alone sends a subscriber rows of third instances, its streams cannot wait for each other in a circle: the order of
-that peer's log agrees with all of them. Where several do, patience ends such a wait.
+The rows before one of this instance's own rows were here when it was written, so it may really depend on them. Rows of
+third instances are in the log where they arrived, which can be after rows that they do not depend on. As long as only
+one peer sends a subscriber rows of third instances, the streams cannot wait for each other in a circle, because the
+order of that peer's log agrees with all of them. If several peers do, the limit of the wait ends such a circle
+(`box.replication.row_order`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from box.wire.vclock import VClock
 
 
 class WhiteList:
-    """`wanted` are the listed instances, `left_out` ids that the subscriber gets from others in any case, `members`
-    gives the replica set as it is known here; an origin that is not known here is let through."""
+    """The selection of one relay's rows.
+
+    `wanted` are the instances whose rows are sent. `left_out` are ids whose rows the subscriber gets from others.
+    `members` returns the members as they are known here; rows of an origin that is unknown here are sent.
+    """
 
     def __init__(
         self,
@@ -41,21 +45,21 @@ class WhiteList:
         self._members = members
         self._subscriber_id = subscriber_id
         self._passed = VClock()
-        """The rows that were passed over since the subscriber was told."""
+        """The last lsn of each origin that was skipped since the last position was sent."""
 
     def unwanted(self) -> frozenset[int]:
-        """Ids whose rows are not sent. Members come and go, so it is made anew for each batch."""
+        """Return the ids whose rows are not sent. The caller asks for each batch, because members come and go."""
         wanted = self._wanted
         unlisted = {replica_id for replica_id, uuid in self._members().items() if uuid not in wanted}
         return self._left_out | unlisted
 
     def pass_over(self, origin: int, lsn: int) -> None:
-        """Rows of an unwanted origin up to `lsn` are not sent."""
+        """Note that the rows of an unwanted origin up to `lsn` are skipped."""
         if origin != self._subscriber_id and lsn > self._passed[origin]:
             self._passed[origin] = lsn
 
     def position_before(self, origin: int) -> Row | None:
-        """The position that goes before the next rows of an origin, if one is needed."""
+        """Return the position to send before the next rows of an origin, or None if none is needed."""
         if not self._passed or origin == self._subscriber_id:
             return None
         position = messages.after_row(self._passed)
@@ -63,7 +67,7 @@ class WhiteList:
         return position
 
     def select(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The wanted ones of the rows, with positions between them."""
+        """Yield the wanted rows, with positions between them."""
         unwanted = self.unwanted()
         for row in rows:
             origin = row.replica_id

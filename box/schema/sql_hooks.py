@@ -1,13 +1,13 @@
 """The dictionary's interface to SQL, which parses the texts of checks, views and triggers.
 
-The dictionary itself reads no SQL: its owner sets the functions of `Schema.sql`.
+The dictionary reads no SQL itself. Its owner tells `Schema.sql` where to find the functions that do; they are looked up
+at the first text, because the modules of SQL take long to import and many nodes never need them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from box.errors import ErrorCode, client_error
 from box.schema.sql_objects import RowCheck
@@ -16,21 +16,59 @@ if TYPE_CHECKING:
     from box.schema.space import SpaceDef
 
 
-def _refuse_check(space: SpaceDef, name: str, code: str) -> RowCheck:
-    raise client_error(ErrorCode.CREATE_CK_CONSTRAINT, name, "SQL is not available")
+class SqlFunctions(Protocol):
+    """What the dictionary asks of SQL."""
+
+    def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
+        """Return the test of a check constraint.
+
+        Raises:
+            ClientError: CREATE_CK_CONSTRAINT.
+        """
+
+    def tables_of_view(self, text: str) -> list[str]:
+        """Return the names of the tables that a view reads.
+
+        Raises:
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE.
+        """
+
+    def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
+        """Check the text of a trigger; `name` is the one in its tuple.
+
+        Raises:
+            ClientError: what is wrong with the text.
+        """
 
 
-def _nothing_read(text: str) -> list[str]:
-    return []
+class NoSql:
+    """The functions of a dictionary without SQL: it has no checks and its views read nothing."""
+
+    def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
+        raise client_error(ErrorCode.CREATE_CK_CONSTRAINT, name, "SQL is not available")
+
+    def tables_of_view(self, text: str) -> list[str]:
+        return []
+
+    def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
+        pass
 
 
-@dataclass(slots=True)
 class SqlHooks:
-    """The functions of SQL that the dictionary calls."""
+    """The dictionary's way to the functions of SQL."""
 
-    compile_check: Callable[[SpaceDef, str, str], RowCheck] = field(default=_refuse_check)
-    """(space, name of the constraint, code): raises CREATE_CK_CONSTRAINT."""
-    tables_of_view: Callable[[str], list[str]] = field(default=_nothing_read)
-    """The names of the tables that a view's query reads. SQL_EXECUTE."""
-    check_trigger: Callable[[str, str, SpaceDef], None] = lambda text, name, space: None
-    """(text, name in the tuple, its space): raises what is wrong with it."""
+    def __init__(self) -> None:
+        self.find: Callable[[], SqlFunctions] = NoSql
+        """Returns the functions; called at each text."""
+
+    def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
+        """Call `SqlFunctions.compile_check`."""
+        return self.find().compile_check(space, name, code)
+
+    def tables_of_view(self, text: str) -> list[str]:
+        """Call `SqlFunctions.tables_of_view`."""
+        return self.find().tables_of_view(text)
+
+    def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
+        """Call `SqlFunctions.check_trigger`."""
+        self.find().check_trigger(text, name, space)

@@ -20,7 +20,7 @@ from box.errors import BoxError, unsupported
 from box.sql import sql_nodes
 from box.sql.definer import Definer
 from box.sql.foreign_keys import ForeignKeys
-from box.sql.hooks import set_hooks
+from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
 from box.sql.prepared import Prepared, PreparedStatements
@@ -50,6 +50,7 @@ class Sql:
         dml: Dml,
         txns: TransactionManager,
         *,
+        prepared: PreparedStatements,
         version: str,
         random_bytes: Callable[[int], bytes],
     ) -> None:
@@ -61,8 +62,9 @@ class Sql:
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
-        self.prepared = PreparedStatements()
-        set_hooks(schema, self._queries)
+        self.prepared = prepared
+        self.for_dictionary = DictionaryFunctions(schema, self._queries)
+        """What the dictionary asks of SQL."""
 
     # --- execution ---
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from box.sql.reading import QueryRunner
 
 
-class _Hooks:
+class DictionaryFunctions:
+    """The functions of SQL that the dictionary calls (`box.schema.sql_hooks.SqlFunctions`)."""
+
     def __init__(self, schema: Schema, queries: QueryRunner) -> None:
         self._schema = schema
         self._queries = queries
@@ -62,13 +64,9 @@ class _Hooks:
         catalogue = Catalogue(self._schema, self._schema.admin)
         return [catalogue.space(name).name for name in tables_of(statement)]
 
-
-def set_hooks(schema: Schema, queries: QueryRunner) -> None:
-    """Give the dictionary what it asks of SQL."""
-    hooks = _Hooks(schema, queries)
-    schema.sql.compile_check = hooks.compile_check
-    schema.sql.tables_of_view = hooks.tables_of_view
-    schema.sql.check_trigger = lambda text, name, space: check_trigger(text, name)
+    def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
+        """Check the text of a trigger; raises what is wrong with it."""
+        check_trigger(text, name)
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from box.sql.scope import KnownColumn
-from box.sql.stored_values import Value
+if TYPE_CHECKING:
+    from box.sql.scope import KnownColumn
+    from box.sql.stored_values import Value
 
 
 @dataclass(frozen=True, slots=True)

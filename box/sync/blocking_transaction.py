@@ -34,6 +34,8 @@ class BlockingTransaction:
         self._core = core
         self._ctx: Context | None = None
         self._txn: Transaction | None = None
+        self._is_over = False
+        """It was committed or rolled back here. A node that stops ends it too, at any moment, from another thread."""
 
     @property
     def is_open(self) -> bool:
@@ -62,12 +64,9 @@ class BlockingTransaction:
         try:
             if has_ended:
                 return
-            if not self.is_open:
-                if error is None:
-                    raise fiber_is_cancelled()
-            elif error is None:
+            if error is None:
                 self.commit()
-            else:
+            elif self.is_open:
                 self.rollback()
         except BoxError:
             if error is None:
@@ -81,10 +80,13 @@ class BlockingTransaction:
 
         Raises:
             TransactionError: NO_TRANSACTION, the transaction is over.
+            FiberIsCancelled: the node was stopped, which has rolled it back.
             RuntimeError: another thread opened the transaction.
         """
-        if self._ctx is None or not self.is_open:
+        if self._ctx is None or self._is_over:
             raise client_error(ErrorCode.NO_TRANSACTION)
+        if not self.is_open:
+            raise fiber_is_cancelled()
         if self._contexts.own is not self._ctx:
             raise RuntimeError("a transaction is used outside of the thread to which it belongs")
         return self._ctx
@@ -105,6 +107,7 @@ class BlockingTransaction:
         ctx = self._own()
         thread = self._contexts.thread
         self._contexts.leave(ctx)
+        self._is_over = True
         outcome = thread.run(self._finish_now, ctx, how) if thread.is_direct else _BY_LOOP
         if outcome is _BY_LOOP:
             self._contexts.call(lambda: self._finish_there(ctx, how))

@@ -38,7 +38,7 @@ class SqlBinding(Binding):
     @guarded("sql_cache")
     def cache(self) -> Outcome:
         """Return the number and the size of prepared statements."""
-        prepared = self.node.sql.prepared
+        prepared = self.node.prepared
         return pack([prepared.count, prepared.size])
 
 

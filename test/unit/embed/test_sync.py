@@ -176,7 +176,7 @@ def test_transactions_of_threads_are_serial(tmp_path: Path, seed: int) -> None:
 
 
 def test_what_waits_ends_when_the_node_stops() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with ThreadPoolExecutor(3) as pool:
         node = Node()
         node.start()
@@ -204,7 +204,22 @@ def test_what_waits_ends_when_the_node_stops() -> None:
             with pytest.raises(FiberIsCancelled):
                 outcome.result(10)
         assert end.result(10) is None
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_commit_after_the_node_has_stopped_says_so() -> None:
+    node = Node()
+    node.start()
+    space = space_of(node)
+
+    def commit_late() -> None:
+        with node.transaction() as block:
+            space.insert([1])
+            node.stop()
+            block.commit()
+
+    with pytest.raises(FiberIsCancelled):
+        commit_late()
 
 
 def test_triggers_and_changes() -> None:
@@ -236,10 +251,10 @@ def test_triggers_and_changes() -> None:
 
 
 def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(BoxError, match="wal_mode"):
         Node(tmp_path, wal_mode="never").start()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     with Node(tmp_path) as node, pytest.raises(BoxError) as caught:
         node.start()
     assert caught.value.code == ErrorCode.ALREADY_RUNNING

@@ -42,16 +42,6 @@ class Module:
     def classes(self) -> Iterator[ast.ClassDef]:
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
 
-    def docstrings(self) -> Iterator[tuple[int, str]]:
-        """Line and text of all texts that stand as statements: of modules, classes, functions and attributes."""
-        for node in ast.walk(self.tree):
-            if (
-                isinstance(node, ast.Expr)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                yield node.lineno, node.value.value
-
 
 @lru_cache
 def modules() -> dict[str, Module]:
