@@ -146,6 +146,9 @@ class Pages:
         self.geometry = geometry
         self._tree = tree
         self._pending: list[SortKey] = []
+        self._bare: list[Page] = []
+        """Pages of a load without a node above them."""
+        self._bottoms: list[Node] = []
         self._is_loading = False
         self.start_anew(tree)
 
@@ -316,9 +319,25 @@ class Pages:
             if len(part) == _MOST_KEYS:
                 del part[_best_cut([key[0] for key in part], _LEAST_PART) :]
             taken += len(part)
-            self.pages.append(Page(part[0], None, self.geometry.bound(part), len(part)))
-            self._starts.append(part[0])
+            page = Page(part[0] if self.pages else _LOWEST, None, self.geometry.bound(part), len(part))
+            if self.pages:
+                self.pages[-1].end = page.first
+            self.pages.append(page)
+            self._starts.append(page.first)
+            self._bare.append(page)
+            if len(self._bare) == _MOST_ROWS:
+                self._bottoms.append(self._node_above(self._bare, is_bottom=True))
         del pending[:taken]
+
+    def _node_above(self, bare: list[Any], *, is_bottom: bool) -> Node:
+        """Take some from the beginning of a list, at most `_MOST_ROWS`, and put a node above them."""
+        count = min(len(bare), _MOST_ROWS)
+        if count == _MOST_ROWS:
+            count = _best_cut(list(map(_code_of, bare[:count])), _MOST_ROWS // 3)
+        node = Node(self.geometry.empty, is_bottom=is_bottom)
+        self._adopt(node, bare[:count])
+        del bare[:count]
+        return node
 
     def finish(self) -> None:
         """Put nodes above the pages that were appended."""
@@ -326,24 +345,14 @@ class Pages:
             return
         self._take_pending(1)
         self._is_loading = False
-        first = self.pages[0]
-        first.first = self._starts[0] = _LOWEST
-        for page, start in zip(self.pages, self._starts[1:], strict=False):
-            page.end = start
-        level: list[Any] = self.pages
-        is_bottom = True
-        while is_bottom or len(level) > 1:
+        while self._bare:
+            self._bottoms.append(self._node_above(self._bare, is_bottom=True))
+        level, self._bottoms = self._bottoms, []
+        while len(level) > 1:
             above = []
-            start = 0
-            while start < len(level):
-                part = level[start : start + _MOST_ROWS]
-                if len(part) == _MOST_ROWS:
-                    del part[_best_cut(list(map(_code_of, part)), _MOST_ROWS // 3) :]
-                node = Node(self.geometry.empty, is_bottom=is_bottom)
-                self._adopt(node, part)
-                above.append(node)
-                start += len(part)
-            level, is_bottom = above, False
+            while level:
+                above.append(self._node_above(level, is_bottom=False))
+            level = above
         self.root = level[0]
 
     # --- reads ---

@@ -186,17 +186,17 @@ def test_every_iterator_selects_what_the_model_selects(dimension: int, distance:
 
 def test_a_filled_index_is_like_one_that_has_grown() -> None:
     model, keyed, filled = Model(3, 2, "euclid"), Keyed(), make()
-    rows = [[number, model.coordinates()] for number in range(5000)]
+    rows = [[number, model.coordinates()] for number in range(1500)]
     keyed.add_tuples(filled, [pack(row) for row in rows], rows)
     for _ in fill(filled, keyed, lambda one, other: AssertionError(one, other)):
         pass
     model.rows = dict(rows)
     check_pages(filled)
-    assert len(filled) == 5000
-    assert len(filled.pages.pages) > 70
-    for _ in range(500):
+    assert len(filled) == 1500
+    assert len(filled.pages.pages) > 32
+    for _ in range(200):
         model.change(filled)
-    for _ in range(3):
+    for _ in range(2):
         check_reads(filled, model, model.coordinates())
     check_pages(filled)
 
@@ -269,7 +269,7 @@ def test_what_such_an_index_has_not() -> None:
 def test_a_scan_goes_on_while_the_index_changes(iterator: int) -> None:
     """Each tuple that stays is given once, and none that has gone."""
     index, source = make(), random.Random(4)
-    values = {number: [number % 40, number // 40] for number in range(1600)}
+    values = {number: [number % 40, number // 40] for number in range(600)}
     for number, value in values.items():
         put(index, number, value)
     gone: set[int] = set()
@@ -278,13 +278,13 @@ def test_a_scan_goes_on_while_the_index_changes(iterator: int) -> None:
         number = unpack(raw)[0]
         assert number not in gone
         seen.append(number)
-        if number < 1600 and source.random() < 0.5:
-            other = source.randrange(1600)
+        if number < 600 and source.random() < 0.5:
+            other = source.randrange(600)
             if other not in gone:
                 gone.add(other)
                 index.remove(index.key_of([other, values[other]]))
     assert len(seen) == len(set(seen))
-    assert set(range(1600)) - gone <= set(seen)
+    assert set(range(600)) - gone <= set(seen)
 
 
 @pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR, I.ALL])
