@@ -357,8 +357,12 @@ def test_a_discarded_index_is_freed_in_slices(kind: str) -> None:
         row = [number, [number % 99, number // 99] if kind == "RTREE" else number]
         index.put(index.key_of(row), pack(row))
 
+    errors: list[Any] = []
+
     async def free() -> int:
-        releaser, turns = Releaser(asyncio.get_running_loop()), 0
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        releaser, turns = Releaser(loop), 0
         releaser.release(index)
         while not releaser.is_idle:
             await asyncio.sleep(0)
@@ -366,6 +370,7 @@ def test_a_discarded_index_is_freed_in_slices(kind: str) -> None:
         return turns
 
     assert asyncio.run(free()) > 10
+    assert errors == []
     assert len(index) == 0
     assert index.select(I.ALL, [], 0, 9) == []
     row = [1, [1, 2] if kind == "RTREE" else 3]
