@@ -13,14 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.memory import TUPLE_COST, MemoryQuota, place_cost
-
-if TYPE_CHECKING:
-    from box.index.view import TupleView
 
 Entry = Any
 """`bytes`, or a version chain of `box.txn.versions`; opaque here."""
@@ -77,9 +74,9 @@ class Cursor(ABC):
     def rewind(self, used: int) -> None:
         """Give back the entries of the last chunk from number `used` on."""
 
-    def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> TupleView | None:
-        """Open a view of what the cursor, a fresh one, selects; None if it has none of its own kind. For
-        `box.index.view.open_view`.
+    def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> Any:
+        """Open a view (`box.index.view.TupleView`) of what the cursor, a fresh one, selects. None if it has none of its
+        own kind: then call `box.index.view.open_view`.
         """
         return None
 

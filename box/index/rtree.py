@@ -24,9 +24,9 @@ from box.data.types import FieldType, checker
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.layered import GONE
-from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex
+from box.index.ordered import EVERYTHING, ForwardCursor
 from box.index.rtree_geometry import CONDITIONS, MAX_DIMENSION, Box, Selection, geometry_of, read_rectangle
-from box.index.rtree_pages import Pages
+from box.index.rtree_pages import PagedIndex, Pages
 from box.index.rtree_search import NeighborCursor, SpatialCursor
 
 DEFAULT_DIMENSION: Final = 2
@@ -40,7 +40,7 @@ _KINDS: Final = frozenset({IteratorType.ALL, IteratorType.NEIGHBOR, *CONDITIONS}
 _is_number: Final = checker(FieldType.NUMBER)
 
 
-class RtreeIndex(OrderedIndex):
+class RtreeIndex(PagedIndex):
     """An index of rectangles."""
 
     def __init__(
@@ -116,11 +116,6 @@ class RtreeIndex(OrderedIndex):
         self.pages.finish()
 
     # --- reads ---
-
-    @property
-    def over(self) -> Any:
-        """The changes that lie over the tree: entries, or GONE, by key. Only while the index is layered."""
-        return self._tree.over
 
     def rectangle(self, kind: IteratorType, values: list[Any]) -> Box | None:
         """Return the rectangle of a user's key, given as numbers or as one array of them; None for ALL without a key.

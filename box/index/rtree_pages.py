@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 
 from box.data.keydef import SortKey
 from box.index.base import Entry
+from box.index.ordered import OrderedIndex
 from box.index.rtree_geometry import Box, Geometry, Selection
 from box.index.untracked import untracked_list
 
@@ -428,3 +429,15 @@ class Pages:
                 nodes += [row[-1] for row in node.rows]
             node.rows = []
         return self.pages
+
+
+class PagedIndex(OrderedIndex):
+    """An index with pages over its tree."""
+
+    geometry: Geometry
+    pages: Pages
+
+    @property
+    def over(self) -> Any:
+        """The changes that lie over the tree: entries, or GONE, by key. Only while the index is layered."""
+        return self._tree.over

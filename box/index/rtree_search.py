@@ -17,17 +17,14 @@ from heapq import heappop, heappush
 from itertools import islice, takewhile
 from math import inf
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from box.data.keydef import SortKey
 from box.index.base import Cursor, Entry
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
 from box.index.rtree_geometry import Box, Selection
-from box.index.rtree_pages import Page, key_range
-
-if TYPE_CHECKING:
-    from box.index.rtree import RtreeIndex
+from box.index.rtree_pages import Page, PagedIndex, key_range
 
 _GROUPS_A_STEP: Final = 8
 """Groups of at most 32 pages that are searched in one turn: a millisecond or two."""
@@ -44,7 +41,7 @@ class SpatialCursor(ForwardCursor):
     __slots__ = ("_box", "_end_version", "_selection", "_spatial")
     is_filtered: ClassVar[bool] = True
 
-    def __init__(self, index: RtreeIndex, selection: Selection, box: Box) -> None:
+    def __init__(self, index: PagedIndex, selection: Selection, box: Box) -> None:
         super().__init__(index, EVERYTHING)
         self._spatial = index
         self._selection = selection
@@ -143,7 +140,7 @@ class NeighborCursor(Cursor):
 
     __slots__ = ("_chunk", "_distance", "_index", "_search", "_tied", "_version", "point")
 
-    def __init__(self, index: RtreeIndex, point: Box) -> None:
+    def __init__(self, index: PagedIndex, point: Box) -> None:
         self._index = index
         self.point = point
         self._chunk: list[tuple[float, SortKey, Entry]] = []
@@ -187,7 +184,7 @@ class NeighborCursor(Cursor):
 class NeighborSearch:
     """The keys of an index that does not change, by distance; those of one distance in any order."""
 
-    def __init__(self, index: RtreeIndex, point: Box) -> None:
+    def __init__(self, index: PagedIndex, point: Box) -> None:
         self._pages = index.pages
         self._point = point
         self._distances = index.geometry.distances
@@ -265,7 +262,7 @@ class NeighborView:
     an absent one.
     """
 
-    def __init__(self, index: RtreeIndex, before: Iterable[tuple[SortKey, bytes | None]], point: Box) -> None:
+    def __init__(self, index: PagedIndex, before: Iterable[tuple[SortKey, bytes | None]], point: Box) -> None:
         self._index = index
         self._tree = index.tree
         self._point = point
