@@ -91,8 +91,8 @@ def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFor
 def _create_index(
     schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, definition: IndexDef
 ) -> Deferred | None:
-    index = make_index(schema, space, definition, _primary_key_def(space))
     new_format = _format_with(schema, space, definition)
+    index = make_index(schema, space, definition, _primary_key_def(space))
 
     def finish() -> None:
         indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
