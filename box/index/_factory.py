@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from box.data.keydef import KeyDef, key_def_of
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import ErrorCode, client_error
 from box.index.base import Index, IndexDef
 from box.index.functional import DisabledIndex, FunctionalTreeIndex, KeyFunction
 from box.index.hash import HashIndex
@@ -26,8 +26,7 @@ def create_index(
     functional index, which is disabled without one.
 
     Raises:
-        UnsupportedError: the type is RTREE.
-        ClientError: INDEX_TYPE, the type is unknown.
+        ClientError: INDEX_TYPE, the type is unknown. UNSUPPORTED_INDEX_FEATURE, an R-tree of so many dimensions.
     """
     kind = definition.type.upper()
     if definition.opts.get("func"):
@@ -35,7 +34,9 @@ def create_index(
             return DisabledIndex(definition, primary, space_name=space_name, engine=engine)
         return FunctionalTreeIndex(definition, primary, space_name=space_name, engine=engine, function=function)
     if kind == "RTREE":
-        raise unsupported("This node", f"{kind} indexes")
+        from box.index.rtree import RtreeIndex
+
+        return RtreeIndex(definition, primary, space_name=space_name, engine=engine)
     if kind == "BITSET":
         # Imported here, so that only a node with such an index loads what it needs.
         from box.index.bitset import BitsetIndex

@@ -75,6 +75,12 @@ class Cursor(ABC):
     def rewind(self, used: int) -> None:
         """Give back the entries of the last chunk from number `used` on."""
 
+    def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> Any:
+        """Open a view (`box.index.view.TupleView`) of what the cursor, a fresh one, selects. None if it has none of its
+        own kind: then call `box.index.view.open_view`.
+        """
+        return None
+
 
 class Index(ABC):
     """The common base of indexes: definition, keys, error texts, scans by cursors."""
@@ -254,6 +260,10 @@ class Index(ABC):
     def count(self, iterator: int, values: list[Any]) -> int:
         """Return the number of entries that `cursor` with these arguments would give."""
 
+    def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
+        """Return which keys an iteration would give; None: all, or those between two bounds."""
+        return None
+
     @abstractmethod
     def min(self, values: list[Any]) -> Entry | None:
         """Return the least entry whose key starts with `values`, or None."""
@@ -283,6 +293,7 @@ class Index(ABC):
                 yield entry
                 if self.version != version:
                     cursor.rewind(used)
+                    limit = 16
                     break
 
     def scan_chunks(self, iterator: int, values: list[Any], size: int = MAX_CHUNK) -> Iterator[list[Entry]]:

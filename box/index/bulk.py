@@ -27,7 +27,7 @@ _SAMPLES: Final = 4
 """Sampled keys per bucket. With four, few buckets become more than twice as large as intended."""
 _MOST_BUCKETS: Final = 4096
 _PLACED_SLICE: Final = 128
-"""The number of entries that are put into a bitset or an R-tree in one turn, which takes one or two milliseconds."""
+"""The number of entries that are put into a bitset in one turn, which takes one or two milliseconds."""
 
 
 class Keyed:
@@ -89,6 +89,7 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
             flat = list(chain.from_iterable(pairs[start : start + SLICE]))
             if not build.append(flat[::2], flat[1::2]):
                 raise repeated(*_repeated(pairs))
+            index.follow_load(flat[::2])
             yield
     yield from build.finish()
     index.end_load(count)

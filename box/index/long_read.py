@@ -3,7 +3,7 @@
 ```
 nothing changes    the container's own iterator, from slice to slice
 the first change   just before it is made, a view of the rest takes over (`box.index.view`)
-order reversed     a view from the beginning; so with versions of tuples, whose view the caller makes
+order reversed     a view from the beginning; so with a condition, and with versions, whose view the caller makes
 some are hidden    a view from the beginning, of which each slice leaves out what the reader may not see
 container gone     all of it anew, at once: the index was emptied
 ```
@@ -65,7 +65,7 @@ class LongRead:
         self._view = view
         self._visible = visible
         self._walk: Iterator[Entry] = iter(())
-        if view is not None or cursor is None or cursor.is_reverse:
+        if view is not None or cursor is None or cursor.is_reverse or cursor.is_filtered:
             self._skipped = offset
             self._view = view or IndexView(index, (), cursor)
         else:

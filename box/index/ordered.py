@@ -228,6 +228,9 @@ class OrderedIndex(Index):
             self.memory.room += self.tuple_bytes + self.weight * self._size
             self.tuple_bytes = 0
 
+    def follow_load(self, keys: list[SortKey]) -> None:
+        """Note keys that a build from sorted entries has appended; `end_load` follows."""
+
     def end_load(self, count: int) -> None:
         """Count entries that were added by `insert` on the tree."""
         self._size += count
@@ -299,6 +302,8 @@ class ForwardCursor(Cursor):
 
     __slots__ = ("_index", "_start", "bounds", "pairs", "reads_base")
     is_reverse: ClassVar[bool] = False
+    is_filtered: ClassVar[bool] = False
+    """Some keys within the bounds are not selected: ask `selects`."""
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
         self._index = index
@@ -315,6 +320,14 @@ class ForwardCursor(Cursor):
             return []
         self._move(pairs[-1][0])
         return [entry for _, entry in pairs]
+
+    def step(self, limit: int) -> bool:
+        """Fetch up to `limit` entries in a short turn, see `pairs`. Returns True at the end."""
+        return len(self.fetch(limit)) < limit
+
+    def selects(self, key: SortKey) -> bool:
+        """Return whether a key within the bounds is selected."""
+        return True
 
     def pass_over(self, limit: int) -> list[Entry]:
         """Fetch like a cursor that `reads_base`, but much faster, because it makes no keys except the last one."""
@@ -347,6 +360,7 @@ class BackwardCursor(Cursor):
 
     __slots__ = ("_ahead", "_index", "_leaves", "_start", "_version", "bounds", "pairs", "reads_base")
     is_reverse: ClassVar[bool] = True
+    is_filtered: ClassVar[bool] = False
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
         self._index = index
@@ -378,6 +392,14 @@ class BackwardCursor(Cursor):
         if pairs:
             self._move(pairs[-1][0])
         return [entry for _, entry in pairs]
+
+    def step(self, limit: int) -> bool:
+        """Fetch up to `limit` entries; see `ForwardCursor.step`."""
+        return len(self.fetch(limit)) < limit
+
+    def selects(self, key: SortKey) -> bool:
+        """Return True: every key within the bounds is selected."""
+        return True
 
     def pass_over(self, limit: int) -> list[Entry]:
         """Fetch entries, as `fetch` does."""

@@ -1,11 +1,11 @@
-"""The container of BITSET and RTREE: entries have numbers, which a separate structure finds.
+"""The container of BITSET: entries have numbers, which a separate structure finds.
 
 ```
 entries     key -> entry            the tree of `OrderedIndex`; a key is (primary key, indexed value)
 numbers     key -> number           the tree of those that the structure knows
 keys        number -> key
 free        numbers                 of keys that are gone; the last one is used first, as Tarantool does
-structure   ... -> numbers          bitmaps, or rectangles
+structure   ... -> numbers          bitmaps
 ```
 
 Readers get numbers from the structure and look up their entries, so that versions, listeners and loads work as in other
@@ -20,14 +20,12 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final, Protocol
 
-from BTrees.OOBTree import OOBTree
-from BTrees.QOBTree import QOBTree
-
 from box.data.json_path import follow
 from box.data.keydef import KeyDef, SortKey
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
+from box.index.own_trees import NumberTree, ObjectTree
 
 SLICE: Final = 512
 """The number of tuples that are taken at once, within some tenths of a millisecond."""
@@ -61,8 +59,8 @@ class PlacedIndex(OrderedIndex):
         self.key_of = self._key_of
 
     def _forget_places(self) -> None:
-        self._numbers: Any = OOBTree()
-        self.keys: Any = QOBTree()
+        self._numbers: Any = ObjectTree()
+        self.keys: Any = NumberTree()
         self._free = array("L")
 
     def value_of(self, fields: list[Any]) -> Any:

@@ -18,6 +18,8 @@ LEAVES_A_TURN: Final = 32
 """The number of leaves that are emptied in one turn: one or two thousand entries, a few tenths of a millisecond."""
 
 
+PAGES_A_LEAF: Final = 8
+"""Objects of a list that count as a leaf: pages of an R-tree."""
 _PAUSE: Final = 0.01
 """The pause between two checks whether views have been closed, in seconds."""
 
@@ -91,10 +93,16 @@ class Releaser:
 
 
 def _taken_apart(tree: Any) -> Iterator[Any]:
-    """Yield the leaves from the last to the first, detached from the nodes above.
+    """Yield the leaves from the last to the first, detached from the nodes above; of a list, parts of it.
 
     The caller empties each leaf, which releases the next one; a chain of leaves would otherwise be freed in one call.
     """
+    if isinstance(tree, list):
+        while tree:
+            part = tree[-PAGES_A_LEAF:]
+            del tree[-PAGES_A_LEAF:]
+            yield part
+        return
     nodes = [tree]
     while nodes:
         node = nodes.pop()

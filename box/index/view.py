@@ -89,11 +89,12 @@ class IndexView:
         self._before: Any = index.new_tree()
         self._is_closed = False
         for key, entry in before:
-            self._before.insert(key, entry)
+            if self._cursor.selects(key):
+                self._before.insert(key, entry)
         index.listeners.append(self._changed)
 
     def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        if is_within(key, self._cursor.bounds):
+        if is_within(key, self._cursor.bounds) and self._cursor.selects(key):
             self._before.insert(key, old)
 
     def fetch(self, limit: int = SLICE) -> list[bytes]:
@@ -106,12 +107,12 @@ class IndexView:
         if self._is_closed:
             return None
         cursor, start = self._cursor, self._cursor.bounds
-        if not self._before:
+        if not self._before and not cursor.is_filtered:
             unchanged = cursor.pass_over(limit)
             if len(unchanged) < limit:
                 self.close()
             return unchanged
-        is_end = len(cursor.fetch(limit)) < limit
+        is_end = cursor.step(limit)
         pairs = cursor.pairs
         kept = self._kept(start if is_end else _passed(start, cursor), limit)
         if len(kept) == limit:
@@ -148,9 +149,12 @@ class IndexView:
 def open_view(index: Index, before: Iterable[tuple[SortKey, bytes | None]] = (), cursor: Any = None) -> TupleView:
     """Open a view of an index, or of what a fresh cursor over it selects."""
     is_in_order = cursor is None or isinstance(cursor, (ForwardCursor, BackwardCursor))
-    if isinstance(index, OrderedIndex) and not isinstance(index, PlacedIndex) and is_in_order:
+    if isinstance(index, OrderedIndex) and not isinstance(index, PlacedIndex):
         index.settle()
-        return IndexView(index, before, cursor)
+        if is_in_order:
+            return IndexView(index, before, cursor)
+        if (view := cursor.open_view(before)) is not None:
+            return view  # type: ignore[no-any-return]
     if isinstance(index, PlacedIndex) and (cursor is None or isinstance(cursor, PlacedCursor)):
         return PlacedView(index, before, cursor)
     return ListView(index.values_list() if cursor is None else _rest_of(cursor))
@@ -184,13 +188,12 @@ def _count_up_to(pairs: list[tuple[SortKey, Entry]], last: SortKey, is_reverse: 
 
 
 def _passed(start: Bounds, cursor: ForwardCursor | BackwardCursor) -> Bounds:
-    """Return the range that the last `fetch` of a cursor has read."""
-    return _up_to(start, cursor.pairs[-1][0], cursor.is_reverse)
-
-
-def _up_to(start: Bounds, key: SortKey, is_reverse: bool) -> Bounds:
+    """Return the range that the last `step` of a cursor has read."""
     low, high, low_excluded, high_excluded = start
-    return (key, high, False, high_excluded) if is_reverse else (low, key, low_excluded, False)
+    next_low, next_high, next_low_excluded, next_high_excluded = cursor.bounds
+    if cursor.is_reverse:
+        return next_high, high, not next_high_excluded, high_excluded
+    return low, next_low, low_excluded, not next_low_excluded
 
 
 def _after(start: Bounds, key: SortKey, is_reverse: bool) -> Bounds:

@@ -280,8 +280,6 @@ def _check_memtx(definition: IndexDef, space_name: str) -> None:
             raise wrong("HASH index can not use a function")
     elif kind in ("RTREE", "BITSET"):
         _check_geometric_or_bits(definition, wrong)
-        if kind == "RTREE":
-            raise unsupported("Lunabox", f"{kind} indexes")
         return
     elif kind != "TREE":
         raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)

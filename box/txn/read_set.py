@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 class Range:
     """A part of an index that a transaction has read: from the start of an iteration to the last tuple taken."""
 
-    __slots__ = ("_bounds", "complete", "index", "iterator", "last")
+    __slots__ = ("_bounds", "_selects", "complete", "index", "iterator", "last")
 
     def __init__(self, index: Index, iterator: int, key: list[Any], after: SortKey | None = None) -> None:
         self.index = index
         self.iterator = iterator
         kind = index.iterator_type(iterator)
         self._bounds = index.bounds_after(kind, key, after) if isinstance(index, TreeIndex) else EVERYTHING
+        self._selects = index.selector(iterator, key)
         self.last: bytes | None = None
         """The last tuple taken, None before the first."""
         self.complete = False
@@ -33,7 +34,7 @@ class Range:
         if not self.complete and self.last is None:
             return False
         if not isinstance(self.index, TreeIndex):
-            return True
+            return self._selects is None or self._selects(key)
         if not is_within(key, self._bounds):
             return False
         if self.complete:

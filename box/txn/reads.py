@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from box.errors import ErrorCode, client_error, illegal_params
 from box.index.long_read import LONG, LONG_FILTERED, LongRead
-from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
-from box.index.placed import PlacedCursor
+from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex, PointCursor
 from box.index.position import check_pages, place_of_position, position_of_fields, position_of_place
 from box.index.tree import TreeIndex
 from box.index.view import ListView, TupleView
@@ -198,16 +197,14 @@ class Reader:
         if len(source) < (LONG_FILTERED if hides else LONG):
             return None
         cursor = source.cursor(iterator, key)
-        if not isinstance(source, OrderedIndex) or not isinstance(
-            cursor, (ForwardCursor, BackwardCursor, PlacedCursor)
-        ):
+        if not isinstance(source, OrderedIndex) or isinstance(cursor, PointCursor):
             return None
         self.counters[_SELECT] += 1
-        is_placed = isinstance(cursor, PlacedCursor)
-        view = self._storage.view_of(source, cursor) if is_placed or self._is_versioned or hides else None
+        is_in_order = isinstance(cursor, (ForwardCursor, BackwardCursor))
+        view = self._storage.view_of(source, cursor) if not is_in_order or self._is_versioned or hides else None
         return LongRead(
             source,
-            None if isinstance(cursor, PlacedCursor) else cursor,
+            cursor if isinstance(cursor, (ForwardCursor, BackwardCursor)) else None,
             offset,
             limit,
             lambda: list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit)),

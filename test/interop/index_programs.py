@@ -45,6 +45,52 @@ local function on(name, method, ...)
         try(name .. ':' .. method, index[method], index, ...)
     end
 end
+-- A read without an order of its own: the tuples sorted, or with `is_partial` how many there are.
+local function sorted(name, method, is_partial, key, options)
+    local index = s.index[name]
+    if index ~= nil then
+        try(name .. ':' .. method, function()
+            local shown = {}
+            if method == 'pairs' then
+                for _, tuple in index:pairs(key, options) do
+                    shown[#shown + 1] = json.encode(tuple)
+                end
+            else
+                for i, tuple in ipairs(index:select(key, options)) do
+                    shown[i] = json.encode(tuple)
+                end
+            end
+            table.sort(shown)
+            return is_partial and #shown or shown
+        end)
+    end
+end
+-- The distances of tuples from a point; `path` leads to the coordinates in the second field.
+local function near(name, path, metric, point, options)
+    local index = s.index[name]
+    if index ~= nil then
+        try(name .. ':near', function()
+            local found = {}
+            local low = type(point[1]) == 'table' and point[1] or point
+            for i, tuple in ipairs(index:select(point, options)) do
+                local value = path and tuple[2][path] or tuple[2]
+                local d, sum = index.dimension, 0
+                for n = 1, d do
+                    local a, b = tonumber(value[n]), tonumber(value[#value - d + n])
+                    local p = tonumber(low[n])
+                    if #low > d then
+                        p = math.min(p, tonumber(low[n + d]))
+                    end
+                    a, b = math.min(a, b), math.max(a, b)
+                    local way = p < a and a - p or p > b and p - b or 0
+                    sum = sum + (metric == 'euclid' and way * way or way)
+                end
+                found[i] = sum
+            end
+            return found
+        end)
+    end
+end
 local function walk(name, key, options, limit, between)
     local index = s.index[name]
     if index == nil then
@@ -427,7 +473,98 @@ class Bitset(Kind):
         return f"{looks} {statement}" if "'count'" in statement or "'len'" in statement else statement
 
 
-KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in (Multikey, Functional, Bitset)}
+class Rtree(Kind):
+    """Points and rectangles. The order of results is Tarantool's own, so they are sorted."""
+
+    name = "rtree"
+    iterators = ("ALL", "EQ", "GE", "GT", "LE", "LT", "OVERLAPS", "OVERLAPS", "NEIGHBOR", "NEIGHBOR")
+
+    def __init__(self, source: random.Random) -> None:
+        super().__init__(source)
+        self.dimension = self.random.choice((2, 2, 2, 2, 1, 3, 3, 4, 8, 20))
+        self.distance = self.pick("euclid", "manhattan")
+        self.path = self.pick("", "", "", "", ", path = 'a'")
+        self.span = self.random.choice((3, 6, 12, 1000))
+
+    def definition(self) -> str:
+        if self.chance(0.12):
+            return self.pick(
+                "{type = 'rtree', unique = true}", "{type = 'rtree', parts = {{2, 'unsigned'}}}",
+                "{type = 'rtree', parts = {{2, 'array'}, {3, 'array'}}}", "{type = 'rtree', hint = true}",
+                "{type = 'rtree', parts = {{2, 'array', is_nullable = true}}}", "{type = 'rtree', dimension = 21}",
+                "{type = 'rtree', parts = {{2, 'array', path = '[*]'}}}", "{type = 'rtree', dimension = 0}",
+                "{type = 'rtree', dimension = -1}", "{type = 'rtree', distance = 'chebyshev'}",
+                "{type = 'rtree', dimension = 'two'}", "{type = 'rtree', distance = 2}",
+                "{type = 'rtree', dimension = 2.5}", "{type = 'rtree'}", "{type = 'rtree', parts = {{3, 'array'}}}",
+            )  # fmt: skip
+        dimension = f", dimension = {self.dimension}" if self.dimension != 2 or self.chance(0.2) else ""
+        distance = f", distance = '{self.distance}'" if self.distance != "euclid" or self.chance(0.2) else ""
+        return f"{{type = 'rtree', parts = {{{{2, 'array'{self.path}}}}}{dimension}{distance}}}"
+
+    def number(self) -> str:
+        if self.chance(0.01):
+            return self.pick("'x'", "box.NULL", "true", "{}", "2^63", "18446744073709551615ULL", "9007199254740993LL")
+        value = self.random.randrange(-self.span // 3, self.span)
+        return self.pick(str(value), str(value), str(value), f"{value}.5", f"{value}.25", f"{value}LL")
+
+    def coordinates(self) -> str:
+        if self.chance(0.03):
+            return ", ".join(self.number() for _ in range(self.random.randrange(2 * self.dimension + 2)))
+        return ", ".join(self.number() for _ in range(self.dimension * self.random.choice((1, 1, 2))))
+
+    def field(self) -> str:
+        value = f"{{{self.coordinates()}}}"
+        if self.chance(0.02):
+            return self.pick("box.NULL", "{}", "1", "{x = 1}", "'a'")
+        return f"{{a = {value}}}" if self.path else value
+
+    def tuple(self) -> str:
+        return f"{{{self.random.randrange(1, 40)}, {self.field()}{self.pick('', '', ', 1', ', {1, 2}')}}}"
+
+    def key(self) -> str:
+        value = f"{{{self.coordinates()}}}"
+        return self.pick(value, value, f"{{{value}}}", "nil" if self.chance(0.2) else value)
+
+    def program(self, number: int) -> list[str]:
+        lines = super().program(number)
+        more = [self.write() for _ in range(self.random.choice((0, 0, 20, 60)))]
+        at = len(lines) // 2
+        return [self.in_order(line) for line in [*lines[:at], *more, *lines[at:]]]
+
+    @staticmethod
+    def in_order(line: str) -> str:
+        """The statement with its results in an order that both have."""
+        for name in ("i", "j"):
+            line = line.replace(f"on('{name}', 'select')", f"sorted('{name}', 'select', false)")
+        # An iterator that outlives its index brings Tarantool down.
+        return f"collectgarbage() {line}" if any(word in line for word in ("alter", "drop", "truncate")) else line
+
+    def read(self) -> str:
+        name, iterator = self.pick(*self.indexes), self.pick(*self.iterators)
+        match self.random.randrange(12):
+            case 0 | 1 | 2 | 3 | 4 | 5:
+                limits = self.limits()
+                if iterator == "NEIGHBOR" and self.chance(0.9):
+                    path = "'a'" if self.path else "nil"
+                    key = f"{{{', '.join(self.number() for _ in range(self.dimension))}}}"
+                    return f"near('{name}', {path}, '{self.distance}', {key}, {{iterator = 'NEIGHBOR'{limits}}})"
+                is_partial = "true" if limits else "false"
+                return f"sorted('{name}', 'select', {is_partial}, {self.key()}, {{iterator = '{iterator}'{limits}}})"
+            case 6:
+                return f"on('{name}', 'count', {self.key()}, {{iterator = '{iterator}'}})"
+            case 7:
+                return f"on('{name}', '{self.pick('min', 'max', 'random')}', {self.pick('nil', self.key())})"
+            case 8:
+                return f"on('{name}', 'get', {self.key()})"
+            case 9:
+                return f"sorted('{name}', 'pairs', false, {self.key()}, {{iterator = '{iterator}'}})"
+            case 10:
+                other = self.pick("REQ", "BITS_ALL_SET", "BITS_ANY_SET")
+                return f"sorted('{name}', 'select', false, {self.key()}, {{iterator = '{other}'}})"
+        return f"on('{name}', 'len')"
+
+
+KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in (Multikey, Functional, Bitset, Rtree)}
 
 
 def script(kind: str, seed: int, count: int) -> str:

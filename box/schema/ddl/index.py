@@ -91,8 +91,8 @@ def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFor
 def _create_index(
     schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, definition: IndexDef
 ) -> Deferred | None:
-    index = make_index(schema, space, definition, _primary_key_def(space))
     new_format = _format_with(schema, space, definition)
+    index = make_index(schema, space, definition, _primary_key_def(space))
 
     def finish() -> None:
         indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
@@ -183,8 +183,16 @@ def _redefine(stmt: DdlStatement, index: Index, definition: IndexDef) -> None:
 
 
 def _is_same_data(before: IndexDef, after: IndexDef) -> bool:
-    same_function = before.opts.get("func") == after.opts.get("func")
-    return same_function and (before.type, before.unique, before.parts) == (after.type, after.unique, after.parts)
+    if before.opts.get("func") != after.opts.get("func") or _shape(before) != _shape(after):
+        return False
+    return (before.type, before.unique, before.parts) == (after.type, after.unique, after.parts)
+
+
+def _shape(definition: IndexDef) -> tuple[int, str] | None:
+    """Return the dimension and the distance of an R-tree."""
+    if definition.type != "RTREE":
+        return None
+    return definition.opts.get("dimension", 2), definition.opts.get("distance", "euclid").lower()
 
 
 def _rebuilds(before: IndexDef, after: IndexDef) -> bool:
@@ -192,6 +200,8 @@ def _rebuilds(before: IndexDef, after: IndexDef) -> bool:
     if before.type != after.type or (after.unique and not before.unique):
         return True
     if any(before.opts.get(name) != after.opts.get(name) for name in ("hint", "func")):
+        return True
+    if _shape(before) != _shape(after):
         return True
     return [_place(part) for part in before.parts] != [_place(part) for part in after.parts]
 

@@ -387,9 +387,6 @@ def test_keys_are_checked_before_the_scan() -> None:
 
 
 def test_other_index_types() -> None:
-    for kind in ("RTREE",):
-        with pytest.raises(BoxError, match=f"does not support {kind} indexes"):
-            index_of(PartDef(0, T.UNSIGNED), kind=kind)
     with pytest.raises(BoxError, match="Unsupported index type supplied for index 'i' in space 'test'"):
         index_of(PartDef(0, T.UNSIGNED), kind="HEAP")
 

@@ -103,7 +103,18 @@ def part(field: Any = 0, type: str = "unsigned", **options: Any) -> dict[str, An
             (1, "i", "rtree", {}, [part(1, "array")]),
             "Can't create or modify index 'i' in space 'test': RTREE index can not be unique",
         ),
-        ((1, "i", "rtree", {"unique": False}, [part(1, "array")]), "Lunabox does not support RTREE indexes"),
+        (
+            (1, "i", "rtree", {"unique": False, "dimension": 21}, [part(1, "array")]),
+            "Index 'i' (RTREE) of space 'test' (memtx) does not support dimension (21): must belong to range [1, 20]",
+        ),
+        (
+            (1, "i", "rtree", {"unique": False, "distance": "x"}, [part(1, "array")]),
+            "Wrong index options (field 4): distance must be either 'euclid' or 'manhattan'",
+        ),
+        (
+            (1, "i", "rtree", {"unique": False}, [part(1)]),
+            "Can't create or modify index 'i' in space 'test': RTREE index field type must be ARRAY",
+        ),
         (
             (1, "i", "bitset", {"unique": False}, [part(1, "array")]),
             "Can't create or modify index 'i' in space 'test': BITSET index field type must be NUM or STR or VARBINARY",

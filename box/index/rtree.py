@@ -1,0 +1,225 @@
+"""RTREE: rectangles and points of 1 to 20 dimensions.
+
+```
+B-tree      key -> entry        the tree of `OrderedIndex`, in the order of codes that keep neighbours together
+pages       ranges of keys      and their bounding boxes, by which a search finds the keys to look at
+```
+
+Keys, boxes and conditions are those of `box.index.rtree_geometry`, the boxes are kept by `box.index.rtree_pages`, and
+iterated by `box.index.rtree_search`. Since the B-tree holds everything, loads, views, layers and releases are those of
+other indexes. Results come in the order of the codes, those of NEIGHBOR by distance and then by code.
+
+Source: `memtx_rtree.c` of the 2.8 line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from box.data.json_path import follow
+from box.data.keydef import KeyDef, SortKey
+from box.data.types import FieldType, checker
+from box.errors import ErrorCode, client_error
+from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.layered import GONE
+from box.index.ordered import EVERYTHING, ForwardCursor
+from box.index.rtree_geometry import CONDITIONS, MAX_DIMENSION, Box, Selection, geometry_of, read_rectangle
+from box.index.rtree_pages import PagedIndex, Pages
+from box.index.rtree_search import NeighborCursor, SpatialCursor
+
+DEFAULT_DIMENSION: Final = 2
+DEFAULT_DISTANCE: Final = "euclid"
+_COST: Final = 190
+_COST_OF_DIMENSION: Final = 20
+"""Bytes of an entry, and for each dimension: a point has a number in the key, a part of the code, and a number in the
+page if that was read.
+"""
+_KINDS: Final = frozenset({IteratorType.ALL, IteratorType.NEIGHBOR, *CONDITIONS})
+_is_number: Final = checker(FieldType.NUMBER)
+
+
+class RtreeIndex(PagedIndex):
+    """An index of rectangles."""
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        assert primary is not None
+        self.dimension: int = definition.opts.get("dimension", DEFAULT_DIMENSION)
+        if not 1 <= self.dimension <= MAX_DIMENSION:
+            text = f"dimension ({self.dimension}): must belong to range [1, {MAX_DIMENSION}]"
+            raise self.unsupported_feature(text)
+        self.geometry = geometry_of(self.dimension, definition.opts.get("distance", DEFAULT_DISTANCE).lower())
+        self.pages = Pages(self.geometry, self._base)
+        self.place_cost = _COST + _COST_OF_DIMENSION * self.dimension
+        part = definition.parts[0]
+        self._field, self._path = part.fieldno, part.steps
+        self._extract_primary, self._make_key = primary.extract, self.geometry.key
+        self.key_of = self._key_of
+
+    def _key_of(self, fields: list[Any]) -> SortKey:
+        value = fields[self._field]
+        if self._path:
+            value = follow(value, self._path)
+        return self._make_key(self._extract_primary(fields), value)
+
+    # --- changes ---
+
+    def put(self, sort_key: SortKey, entry: Entry) -> None:
+        before = self._size
+        super().put(sort_key, entry)
+        self.pages.put(sort_key, self._size - before)
+
+    def add(self, sort_key: SortKey, entry: Entry) -> bool:
+        if not super().add(sort_key, entry):
+            return False
+        if not self.listeners:  # else it was put
+            self.pages.put(sort_key, 1)
+        return True
+
+    def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
+        old = super().replace(sort_key, entry)
+        self.pages.put(sort_key, old is None)
+        return old
+
+    def remove(self, sort_key: SortKey) -> None:
+        before = self._size
+        super().remove(sort_key)
+        if self._size != before:
+            self.pages.remove(sort_key)
+
+    def _merge_one(self, sort_key: SortKey, entry: Any) -> None:
+        super()._merge_one(sort_key, entry)
+        if entry is GONE:
+            self.pages.remove(sort_key)
+        else:
+            self.pages.put(sort_key, 1)
+
+    def clear(self) -> None:
+        super().clear()
+        self.pages.take_apart()
+        self.pages.start_anew(self._base)
+
+    def detach(self) -> list[Any]:
+        trees = [*super().detach(), self.pages.take_apart()]
+        self.pages.start_anew(self._base)
+        return trees
+
+    def follow_load(self, keys: list[SortKey]) -> None:
+        self.pages.append(keys)
+
+    def end_load(self, count: int) -> None:
+        super().end_load(count)
+        self.pages.finish()
+
+    # --- reads ---
+
+    def rectangle(self, kind: IteratorType, values: list[Any]) -> Box | None:
+        """Return the rectangle of a user's key, given as numbers or as one array of them; None for ALL without a key.
+
+        Raises:
+            ClientError: KEY_PART_COUNT, KEY_PART_TYPE, RTREE_RECT, FIELD_TYPE or UNSUPPORTED_INDEX_FEATURE.
+        """
+        numbers = self._numbers(kind, values)
+        if numbers is None:
+            return None
+        found = read_rectangle(numbers, self.dimension, "Key")
+        if kind not in _KINDS:
+            raise self.unsupported_feature("requested iterator type")
+        return found
+
+    def _numbers(self, kind: IteratorType, values: list[Any]) -> list[Any] | None:
+        """Return the numbers of a user's key, which may still be none that a coordinate can have."""
+        count, dimension = len(values), self.dimension
+        if not count and kind is IteratorType.ALL:
+            return None
+        if count == 1:
+            if type(values[0]) is not list:
+                raise client_error(ErrorCode.KEY_PART_TYPE, 0, FieldType.ARRAY)
+            values = values[0]
+            if len(values) not in (dimension, 2 * dimension):
+                raise client_error(ErrorCode.RTREE_RECT, "Key", dimension, 2 * dimension)
+        elif count not in (dimension, 2 * dimension):
+            raise client_error(ErrorCode.KEY_PART_COUNT, 2 * dimension, count)
+        for number, value in enumerate(values):
+            if not _is_number(value):
+                raise client_error(ErrorCode.KEY_PART_TYPE, number if count > 1 else 0, FieldType.NUMBER)
+        return values
+
+    def get(self, values: list[Any]) -> Entry | None:
+        raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
+
+    def _selection(self, kind: IteratorType) -> Selection:
+        found = self.geometry.selection(kind)
+        assert found is not None
+        return found
+
+    def cursor(self, iterator: int, values: list[Any]) -> Cursor:
+        kind = self.iterator_type(iterator)
+        box = self.rectangle(kind, values)
+        if box is None or kind is IteratorType.ALL:
+            return ForwardCursor(self, EVERYTHING)
+        if kind is IteratorType.NEIGHBOR:
+            return NeighborCursor(self, box)
+        return SpatialCursor(self, self._selection(kind), box)
+
+    def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        kind = self.iterator_type(iterator)
+        box = self.rectangle(kind, values)
+        if self.is_layered or kind is IteratorType.NEIGHBOR:
+            return super().select(iterator, values, offset, limit)
+        if box is None or kind is IteratorType.ALL:
+            everything = self._tree.values()
+            return list(everything[offset : offset + limit]) if offset else list(islice(everything, limit))
+        wanted = offset + limit
+        found: list[Entry] = []
+        for part in self._parts(self._selection(kind), box):
+            found += islice(part, wanted) if len(part) > wanted else part
+            if len(found) >= wanted:
+                break
+        return found[offset:wanted] if offset or len(found) > wanted else found
+
+    def _parts(self, selection: Selection, box: Box) -> Iterator[Sequence[Entry]]:
+        """Yield the selected entries of the tree, in order."""
+        pages, tree = self.pages, self._base
+        for group, inside in pages.groups(selection, box):
+            if inside is not None:
+                yield tree.values(*inside)
+                continue
+            for page in pages.ready(group):
+                if found := selection.places(page, box):
+                    entries = page.entries
+                    yield [entries[place] for place in found]
+
+    def count(self, iterator: int, values: list[Any]) -> int:
+        kind = self.iterator_type(iterator)
+        if kind is IteratorType.ALL:
+            self._numbers(kind, values)
+            return self._size
+        box = self.rectangle(kind, values)
+        assert box is not None
+        if kind is IteratorType.NEIGHBOR:
+            return self._size
+        if self.is_layered:
+            return sum(map(len, self.scan_chunks(iterator, values)))
+        return sum(map(len, self._parts(self._selection(kind), box)))
+
+    def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
+        kind = self.iterator_type(iterator)
+        selection, box = self.geometry.selection(kind), self.rectangle(kind, values)
+        if selection is None or box is None:
+            return None
+        matches, selected = selection.matches, box
+        return lambda key: matches(key, selected)
+
+    def min(self, values: list[Any]) -> Entry | None:
+        raise self.unsupported_feature("min()")
+
+    def max(self, values: list[Any]) -> Entry | None:
+        raise self.unsupported_feature("max()")
+
+    def random(self, seed: int) -> Entry | None:
+        raise self.unsupported_feature("random()")

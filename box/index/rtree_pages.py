@@ -1,0 +1,443 @@
+"""The bounding boxes of an R-tree, above the B-tree that holds its entries.
+
+```
+nodes       box -> nodes below          at most 32 each, all pages at the same depth
+pages       [first, end) -> box         ranges of keys, about 48 of them each, from left to right
+B-tree      key -> entry                in the order of the codes, so that a page's keys are near each other
+```
+
+So an R-tree changes nearly as fast as a B-tree: a bisection finds the page of a key, and its box grows now and then.
+Only boxes are kept here; all else is asked of the B-tree, and what was read of a page is kept until the page changes.
+
+A box is never too small. It may be too large after removals, until the page is read the next time. The numbers of keys
+are estimates, since changes that lie over the B-tree (`box.index.layered`) are counted when they are made.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+from box.data.keydef import SortKey
+from box.index.base import Entry
+from box.index.ordered import OrderedIndex
+from box.index.rtree_geometry import Box, Geometry, Selection
+from box.index.untracked import untracked_list
+
+_MOST_KEYS: Final = 64
+_USUAL_KEYS: Final = 48
+_LEAST_PART: Final = 20
+_LEAST_KEYS: Final = 12
+_MOST_ROWS: Final = 32
+_LOWEST: Final = ()
+"""Below every key."""
+KeyRange = tuple[SortKey, SortKey | None, bool, bool]
+"""From the first one up to the second one, which is not in it (None: no bound), with the flags of a B-tree's range."""
+
+
+def key_range(first: SortKey, end: SortKey | None) -> KeyRange:
+    """Return the range from one key up to another one."""
+    return first, end, False, end is not None  # a B-tree leaves out its last key if there is no bound to leave out
+
+
+class Page:
+    """A range of keys."""
+
+    __slots__ = (
+        "are_points",
+        "box",
+        "count",
+        "end",
+        "entries",
+        "first",
+        "is_loose",
+        "keys",
+        "parent",
+        "rectangles",
+    )
+
+    keys: list[SortKey] | None
+    """Those that were read; None after a change of the page."""
+
+    def __init__(self, first: SortKey, end: SortKey | None, box: Box, count: int) -> None:
+        self.first = first
+        self.end = end
+        self.box = box
+        self.count = count
+        self.is_loose = False
+        """The box may be larger than necessary."""
+        self.keys = None
+        self.entries: list[Entry] = []
+        self.rectangles = b""
+        self.are_points = True
+        self.parent: Node
+
+    def __repr__(self) -> str:
+        return f"<page of {self.count} keys in {self.box}>"
+
+    @property
+    def range(self) -> KeyRange:
+        """Its keys."""
+        return key_range(self.first, self.end)
+
+
+class Node:
+    """A node above pages or other nodes. Each row is the box of one of them, and the page or node itself."""
+
+    __slots__ = ("box", "is_bottom", "parent", "rows")
+
+    def __init__(self, box: Box, *, is_bottom: bool) -> None:
+        self.box = box
+        self.rows: list[tuple[Any, ...]] = []
+        self.is_bottom = is_bottom
+        """Pages are below it."""
+        self.parent: Node | None = None
+
+    def row_of(self, child: Any) -> int:
+        """Return the place of a child."""
+        for place, row in enumerate(self.rows):
+            if row[-1] is child:
+                return place
+        raise AssertionError("not a child")
+
+    @property
+    def range(self) -> KeyRange:
+        """The keys below it."""
+        first, last = self.rows[0][-1], self.rows[-1][-1]
+        while isinstance(first, Node):
+            first, last = first.rows[0][-1], last.rows[-1][-1]
+        return key_range(first.first, last.end)
+
+
+def _best_cut(codes: list[int], least: int) -> int:
+    """Return where to cut, not below `least`: where the codes differ in the greatest bit.
+
+    Then both parts lie in different cells of the curve, and their boxes overlap less.
+    """
+    return max(range(least, len(codes)), key=lambda place: codes[place - 1] ^ codes[place])
+
+
+def _code_of(node: Any) -> int:
+    """Return the first code below a node."""
+    while isinstance(node, Node):
+        node = node.rows[0][-1]
+    code: int = node.first[0] if node.first else 0
+    return code
+
+
+Group = tuple[list[Page], KeyRange | None]
+"""Pages to be searched, or a range of keys of which all are selected. The pages are then empty."""
+
+
+class KeyedTree(Protocol):
+    """The methods of the B-tree that are called."""
+
+    def keys(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
+        """Return the keys of a range."""
+
+    def values(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
+        """Return the entries of a range."""
+
+
+class Pages:
+    """All pages over one B-tree, which the caller changes first."""
+
+    def __init__(self, geometry: Geometry, tree: KeyedTree) -> None:
+        self.geometry = geometry
+        self._tree = tree
+        self._pending: list[SortKey] = []
+        self._bare: list[Page] = []
+        """Pages of a load without a node above them."""
+        self._bottoms: list[Node] = []
+        self._is_loading = False
+        self.start_anew(tree)
+
+    def start_anew(self, tree: KeyedTree) -> None:
+        """Begin with one page over a B-tree that is empty."""
+        self._tree = tree
+        page = Page(_LOWEST, None, self.geometry.empty, 0)
+        self._starts: list[SortKey] = [_LOWEST]
+        self.pages = [page]
+        self.root = Node(self.geometry.empty, is_bottom=True)
+        self._adopt(self.root, [page])
+
+    def _adopt(self, node: Node, children: list[Any]) -> None:
+        node.rows += [(*child.box, child) for child in children]
+        for child in children:
+            child.parent = node
+        node.box = self.geometry.unite(node.rows)
+
+    # --- changes ---
+
+    def page_of(self, key: SortKey) -> Page:
+        """Return the page whose range has a key."""
+        return self.pages[bisect_right(self._starts, key) - 1]
+
+    def put(self, key: SortKey, growth: int) -> None:
+        """Note that the B-tree has an entry under a key now; `growth` is 1 if it had none."""
+        place = bisect_right(self._starts, key) - 1
+        page = self.pages[place]
+        page.keys = None
+        box = self.geometry.extend(page.box, key)
+        if box is not page.box:
+            self._grow(page, box)
+        if growth:
+            page.count += 1
+            if page.count > _MOST_KEYS:
+                self._divide(place)
+
+    def _grow(self, child: Any, box: Box) -> None:
+        """Give a page or a node a larger box, and all above it."""
+        while True:
+            child.box = box
+            node = child.parent
+            if node is None:
+                return
+            node.rows[node.row_of(child)] = (*box, child)
+            child, box = node, self.geometry.unite_two(node.box, box)
+            if box == node.box:
+                return
+
+    def _divide(self, place: int) -> None:
+        """Divide a page with too many keys, if it really has them."""
+        page = self.pages[place]
+        keys = list(self._tree.keys(*page.range))
+        page.count = len(keys)
+        if page.count <= _MOST_KEYS:
+            return
+        cuts = self._cuts(keys)
+        bound, after = self.geometry.bound, []
+        ends = [*[keys[cut] for cut in cuts], page.end]
+        for start, stop, end in zip(cuts, [*cuts[1:], page.count], ends[1:], strict=True):
+            after.append(Page(keys[start], end, bound(keys[start:stop]), stop - start))
+        page.end, page.count = ends[0], cuts[0]
+        self.pages[place + 1 : place + 1] = after
+        self._starts[place + 1 : place + 1] = ends[:-1]
+        node = page.parent
+        at = node.row_of(page)
+        page.box, page.is_loose = bound(keys[: cuts[0]]), False
+        node.rows[at] = (*page.box, page)
+        node.rows[at + 1 : at + 1] = [(*each.box, each) for each in after]
+        for each in after:
+            each.parent = node
+        if len(node.rows) > _MOST_ROWS:
+            self._divide_node(node)
+
+    def _cuts(self, keys: list[SortKey]) -> list[int]:
+        """Return where to cut too many keys."""
+        cuts = []
+        start, count = 0, len(keys)
+        while count - start > _MOST_KEYS:
+            most = min(start + _USUAL_KEYS, count - _LEAST_PART)
+            start = _best_cut([key[0] for key in keys[start:most]], _LEAST_PART) + start
+            cuts.append(start)
+        return cuts
+
+    def _divide_node(self, node: Node) -> None:
+        """Halve nodes with too many rows, upwards."""
+        while len(node.rows) > _MOST_ROWS:
+            above = node.parent
+            if above is None:
+                above = self.root = Node(node.box, is_bottom=False)
+                self._adopt(above, [node])
+            half = _best_cut([_code_of(row[-1]) for row in node.rows[: -_MOST_ROWS // 4]], _MOST_ROWS // 4)
+            other = Node(node.box, is_bottom=node.is_bottom)
+            self._adopt(other, [row[-1] for row in node.rows[half:]])
+            del node.rows[half:]
+            node.box = self.geometry.unite(node.rows)
+            other.parent = above
+            at = above.row_of(node)
+            above.rows[at : at + 1] = [(*node.box, node), (*other.box, other)]
+            node = above
+
+    def remove(self, key: SortKey) -> None:
+        """Note that the B-tree has no entry under a key any more."""
+        place = bisect_right(self._starts, key) - 1
+        page = self.pages[place]
+        page.keys = None
+        page.count -= 1
+        if not page.is_loose and self.geometry.is_on_edge(page.box, key):
+            page.is_loose = True
+        if page.count < _LEAST_KEYS:
+            self._join(place)
+
+    def _join(self, place: int) -> None:
+        """Let a page with few keys take those of the next one of the same node, if there is room; or drop it."""
+        page = self.pages[place]
+        if place + 1 == len(self.pages) or self.pages[place + 1].parent is not page.parent:
+            place -= 1
+        if place < 0 or self.pages[place].parent is not page.parent:
+            if page.count <= 0:
+                self._drop_lonely(page)
+            return
+        left, right = self.pages[place], self.pages[place + 1]
+        if left.count + right.count > _USUAL_KEYS and page.count > 0:
+            return
+        node = left.parent
+        left.end, left.keys = right.end, None
+        left.count = max(0, left.count) + max(0, right.count)
+        left.is_loose = True
+        del self.pages[place + 1], self._starts[place + 1]
+        del node.rows[node.row_of(right)]
+        self._grow(left, self.geometry.unite_two(left.box, right.box))
+
+    def _drop_lonely(self, page: Page) -> None:
+        """Remove the only page of its node, if it is not the last one of all, with the nodes that have no others."""
+        place = bisect_right(self._starts, page.first) - 1
+        if len(self.pages) == 1 or len(self._tree.keys(*page.range)):
+            return
+        if place:
+            self.pages[place - 1].end = page.end
+        else:
+            self.pages[1].first = self._starts[1] = _LOWEST
+        del self.pages[place], self._starts[place]
+        child: Any = page
+        while child.parent is not None:
+            node = child.parent
+            del node.rows[node.row_of(child)]
+            if node.rows:
+                break
+            child = node
+        while len(self.root.rows) == 1 and not self.root.is_bottom:
+            self.root = self.root.rows[0][-1]
+            self.root.parent = None
+
+    # --- load ---
+
+    def append(self, keys: list[SortKey]) -> None:
+        """Note keys after all others, of a B-tree that is being built from left to right. Then call `finish`."""
+        self._pending += keys
+        self._take_pending(_MOST_KEYS)
+
+    def _take_pending(self, least: int) -> None:
+        pending, taken = self._pending, 0
+        if not self._is_loading:
+            self._is_loading = True
+            self.pages, self._starts = [], []
+        while len(pending) - taken >= least and taken < len(pending):
+            part = pending[taken : taken + _MOST_KEYS]
+            if len(part) == _MOST_KEYS:
+                del part[_best_cut([key[0] for key in part], _LEAST_PART) :]
+            taken += len(part)
+            page = Page(part[0] if self.pages else _LOWEST, None, self.geometry.bound(part), len(part))
+            if self.pages:
+                self.pages[-1].end = page.first
+            self.pages.append(page)
+            self._starts.append(page.first)
+            self._bare.append(page)
+            if len(self._bare) == _MOST_ROWS:
+                self._bottoms.append(self._node_above(self._bare, is_bottom=True))
+        del pending[:taken]
+
+    def _node_above(self, bare: list[Any], *, is_bottom: bool) -> Node:
+        """Take some from the beginning of a list, at most `_MOST_ROWS`, and put a node above them."""
+        count = min(len(bare), _MOST_ROWS)
+        if count == _MOST_ROWS:
+            count = _best_cut(list(map(_code_of, bare[:count])), _MOST_ROWS // 3)
+        node = Node(self.geometry.empty, is_bottom=is_bottom)
+        self._adopt(node, bare[:count])
+        del bare[:count]
+        return node
+
+    def finish(self) -> None:
+        """Put nodes above the pages that were appended."""
+        if not self._is_loading and not self._pending:
+            return
+        self._take_pending(1)
+        self._is_loading = False
+        while self._bare:
+            self._bottoms.append(self._node_above(self._bare, is_bottom=True))
+        level, self._bottoms = self._bottoms, []
+        while len(level) > 1:
+            above = []
+            while level:
+                above.append(self._node_above(level, is_bottom=False))
+            level = above
+        self.root = level[0]
+
+    # --- reads ---
+
+    def read(self, page: Page) -> None:
+        """Fetch the keys and the entries of a page, and make its box exact."""
+        bounds = page.range
+        keys = untracked_list(self._tree.keys(*bounds))
+        page.entries = untracked_list(self._tree.values(*bounds))
+        page.rectangles, page.are_points = self.geometry.join(keys)
+        page.count = len(keys)
+        page.keys = keys
+        if page.is_loose:
+            page.is_loose = False
+            self._shrink(page, self.geometry.bound(keys) if keys else self.geometry.empty)
+
+    def _shrink(self, child: Any, box: Box) -> None:
+        while box != child.box:
+            child.box = box
+            node = child.parent
+            if node is None:
+                return
+            node.rows[node.row_of(child)] = (*box, child)
+            child, box = node, self.geometry.unite(node.rows)
+
+    def ready(self, pages: list[Page]) -> list[Page]:
+        """Return the same pages, all of them read."""
+        for page in pages:
+            if page.keys is None:
+                self.read(page)
+        return pages
+
+    def groups(self, selection: Selection, box: Box, start: SortKey | None = None) -> Iterator[Group]:
+        """Yield what a search has to look at, in the order of the keys; from the page of `start` on if there is one.
+
+        Nothing may change meanwhile.
+        """
+        if start is None:
+            yield from self._below(self.root, selection, box)
+            return
+        child: Any = self.page_of(start)
+        yield [child], None
+        while (node := child.parent) is not None:
+            rest = node.rows[node.row_of(child) + 1 :]
+            found = selection.nodes(rest, box)
+            if node.is_bottom:
+                if found:
+                    yield found, None
+            else:
+                for each in found:
+                    yield from self._below(each, selection, box)
+            child = node
+
+    def _below(self, node: Node, selection: Selection, box: Box) -> Iterator[Group]:
+        is_inside = selection.is_inside
+        if is_inside is not None and is_inside(node.box, box):
+            yield [], node.range
+        elif node.is_bottom:
+            if found := selection.nodes(node.rows, box):
+                yield found, None
+        else:
+            for each in selection.nodes(node.rows, box):
+                yield from self._below(each, selection, box)
+
+    # --- end ---
+
+    def take_apart(self) -> list[Page]:
+        """Free the nodes, which refer to each other. Returns the pages, which are no longer of use."""
+        nodes: list[Any] = [self.root]
+        while nodes:
+            node = nodes.pop()
+            if not node.is_bottom:
+                nodes += [row[-1] for row in node.rows]
+            node.rows = []
+        return self.pages
+
+
+class PagedIndex(OrderedIndex):
+    """An index with pages over its tree."""
+
+    geometry: Geometry
+    pages: Pages
+
+    @property
+    def over(self) -> Any:
+        """The changes that lie over the tree: entries, or GONE, by key. Only while the index is layered."""
+        return self._tree.over

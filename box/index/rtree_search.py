@@ -1,0 +1,345 @@
+"""Iterations of an R-tree, which go on while it changes, and views of its tuples by distance.
+
+```
+conditions    in the order of the keys: a cursor remembers the last one, and seeks its page anew for each chunk
+NEIGHBOR      nodes and pages wait in a heap, by the distance of their boxes; the keys of pages that were opened wait in
+              a list. What is nearer than all that waits in the heap is next.
+```
+
+A NEIGHBOR cursor begins again after a change, and leaves out what is not behind the last tuple that it gave.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import islice, takewhile
+from math import inf
+from operator import itemgetter
+from typing import Any, ClassVar, Final
+
+from box.data.keydef import SortKey
+from box.index.base import Cursor, Entry
+from box.index.layered import GONE
+from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
+from box.index.rtree_geometry import Box, Selection
+from box.index.rtree_pages import Page, PagedIndex, key_range
+
+_GROUPS_A_STEP: Final = 8
+"""Groups of at most 32 pages that are searched in one turn: a millisecond or two."""
+_PAGES_A_STEP: Final = 2048
+"""Pages whose distance is calculated in one turn."""
+_SLICE: Final = 512
+_ALL: Final = 1 << 62
+_key_of: Final = itemgetter(0)
+
+
+class SpatialCursor(ForwardCursor):
+    """A cursor over the keys that a condition selects, in ascending order."""
+
+    __slots__ = ("_box", "_end_version", "_selection", "_spatial")
+    is_filtered: ClassVar[bool] = True
+
+    def __init__(self, index: PagedIndex, selection: Selection, box: Box) -> None:
+        super().__init__(index, EVERYTHING)
+        self._spatial = index
+        self._selection = selection
+        self._box = box
+        self._end_version = -1
+        """The version of the index when the end was reached."""
+
+    def selects(self, key: SortKey) -> bool:
+        return self._selection.matches(key, self._box)
+
+    def fetch(self, limit: int) -> list[Entry]:
+        start = self.bounds
+        pairs: list[tuple[SortKey, Entry]] = []
+        while len(pairs) < limit and not self._advance(limit - len(pairs), _ALL):
+            pairs += self.pairs
+            self.pairs = []
+        self.pairs = pairs + self.pairs if pairs else self.pairs
+        self._start = start
+        return [entry for _, entry in self.pairs]
+
+    def step(self, limit: int) -> bool:
+        self._start = self.bounds
+        return self._advance(limit, _GROUPS_A_STEP)
+
+    def rewind(self, used: int) -> None:
+        self._end_version = -1
+        super().rewind(used)
+
+    def resume(self, bounds: Bounds) -> None:
+        self._end_version = -1
+        super().resume(bounds)
+
+    def _advance(self, limit: int, most_groups: int) -> bool:
+        """Find up to `limit` pairs in a number of groups, and move on. Returns True at the end."""
+        index, start = self._spatial, self.bounds
+        self.pairs = []
+        if self._end_version == index.version:
+            return True
+        pairs, reached, is_end = self._base_pairs(limit, most_groups)
+        if index.is_layered and not self.reads_base:
+            pairs = self._overlaid(pairs, start, EVERYTHING if is_end else reached)
+        if len(pairs) > limit:
+            del pairs[limit:]
+            is_end, reached = False, (pairs[-1][0], None, True, False)
+        self.pairs = pairs
+        if not is_end:
+            self.bounds = reached
+            return False
+        if pairs:
+            self._move(pairs[-1][0])
+        self._end_version = index.version
+        return True
+
+    def _base_pairs(self, limit: int, most_groups: int) -> tuple[list[tuple[SortKey, Entry]], Bounds, bool]:
+        """Return the next pairs of the tree, the bounds behind what was searched, and whether that was everything."""
+        pages, tree, selection, box = self._spatial.pages, self._spatial.tree, self._selection, self._box
+        low, _, is_low_excluded, _ = self.bounds
+        pairs: list[tuple[SortKey, Entry]] = []
+        reached = self.bounds
+        for number, (group, inside) in enumerate(pages.groups(selection, box, low)):
+            if len(pairs) >= limit or number == most_groups:
+                return pairs, reached, False
+            if inside is None:
+                for page in pages.ready(group):
+                    keys, entries = page.keys or (), page.entries
+                    pairs += [(keys[place], entries[place]) for place in selection.places(page, box)]
+                end = group[-1].end
+            else:
+                end = inside[1]
+                missing = limit - len(pairs)
+                some = list(islice(tree.items(*inside), missing))
+                pairs += some
+                if len(some) == missing:
+                    return pairs, (pairs[-1][0], None, True, False), False
+            if not number and low is not None:
+                cut = bisect_right if is_low_excluded else bisect_left
+                del pairs[: cut(pairs, low, key=_key_of)]
+            reached = (end, None, False, False)
+        return pairs, reached, True
+
+    def _overlaid(self, pairs: list[tuple[SortKey, Entry]], start: Bounds, end: Bounds) -> list[tuple[SortKey, Entry]]:
+        """Return the pairs between two bounds with the changes that lie over the tree."""
+        over, (low, _, is_low_excluded, _), (high, _, is_high_included, _) = self._spatial.over, start, end
+        laid = list(over.items(low, high, is_low_excluded, high is not None and not is_high_included))
+        if not laid:
+            return pairs
+        changed = dict(laid)
+        merged = [pair for pair in pairs if pair[0] not in changed]
+        merged += [(key, entry) for key, entry in laid if entry is not GONE and self.selects(key)]
+        merged.sort(key=_key_of)
+        return merged
+
+
+class NeighborCursor(Cursor):
+    """A cursor over all keys in the order of their distance from the lower corner of a rectangle."""
+
+    __slots__ = ("_chunk", "_distance", "_index", "_search", "_tied", "_version", "point")
+
+    def __init__(self, index: PagedIndex, point: Box) -> None:
+        self._index = index
+        self.point = point
+        self._chunk: list[tuple[float, SortKey, Entry]] = []
+        self._distance = -inf
+        """Of the last entry before the chunk."""
+        self._tied: set[SortKey] = set()
+        """Keys of that distance before the chunk."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._version = self._index.version
+        self._search = NeighborSearch(self._index, self.point)
+
+    def fetch(self, limit: int) -> list[Entry]:
+        self._pass_chunk()
+        if self._version != self._index.version:
+            self._begin()
+            self._chunk = self._search.take_after(self._distance, self._tied, limit)
+        else:
+            self._chunk = self._search.take(limit)
+        return [entry for _, _, entry in self._chunk]
+
+    def _pass_chunk(self) -> None:
+        if not self._chunk:
+            return
+        last = self._chunk[-1][0]
+        if last != self._distance:
+            self._distance = last
+            self._tied = set()
+        self._tied.update(key for _, key, _ in takewhile(lambda each: each[0] == last, reversed(self._chunk)))
+
+    def rewind(self, used: int) -> None:
+        if used < len(self._chunk):
+            self._version = -1
+            del self._chunk[used:]
+
+    def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> NeighborView:
+        return NeighborView(self._index, before, self.point)
+
+
+class NeighborSearch:
+    """The keys of an index that does not change, by distance; those of one distance in any order."""
+
+    def __init__(self, index: PagedIndex, point: Box) -> None:
+        self._pages = index.pages
+        self._point = point
+        self._distances = index.geometry.distances
+        self._heap: list[tuple[float, int, Any]] = [(0.0, 0, index.pages.root)]
+        self._ready: list[tuple[float, SortKey, Entry]] = []
+        """In order, of pages that were opened; those that were not given yet."""
+        self._over: Any = index.over if index.is_layered else ()
+        if index.is_layered:
+            near = self._distances.of_key
+            laid = [(near(key, point), key, entry) for key, entry in index.over.items() if entry is not GONE]
+            self._ready = sorted(laid)
+
+    def take(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
+        """Return up to `limit` more, fewer only at the end."""
+        ready = self._ready
+        if limit < 1:
+            return []
+        if len(ready) < limit or (self._heap and ready[limit - 1][0] > self._heap[0][0]):
+            self._open(limit)
+        taken = ready[:limit]
+        del ready[:limit]
+        return taken
+
+    def take_after(self, distance: float, tied: set[SortKey], limit: int) -> list[tuple[float, SortKey, Entry]]:
+        """Return the first ones that are farther than `distance`, or at that distance and not among `tied`."""
+        taken: list[tuple[float, SortKey, Entry]] = []
+        while len(taken) < limit and (found := self.take(max(limit, _SLICE))):
+            for number, each in enumerate(found):
+                if each[0] > distance or (each[0] == distance and each[1] not in tied):
+                    taken.append(each)
+                if len(taken) == limit:
+                    self._ready[:0] = found[number + 1 :]
+                    break
+        return taken
+
+    def _open(self, limit: int) -> None:
+        """Open what is near until the next `limit` keys are known."""
+        heap, ready, point, of_rows = self._heap, self._ready, self._point, self._distances.of_rows
+        fresh: list[tuple[float, SortKey, Entry]] = []
+        while heap:
+            # Sorted only when a good part is new, because the search may be for very many.
+            if len(ready) + len(fresh) >= limit and len(fresh) >= len(ready) >> 3:
+                ready += fresh
+                ready.sort()
+                fresh = []
+                if ready[limit - 1][0] <= heap[0][0]:
+                    return
+            _, _, node = heappop(heap)
+            if type(node) is Page:
+                fresh += self._keys_of(node)
+            else:
+                for found in of_rows(node.rows, point):
+                    heappush(heap, found)
+        ready += fresh
+        ready.sort()
+
+    def _keys_of(self, page: Page) -> list[tuple[float, SortKey, Entry]]:
+        self._pages.ready([page])
+        keys, entries, over = page.keys or (), page.entries, self._over
+        found = self._distances.of_page(page, self._point)
+        if over:
+            return [(far, keys[n], entries[n]) for far, n in found if keys[n] not in over]
+        return [(far, keys[n], entries[n]) for far, n in found]
+
+
+class NeighborView:
+    """All tuples by distance, as they are when the view is opened, read in slices while the index changes.
+
+    ```
+    pages       their ranges and boxes of that moment; opened one after another
+    before      keys that have changed in ranges that were not opened, or whose entries are others to the reader
+    ```
+
+    Nothing may lie over the index when it is opened. `before` has entries by key that differ from the index's, None for
+    an absent one.
+    """
+
+    def __init__(self, index: PagedIndex, before: Iterable[tuple[SortKey, bytes | None]], point: Box) -> None:
+        self._index = index
+        self._tree = index.tree
+        self._point = point
+        self._distances = index.geometry.distances
+        pages = index.pages.pages
+        self._starts = [page.first for page in pages]
+        self._boxes = [page.box for page in pages]
+        self._is_opened = bytearray(len(pages))
+        self._found: list[float] = []
+        """Distances of pages, as far as they are known."""
+        self._order: list[int] | None = None
+        """Pages that were not opened, the nearest one last."""
+        self._before: set[SortKey] = set()
+        self._ready: list[tuple[float, SortKey, bytes]] = []
+        self._is_closed = False
+        for key, entry in before:
+            self._changing(key, entry, None)
+        index.listeners.append(self._changing)
+
+    def _changing(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        if key in self._before or self._is_opened[bisect_right(self._starts, key) - 1]:
+            return
+        self._before.add(key)
+        if old is not None:
+            insort(self._ready, (self._distances.of_key(key, self._point), key, old))
+
+    def take(self, limit: int = _SLICE) -> list[bytes] | None:
+        """Return the next tuples; see `TupleView.take`."""
+        if self._is_closed:
+            return None
+        if self._order is None:
+            self._calculate()
+            return []
+        ready, order, found = self._ready, self._order, self._found
+        opened = 0
+        while order and opened < _GROUPS_A_STEP * 8:
+            if len(ready) >= limit and ready[limit - 1][0] <= found[order[-1]]:
+                break
+            self._open(order.pop())
+            opened += 1
+        nearest = found[order[-1]] if order else inf
+        count = min(limit, bisect_right(ready, nearest, key=_key_of) if order else len(ready))
+        taken = [entry for _, _, entry in ready[:count]]
+        del ready[:count]
+        if not order and not ready:
+            self.close()
+        return taken
+
+    def _calculate(self) -> None:
+        known = len(self._found)
+        if known < len(self._boxes):
+            self._found += self._distances.of_boxes(self._boxes[known : known + _PAGES_A_STEP], self._point)
+        else:
+            self._order = sorted(range(known), key=self._found.__getitem__, reverse=True)
+
+    def _open(self, number: int) -> None:
+        """Add the tuples of a page that are there still, or again."""
+        self._is_opened[number] = 1
+        end = self._starts[number + 1] if number + 1 < len(self._starts) else None
+        pairs = self._tree.items(*key_range(self._starts[number], end))
+        if before := self._before:
+            pairs = [pair for pair in pairs if pair[0] not in before]
+        near, point = self._distances.of_key, self._point
+        self._ready += [(near(key, point), key, entry) for key, entry in pairs]
+        self._ready.sort()
+
+    def fetch(self, limit: int = _SLICE) -> list[bytes]:
+        """Return the next tuples; see `TupleView.fetch`."""
+        while (tuples := self.take(limit)) is not None:
+            if tuples:
+                return tuples
+        return []
+
+    def close(self) -> None:
+        """Release everything; safe to call again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._index.listeners.remove(self._changing)
+            self._ready, self._before, self._order = [], set(), None
+            self._starts, self._boxes = [], []

@@ -1,0 +1,388 @@
+"""RTREE: every iterator against a model, while the index changes, in views, under layers; pages and their release."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from BTrees.OOBTree import OOBTree
+
+from box.data.codec import pack, unpack
+from box.data.keydef import KeyDef, PartDef
+from box.data.types import FieldType
+from box.errors import BoxError, ErrorCode
+from box.index import IndexDef, create_index
+from box.index import IteratorType as I
+from box.index.bulk import Keyed, fill
+from box.index.layered import GONE
+from box.index.release import Releaser
+from box.index.rtree import RtreeIndex
+from box.index.rtree_pages import Node
+from box.index.view import TupleView, open_view
+
+PRIMARY = KeyDef([PartDef(0, FieldType.UNSIGNED)])
+Corners = tuple[list[float], list[float]]
+MATCHES: dict[int, Callable[[float, float, float, float], bool]] = {
+    I.OVERLAPS: lambda low, high, a, b: low <= b and high >= a,
+    I.EQ: lambda low, high, a, b: low == a and high == b,
+    I.GE: lambda low, high, a, b: low <= a and high >= b,
+    I.GT: lambda low, high, a, b: low < a and high > b,
+    I.LE: lambda low, high, a, b: low >= a and high <= b,
+    I.LT: lambda low, high, a, b: low > a and high < b,
+    I.ALL: lambda low, high, a, b: True,
+}
+"""Of one dimension of a tuple and of the key."""
+
+
+def make(dimension: int = 2, distance: str = "euclid", path: str | None = None) -> RtreeIndex:
+    options = {"dimension": dimension, "distance": distance}
+    definition = IndexDef(512, 1, "i", "RTREE", False, (PartDef(1, FieldType.ARRAY, path=path),), options)
+    index = create_index(definition, PRIMARY, space_name="s")
+    assert isinstance(index, RtreeIndex)
+    return index
+
+
+def put(index: RtreeIndex, number: int, value: Any) -> bytes:
+    raw = pack([number, value])
+    index.put(index.key_of([number, value]), raw)
+    return raw
+
+
+def rows_of(found: list[bytes]) -> list[Any]:
+    return [unpack(raw)[0] for raw in found]
+
+
+def rest(view: TupleView, limit: int = 100) -> list[bytes]:
+    found: list[bytes] = []
+    while (tuples := view.take(limit)) is not None:
+        found += tuples
+    return found
+
+
+def corners(value: list[float], dimension: int) -> Corners:
+    if len(value) == dimension:
+        return value, value
+    pairs = list(zip(value[:dimension], value[dimension:], strict=True))
+    return [min(pair) for pair in pairs], [max(pair) for pair in pairs]
+
+
+class Model:
+    """What the index should have, with a source of coordinates."""
+
+    def __init__(self, seed: int, dimension: int, distance: str) -> None:
+        self.random = random.Random(seed)
+        self.dimension, self.distance = dimension, distance
+        self.rows: dict[int, list[float]] = {}
+        self.span = self.random.choice((5, 100, 1000))
+
+    def coordinates(self) -> list[float]:
+        source, span = self.random, self.span
+        value: list[float] = [
+            source.choice((source.randrange(-span, span), source.uniform(0, span))) for _ in range(self.dimension)
+        ]
+        if source.random() < 0.4:
+            value += [number + source.choice((0, 1, source.uniform(-span / 5, span / 5))) for number in value]
+        return value
+
+    def change(self, index: RtreeIndex) -> None:
+        source = self.random
+        if source.random() < 0.6 or not self.rows:
+            number = len(self.rows) * 2 + source.randrange(2)
+        else:
+            number = source.choice(list(self.rows))
+        old, new = self.rows.pop(number, None), self.coordinates()
+        if old is not None and source.random() < 0.7:
+            index.remove(index.key_of([number, old]))
+            return
+        self.rows[number] = new
+        old_keys = [] if old is None else [index.key_of([number, old])]
+        index.exchange(old_keys, [index.key_of([number, new])], pack([number, new]))
+
+    def expected(self, iterator: int, key: list[float]) -> list[int]:
+        matches, (a, b) = MATCHES[iterator], corners(key, self.dimension)
+        found = []
+        for number, value in self.rows.items():
+            low, high = corners(value, self.dimension)
+            if all(map(matches, low, high, a, b)):
+                found.append(number)
+        return sorted(found)
+
+    def far(self, value: list[float], key: list[float]) -> float:
+        (low, high), (point, _) = corners(value, self.dimension), corners(key, self.dimension)
+        ways = [max(a - p, p - b, 0) for a, b, p in zip(low, high, point, strict=True)]
+        return sum(way * way for way in ways) if self.distance == "euclid" else sum(ways)
+
+    def distances(self, key: list[float]) -> list[float]:
+        return sorted(self.far(value, key) for value in self.rows.values())
+
+
+def check_pages(index: RtreeIndex) -> None:
+    """Boxes hold what is below them; the ranges of the pages follow each other."""
+    pages, found = index.pages, []
+
+    def visit(node: Node, parent: Node | None) -> None:
+        assert node.parent is parent
+        for *box, child in node.rows:
+            assert tuple(box) == child.box
+            assert pages.geometry.unite_two(node.box, child.box) == node.box
+            if not node.is_bottom:
+                visit(child, node)
+                continue
+            found.append(child)
+            assert child.parent is node
+            for key in index.tree.keys(*child.range):
+                assert pages.geometry.extend(child.box, key) is child.box
+
+    visit(pages.root, None)
+    assert found == pages.pages
+    assert [page.end for page in found] == [*[page.first for page in found[1:]], None]
+    assert found[0].first == ()
+
+
+def check_reads(index: RtreeIndex, model: Model, key: list[float]) -> None:
+    given = [key] if model.dimension == 1 or model.random.random() < 0.5 else key
+    for iterator in MATCHES:
+        expected = model.expected(iterator, key)
+        everything = index.select(iterator, given, 0, 1 << 40)
+        assert sorted(rows_of(everything)) == expected
+        assert index.select(iterator, given, 2, 3) == everything[2:5]
+        assert index.count(iterator, given) == len(expected)
+        assert sorted(rows_of([raw for chunk in index.scan_chunks(iterator, given, 7) for raw in chunk])) == expected
+        assert sorted(rows_of(list(index.scan(iterator, given)))) == expected
+        assert sorted(rows_of(rest(open_view(index, (), index.cursor(iterator, given)), 10))) == expected
+    near = model.distances(key)
+    for found in (
+        index.select(I.NEIGHBOR, given, 0, 1 << 40),
+        list(index.scan(I.NEIGHBOR, given)),
+        rest(open_view(index, (), index.cursor(I.NEIGHBOR, given)), 10),
+    ):
+        assert sorted(rows_of(found)) == sorted(model.rows)
+        assert [model.far(unpack(raw)[1], key) for raw in found] == pytest.approx(near)
+    found = index.select(I.NEIGHBOR, given, 1, 4)
+    assert [model.far(unpack(raw)[1], key) for raw in found] == pytest.approx(near[1:5])
+
+
+@pytest.mark.parametrize("distance", ["euclid", "manhattan"])
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 20])
+def test_every_iterator_selects_what_the_model_selects(dimension: int, distance: str) -> None:
+    index, model = make(dimension, distance), Model(dimension, dimension, distance)
+    for _ in range(4):
+        for _ in range(250):
+            model.change(index)
+        check_pages(index)
+        keys = [model.coordinates() for _ in range(3)]
+        keys.append(model.random.choice(list(model.rows.values())))
+        for key in keys:
+            check_reads(index, model, key)
+        check_pages(index)
+    for number in list(model.rows)[2:]:
+        index.remove(index.key_of([number, model.rows.pop(number)]))
+    check_pages(index)
+    check_reads(index, model, model.coordinates())
+
+
+def test_a_filled_index_is_like_one_that_has_grown() -> None:
+    model, keyed, filled = Model(3, 2, "euclid"), Keyed(), make()
+    rows = [[number, model.coordinates()] for number in range(1500)]
+    keyed.add_tuples(filled, [pack(row) for row in rows], rows)
+    for _ in fill(filled, keyed, lambda one, other: AssertionError(one, other)):
+        pass
+    model.rows = dict(rows)
+    check_pages(filled)
+    assert len(filled) == 1500
+    assert len(filled.pages.pages) > 32
+    for _ in range(200):
+        model.change(filled)
+    for _ in range(2):
+        check_reads(filled, model, model.coordinates())
+    check_pages(filled)
+
+
+def test_coordinates_without_bounds() -> None:
+    """Numbers of every size; NaN is in no rectangle, and does no harm."""
+    index = make()
+    values: list[list[float]] = [
+        [float("nan"), 1.0], [float("inf"), 0.0], [-float("inf"), 5.0], [1e308, -1e308], [-0.0, 0.0], [0, 0],
+        [5e-324, 1.0, float("nan"), 2.0], [-1e308, -1e308, 1e308, 1e308], [-float("inf"), 0, float("inf"), 0],
+    ]  # fmt: skip
+    for number, value in enumerate(values):
+        put(index, number, value)
+    assert sorted(rows_of(index.select(I.ALL, [], 0, 99))) == list(range(9))
+    assert sorted(rows_of(index.select(I.NEIGHBOR, [0, 0], 0, 99))) == list(range(9))
+    assert sorted(rows_of(index.select(I.EQ, [0, 0], 0, 99))) == [4, 5]
+    assert rows_of(index.select(I.EQ, [1e308, -1e308], 0, 99)) == [3]
+    assert sorted(rows_of(index.select(I.GE, [1e307, 0.0], 0, 99))) == [7, 8]
+    for number, value in enumerate(values):
+        index.remove(index.key_of([number, value]))
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize(
+    ("iterator", "key", "code"),
+    [
+        (I.EQ, [], ErrorCode.KEY_PART_COUNT),
+        (I.NEIGHBOR, [], ErrorCode.KEY_PART_COUNT),
+        (I.EQ, [1, 2, 3], ErrorCode.KEY_PART_COUNT),
+        (I.EQ, [1], ErrorCode.KEY_PART_TYPE),
+        (I.EQ, [[1, 2, 3]], ErrorCode.RTREE_RECT),
+        (I.ALL, [1, "x"], ErrorCode.KEY_PART_TYPE),
+        (I.ALL, [[1, None]], ErrorCode.KEY_PART_TYPE),
+        (I.OVERLAPS, [1, (1 << 53) + 1], ErrorCode.FIELD_TYPE),
+        (I.REQ, [1, 2], ErrorCode.UNSUPPORTED_INDEX_FEATURE),
+        (I.BITS_ANY_SET, [1, 2], ErrorCode.UNSUPPORTED_INDEX_FEATURE),
+    ],
+)
+def test_wrong_keys(iterator: int, key: list[Any], code: ErrorCode) -> None:
+    with pytest.raises(BoxError) as caught:
+        make().select(iterator, key, 0, 1)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [([1], ErrorCode.RTREE_RECT), ([1, 2, 3], ErrorCode.RTREE_RECT), ([1, "x"], ErrorCode.FIELD_TYPE),
+     ([1, (1 << 64) - 1], ErrorCode.FIELD_TYPE), ([1, 2, 3, True], ErrorCode.FIELD_TYPE)],
+)  # fmt: skip
+def test_wrong_values(value: list[Any], code: ErrorCode) -> None:
+    with pytest.raises(BoxError) as caught:
+        make().key_of([1, value])
+    assert caught.value.code == code
+
+
+def test_what_such_an_index_has_not() -> None:
+    index = make(path="a.b")
+    put(index, 1, {"a": {"b": [1, 2]}})
+    for call in (lambda: index.min([]), lambda: index.max([]), lambda: index.random(1)):
+        with pytest.raises(BoxError, match=r"Index 'i' \(RTREE\) of space 's' \(memtx\) does not support"):
+            call()
+    with pytest.raises(BoxError, match="non-unique indexes"):
+        index.get([1, 2])
+    for dimension in (0, 21):
+        with pytest.raises(BoxError, match=rf"dimension \({dimension}\): must belong to range \[1, 20\]"):
+            make(dimension)
+
+
+@pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR])
+def test_a_scan_goes_on_while_the_index_changes(iterator: int) -> None:
+    """Each tuple that stays is given once, and none that has gone."""
+    index, source = make(), random.Random(4)
+    values = {number: [number % 40, number // 40] for number in range(600)}
+    for number, value in values.items():
+        put(index, number, value)
+    gone: set[int] = set()
+    seen: list[int] = []
+    for raw in index.scan(iterator, [0, 0, 50, 50]):
+        number = unpack(raw)[0]
+        assert number not in gone
+        seen.append(number)
+        if number < 600 and source.random() < 0.5:
+            other = source.randrange(600)
+            if other not in gone:
+                gone.add(other)
+                index.remove(index.key_of([other, values[other]]))
+    assert len(seen) == len(set(seen))
+    assert set(range(600)) - gone <= set(seen)
+
+
+@pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR, I.ALL])
+def test_a_view_shows_what_was_there(iterator: int) -> None:
+    """Whatever is inserted, moved and removed since, in pages that are divided and joined meanwhile."""
+    index, model = make(), Model(9, 2, "euclid")
+    for _ in range(3000):
+        model.change(index)
+    key = [-10, -10, model.span, model.span / 2]
+    expected = sorted(model.expected(iterator, key) if iterator != I.NEIGHBOR else model.rows)
+    was = {number: pack([number, value]) for number, value in model.rows.items()}
+    before = [(index.key_of([7_000_000, [0, 0]]), None)]  # a reader may see other entries than the index has
+    view = open_view(index, before, index.cursor(iterator, key))
+    found: list[bytes] = []
+    while (taken := view.take(20)) is not None:
+        found += taken
+        for _ in range(30):
+            model.change(index)
+        index.put(index.key_of([model.random.randrange(1000) + 10_000, [1, 1]]), b"later")
+    assert sorted(rows_of(found)) == expected
+    assert all(was[unpack(raw)[0]] == raw for raw in found)
+    assert index.listeners == []
+
+
+@pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR, I.ALL])
+def test_what_lies_over_the_tree_is_found(iterator: int) -> None:
+    """Before it is merged, while it is merged, and if it is changed again meanwhile."""
+    index, source = make(), random.Random(2)
+    values = {number: [source.uniform(0, 100), source.uniform(0, 100)] for number in range(1000)}
+    for number, value in values.items():
+        put(index, number, value)
+    changes = OOBTree()
+    for number in range(0, 1000, 3):
+        changes[index.key_of([number, values.pop(number)])] = GONE
+    for number in range(2000, 2500):
+        values[number] = [source.uniform(-100, 200), source.uniform(0, 100)]
+        changes[index.key_of([number, values[number]])] = pack([number, values[number]])
+    index.lay_over(changes, 500 - 334)
+
+    def check() -> None:
+        window = [-100, 0, 200, 50]
+        expected = [number for number, (_, y) in values.items() if iterator != I.OVERLAPS or y <= 50]
+        found = index.select(iterator, window, 0, 9999)
+        assert sorted(rows_of(found)) == sorted(expected)
+        assert sorted(rows_of(list(index.scan(iterator, window)))) == sorted(expected)
+        assert index.count(iterator, window) == len(expected)
+        if iterator == I.NEIGHBOR:
+            far = [(x + 100) ** 2 + y**2 for x, y in (unpack(raw)[1] for raw in found)]
+            assert far == sorted(far)
+
+    check()
+    values[2001] = [1, 1]
+    index.put(index.key_of([2001, [1, 1]]), pack([2001, [1, 1]]))
+    index.remove(index.key_of([2002, values.pop(2002)]))
+    values.pop(2001)
+    index.remove(index.key_of([2001, [1, 1]]))
+    old = next(unpack(raw)[1] for raw in index.values_list() if unpack(raw)[0] == 2001)
+    values[2001] = old
+    while index.merge(100):
+        check()
+    check()
+    check_pages(index)
+
+
+@pytest.mark.parametrize("kind", ["RTREE", "BITSET"])
+def test_a_discarded_index_is_freed_in_slices(kind: str) -> None:
+    part = PartDef(1, FieldType.ARRAY) if kind == "RTREE" else PartDef(1, FieldType.UNSIGNED)
+    index = create_index(IndexDef(512, 1, "i", kind, False, (part,)), PRIMARY, space_name="s")
+    for number in range(20000):
+        row = [number, [number % 99, number // 99] if kind == "RTREE" else number]
+        index.put(index.key_of(row), pack(row))
+
+    errors: list[Any] = []
+
+    async def free() -> int:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        releaser, turns = Releaser(loop), 0
+        releaser.release(index)
+        while not releaser.is_idle:
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(free()) > 10
+    assert errors == []
+    assert len(index) == 0
+    assert index.select(I.ALL, [], 0, 9) == []
+    row = [1, [1, 2] if kind == "RTREE" else 3]
+    index.put(index.key_of(row), pack(row))
+    assert index.select(I.ALL, [], 0, 9) == [pack(row)]
+
+
+def test_an_emptied_index_is_usable() -> None:
+    index = make()
+    for number in range(200):
+        put(index, number, [number, number])
+    index.clear()
+    assert index.count(I.OVERLAPS, [0, 0, 300, 300]) == 0
+    put(index, 5, [1, 1])
+    assert rows_of(index.select(I.OVERLAPS, [0, 0, 300, 300], 0, 9)) == [5]
