@@ -41,7 +41,9 @@ _OPERATORS: Final = {
     "StringEndsWith": "ends with",
     "StringContains": "contains",
 }
-_INEXACT: Final = frozenset({Kind.DECIMAL, Kind.BIG_INTEGER, Kind.DATETIME, Kind.RAW, Kind.TYPED, Kind.REJECTS})
+_INEXACT: Final = frozenset(
+    {Kind.DECIMAL, Kind.BIG_INTEGER, Kind.DATETIME, Kind.INTERVAL, Kind.RAW, Kind.TYPED, Kind.REJECTS}
+)
 """Kinds whose values Spark hands over in a form that need not be the column's: Spark compares them itself."""
 
 

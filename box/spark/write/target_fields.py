@@ -8,7 +8,8 @@
 | string | string, uuid (its text), array, map (JSON) |
 | boolean / binary | boolean / varbinary |
 | array / map, struct | array / map |
-| timestamp | datetime, of peers that have it |
+| timestamp | datetime, of versions that have it |
+| struct of parts of an interval | interval, of versions that have it |
 
 Fields of type scalar and any take each of these as it is (scalar no containers). What a value itself may be is the
 node's to check.
@@ -27,6 +28,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from box.data.codec import Ext, pack
+from box.data.times.points import Interval
 from box.errors import illegal_params
 from box.spark.definitions import SpaceInfo
 
@@ -51,6 +53,11 @@ def _datetime(micros: int) -> Ext:
     seconds, rest = divmod(micros, 1_000_000)
     data = _DATETIME_LONG(seconds, rest * 1000, 0, 0) if rest else _DATETIME(seconds)
     return Ext(_DATETIME_EXT, data)
+
+
+def _interval(parts: dict[str, Any]) -> Interval:
+    """An interval of its parts by name; a part that is null or not there is 0."""
+    return Interval(**{name: part for name, part in parts.items() if part is not None})
 
 
 def _integral(value: Decimal) -> int:
@@ -83,10 +90,13 @@ _KINDS: Final[dict[str, dict[str, Convert | None]]] = {
     "binary": {"varbinary": None},
     "array": {"array": _plain},
     "map": {"map": _as_map},
+    "struct": {"map": _as_map, "interval": _interval},
     "timestamp": {"datetime": _datetime},
 }
 """By the kind of a column: the types that take it, and how."""
-_CONTAINERS: Final = frozenset({"array", "map"})
+_FREE: Final[dict[str, Convert]] = {"array": _plain, "map": _as_map, "struct": _as_map, "timestamp": _datetime}
+"""The same for fields of any type; other values stay as they are."""
+_CONTAINERS: Final = frozenset({"array", "map", "struct"})
 _OLD_NAMES: Final = {"num": "unsigned", "str": "string", "*": "any"}
 
 
@@ -99,7 +109,8 @@ def kind_of(kind: pa.DataType) -> str | None:
         ("string", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t)),
         ("boolean", pa.types.is_boolean),
         ("binary", lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t)),
-        ("map", lambda t: pa.types.is_map(t) or pa.types.is_struct(t)),
+        ("map", pa.types.is_map),
+        ("struct", pa.types.is_struct),
         ("array", pa.types.is_list),
         ("timestamp", pa.types.is_timestamp),
     )
@@ -184,8 +195,7 @@ def _target(number: int, column: pa.Field, field_type: str, json_columns: frozen
     if kind is not None and column.name in json_columns and kind == "string":
         return TargetField(number, column.name, json.loads)
     if kind is not None and (wanted == "any" or (wanted == "scalar" and kind not in _CONTAINERS)):
-        convert = _KINDS[kind].get(kind) if kind in (*_CONTAINERS, "timestamp") else None
-        return TargetField(number, column.name, _datetime if kind == "timestamp" else convert)
+        return TargetField(number, column.name, _FREE.get(kind))
     if kind is None or wanted not in _KINDS[kind]:
         raise illegal_params(f"column '{column.name}' of type {column.type} does not fit a field of type {field_type}")
     return TargetField(number, column.name, _KINDS[kind][wanted])
