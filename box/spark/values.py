@@ -34,7 +34,7 @@ class UnreadValue:
 
 
 def decode_extension(code: int, data: bytes) -> Any:
-    """Decimals and UUIDs of Tarantool, and datetimes and intervals of newer ones; anything else is bytes. Raises ValueError."""
+    """Values of the extensions of Tarantool, of newer versions too; anything else is bytes. Raises ValueError."""
     if code == _DATETIME_EXT:
         return _datetime(data)
     value = decode_ext(code, data)

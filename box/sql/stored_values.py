@@ -38,7 +38,7 @@ _MOMENT: Final = 5
 _MOMENT_SIZE: Final = 12
 
 Value = Any
-"""None, bool, int, float, str, bytes, list, dict, Decimal, UUID, datetime, Datetime, Interval: a value as Python has it."""
+"""A value as Python has it: None, bool, int, float, str, bytes, list, dict, Decimal, UUID, Datetime, Interval, ..."""
 Stored = None | int | float | str | bytes
 """A value as SQLite has it."""
 

@@ -127,7 +127,7 @@ def test_structs_of_parts_become_intervals() -> None:
     month = Interval(month=1, day=-3, adjust="last")
     assert tuples(pa.array([asdict(month)], _ARROW_TYPES[Kind.INTERVAL])) == [[1, month, {"a": 1}]]
     assert tuples(pa.array([{"day": 2, "sec": None}])) == [[1, Interval(day=2), {"a": 1}]]
-    with pytest.raises(BoxError, match="column 'v': a value cannot be stored: .*'days'"):
+    with pytest.raises(BoxError, match=r"column 'v': a value cannot be stored: .*'days'"):
         tuples(pa.array([{"days": 2}]))
     with pytest.raises(BoxError, match="column 'v' of type int64 does not fit a field of type interval"):
         tuples(pa.array([2]))
