@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode
 from box.wire import messages
-from box.wire.constants import RequestType
+from box.wire.constants import PROMOTION_TYPES
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -74,7 +74,7 @@ class RowOrder:
 
     def look(self, row: Row) -> None:
         """Note the rows that a PROMOTE depends on; other rows name none."""
-        if row.type == RequestType.PROMOTE:
+        if row.type in PROMOTION_TYPES:
             request = messages.decode_synchro(row)
             if request.replica_id not in (0, row.replica_id, self._own_id):
                 self.learn(VClock({request.replica_id: request.lsn} if request.lsn else {}))

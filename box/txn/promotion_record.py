@@ -13,7 +13,7 @@ from box.txn.decisions import DecisionRecord
 from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
-from box.wire.constants import RequestType
+from box.wire.constants import PROMOTION_TYPES, RequestType
 from box.wire.messages import Promotions, SynchroRequest
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class PromotionRecord:
 
     def is_to_be_void(self, row: Row) -> bool:
         """Whether a row that comes from a leader is a promotion that has no effect there."""
-        return row.type == RequestType.PROMOTE and (row.replica_id, row.lsn) in self.void_promotions
+        return row.type in PROMOTION_TYPES and (row.replica_id, row.lsn) in self.void_promotions
 
     def withdraw_unknown(self, leader: Standing, own_vclock: Mapping[int, int]) -> None:
         """Promotions that a leader had not were none."""

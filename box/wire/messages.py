@@ -288,7 +288,8 @@ class SynchroRequest:
     CONFIRM confirms everything up to `lsn` of the limbo's owner `replica_id`; ROLLBACK undoes everything from `lsn` on.
     PROMOTE confirms up to `lsn`, undoes the rest, and hands the limbo to its writer in `term`. `origin_id` is the
     instance that wrote the row; it is the row's replica id, not part of the body. `is_void` is a flag of the row and
-    marks a PROMOTE without effect.
+    marks a PROMOTE without effect. A DEMOTE of 2.10 and later is a PROMOTE (its `type` too) after which nobody owns the
+    limbo.
     """
 
     type: int
@@ -297,6 +298,7 @@ class SynchroRequest:
     term: int = 0
     origin_id: int = 0
     is_void: bool = False
+    is_demotion: bool = False
 
 
 def synchro_row(request: SynchroRequest) -> Row:
@@ -308,7 +310,7 @@ def synchro_row(request: SynchroRequest) -> Row:
 
 
 def decode_synchro(row: Row) -> SynchroRequest:
-    """Decode a CONFIRM, ROLLBACK or PROMOTE row.
+    """Decode a CONFIRM, ROLLBACK, PROMOTE or DEMOTE row.
 
     Raises:
         ClientError: INVALID_MSGPACK (`request body`).
@@ -318,6 +320,8 @@ def decode_synchro(row: Row) -> SynchroRequest:
     body = _map_of(row)
     owner, lsn, term = (_uint(body.get(key, 0), "request body") for key in (Key.REPLICA_ID, Key.LSN, Key.TERM))
     is_void = row.type == RequestType.PROMOTE and bool(row.flags & Flag.VOID)
+    if row.type == RequestType.DEMOTE:
+        return SynchroRequest(RequestType.PROMOTE, owner, lsn, term, row.replica_id, is_demotion=True)
     return SynchroRequest(row.type, owner, lsn, term, row.replica_id, is_void)
 
 
