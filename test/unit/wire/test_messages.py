@@ -162,7 +162,7 @@ def test_demote_of_newer_versions() -> None:
     assert decode_synchro(demote) == SynchroRequest(RequestType.PROMOTE, 2, 6, 3, 3, is_demotion=True)
     promote = Row(RequestType.PROMOTE, replica_id=3, lsn=9, body=bytes.fromhex("84 0200 0300 5304 26 81 01 05"))
     assert decode_synchro(promote) == SynchroRequest(RequestType.PROMOTE, 0, 0, 4, 3)
-    raft = Row(RequestType.RAFT, body=msgpack.packb({0: 5, 1: 2, 2: 1, 4: 2, 5: True}))
+    raft = Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 5, 1: 2, 2: 1, 4: 2, 5: True}))
     assert decode_raft(raft) == RaftRequest(5, 2, 1)
 
 
