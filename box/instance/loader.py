@@ -17,7 +17,7 @@ from box.instance.space_load import SpaceLoad
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.wire.change import INSERT, Request, decode_row
-from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, Flag, RequestType
+from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, RequestType
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
 
@@ -149,7 +149,7 @@ class LogLoader:
         """
         if rows[0].type in SYNCHRO_TYPES:
             self._synchro.recover(rows[0])
-            if rows[0].type == RequestType.PROMOTE:
+            if rows[0].type in PROMOTION_TYPES:
                 self._promotions.add((rows[0].replica_id, rows[0].lsn))
             self._ends[rows[0].replica_id] = rows[0].lsn
             return

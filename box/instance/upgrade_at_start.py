@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from box.instance.instance_state import InstanceState
 from box.instance.resources import Resources
+from box.schema.newer import newer_notes
 from box.schema.schema import Schema
 from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from box.session import Context
@@ -15,6 +16,8 @@ async def upgrade_at_start(resources: Resources, state: InstanceState, schema: S
     """Upgrade the dictionary of an instance that is alone; in a replica set, which needs a decision, only log a
     message.
     """
+    for note in newer_notes(schema):
+        resources.log.info(note)
     if not needs_upgrade(schema):
         return
     is_alone = not resources.config["replication"]

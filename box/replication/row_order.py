@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode
 from box.wire import messages
-from box.wire.constants import RequestType
+from box.wire.constants import PROMOTION_TYPES
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -75,7 +75,7 @@ class RowOrder:
 
     def look(self, row: Row) -> None:
         """Note the rows that a PROMOTE or a claim depends on; other rows name none."""
-        if row.type == RequestType.PROMOTE or messages.is_claim(row):
+        if row.type in PROMOTION_TYPES or messages.is_claim(row):
             request = messages.decode_synchro(row)
             owner_id, lsn = (request.replica_id, request.lsn) if request.claim is None else request.claim[1:]
             if owner_id not in (0, row.replica_id, self._own_id):

@@ -31,7 +31,7 @@ from box.session import Context
 from box.txn.transaction import Transaction
 from box.waiters import Waiters
 from box.wire.change_run import ChangeRun
-from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
+from box.wire.constants import PROMOTION_TYPES, SYNCHRO_TYPES, Flag, RequestType
 from box.wire.messages import decode_synchro, is_claim
 from box.wire.row import Row, nop_of
 from box.wire.vclock import VCLOCK_MAX, VClock
@@ -54,7 +54,7 @@ def _ignore(*_: object) -> None:
 def _belongs_to_limbo(rows: list[Row]) -> bool:
     """Return whether the rows are a transaction that waits in the limbo, a CONFIRM or a ROLLBACK."""
     kind = rows[0].type
-    is_decision = kind in SYNCHRO_TYPES and kind != RequestType.PROMOTE
+    is_decision = kind in SYNCHRO_TYPES - PROMOTION_TYPES
     return is_decision or bool(rows[-1].flags & Flag.WAIT_SYNC)
 
 

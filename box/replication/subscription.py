@@ -20,7 +20,7 @@ from box.txn.promotion_history import Standing
 from box.waiters import end_all
 from box.wire import messages
 from box.wire.change_run import ChangeRun
-from box.wire.constants import Flag, RequestType
+from box.wire.constants import PROMOTION_TYPES, Flag, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -218,7 +218,7 @@ class Subscription:
             else:
                 if not elections.is_leader(self.peer_id):
                     self._check_comes_before(row)
-                elif row.type == RequestType.PROMOTE:
+                elif row.type in PROMOTION_TYPES:
                     self._promotions.add((row.replica_id, row.lsn))
                 elif self._promotions and row.flags & Flag.WAIT_SYNC:
                     elections.withdraw_outdating(row.replica_id, self._promotions)
@@ -258,7 +258,7 @@ class Subscription:
         Raises:
             Resubscription: the row is such a PROMOTE.
         """
-        if row.type == RequestType.PROMOTE and self._host.elections.is_later(messages.decode_synchro(row).term):
+        if row.type in PROMOTION_TYPES and self._host.elections.is_later(messages.decode_synchro(row).term):
             raise Resubscription
 
     def _pass_over(self, transaction: list[Row]) -> None:

@@ -32,6 +32,8 @@ class SpaceId(IntEnum):
     TRIGGER = 328
     TRUNCATE = 330
     SPACE_SEQUENCE = 340
+    VSPACE_SEQUENCE = 341
+    """A view that 2.10 added: read where a newer version has made it, never made here."""
     FK_CONSTRAINT = 356
     CK_CONSTRAINT = 364
     FUNC_INDEX = 372

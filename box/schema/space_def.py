@@ -37,8 +37,10 @@ _COLLATED_TYPES = frozenset(("string", "scalar", "any"))
 
 
 @lru_cache(128)
-def decode_space(raw: bytes, error_code: int) -> SpaceDef:
+def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False) -> SpaceDef:
     """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE.
+
+    `skip_unknown`: options of the space that are unknown are no error.
 
     Cached, because every start has the same system spaces; a definition never changes.
     """
@@ -59,14 +61,17 @@ def decode_space(raw: bytes, error_code: int) -> SpaceDef:
     field_defs = decode_format(space_format, name, error_code)
     if 0 < field_count < len(field_defs):
         raise client_error(error_code, name, "exact_field_count must be either 0 or >= formatted field count")
-    opts = _decode_opts(options, name, error_code)
+    opts = _decode_opts(options, name, error_code, skip_unknown=skip_unknown)
     _check_duplicates(field_defs)
     _check_engine(engine, space_id)
     return SpaceDef(space_id, owner, name, engine, field_count, opts, space_format, field_defs)
 
 
-def _decode_opts(options: dict[Any, Any], name: str, error_code: int) -> SpaceOpts:
-    opts = SpaceOpts(**check_options(options, _SPACE_OPTIONS, ErrorCode.WRONG_SPACE_OPTIONS, _OPTS_FIELD))
+def _decode_opts(options: dict[Any, Any], name: str, error_code: int, *, skip_unknown: bool) -> SpaceOpts:
+    known = check_options(
+        options, _SPACE_OPTIONS, ErrorCode.WRONG_SPACE_OPTIONS, _OPTS_FIELD, skip_unknown=skip_unknown
+    )
+    opts = SpaceOpts(**known)
     if opts.group_id not in (GROUP_DEFAULT, GROUP_LOCAL):
         raise client_error(ErrorCode.NO_SUCH_GROUP, str(opts.group_id))
     if opts.view and not opts.sql:

@@ -29,6 +29,7 @@ _SOURCES: dict[int, SpaceId] = {
     SpaceId.VPRIV: SpaceId.PRIV,
     SpaceId.VSEQUENCE: SpaceId.SEQUENCE,
     SpaceId.VCOLLATION: SpaceId.COLLATION,
+    SpaceId.VSPACE_SEQUENCE: SpaceId.SPACE_SEQUENCE,
 }
 _SEE = Privilege.R | Privilege.W | Privilege.D | Privilege.A
 _SEE_OR_RUN = _SEE | Privilege.X
@@ -127,12 +128,13 @@ def row_filter(schema: Schema, space_id: int) -> RowFilter:
         SpaceId.SPACE: lambda credentials, raw: _sees_space(schema, credentials, raw),
         SpaceId.INDEX: lambda credentials, raw: _sees_space(schema, credentials, raw),
         SpaceId.FUNC: lambda credentials, raw: _sees_function(schema, credentials, raw),
-        SpaceId.SEQUENCE: lambda credentials, raw: _sees_sequence(schema, credentials, raw),
+        SpaceId.SEQUENCE: lambda credentials, raw: _sees_sequence(schema, credentials, Fields(raw).u32(0)),
+        SpaceId.SPACE_SEQUENCE: lambda credentials, raw: _sees_sequence(schema, credentials, Fields(raw).u32(1)),
         SpaceId.USER: _sees_user,
         SpaceId.PRIV: _sees_grant,
     }
     row_visible = filters[source]
-    on_universe = _SEE_OR_RUN if source in (SpaceId.FUNC, SpaceId.SEQUENCE) else _SEE
+    on_universe = _SEE_OR_RUN if source in (SpaceId.FUNC, SpaceId.SEQUENCE, SpaceId.SPACE_SEQUENCE) else _SEE
 
     def is_visible(credentials: Credentials, raw: bytes) -> bool:
         if credentials.universal & on_universe or credentials.on("space", int(source)) & Privilege.R:
@@ -158,8 +160,8 @@ def _sees_function(schema: Schema, credentials: Credentials, raw: bytes) -> bool
     )
 
 
-def _sees_sequence(schema: Schema, credentials: Credentials, raw: bytes) -> bool:
-    sequence = schema.sequences.get(Fields(raw).u32(0))
+def _sees_sequence(schema: Schema, credentials: Credentials, sequence_id: int) -> bool:
+    sequence = schema.sequences.get(sequence_id)
     if credentials.on("sequence", None) & _SEE_OR_RUN:
         return True
     return sequence is not None and (

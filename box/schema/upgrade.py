@@ -21,6 +21,7 @@ from box.errors import illegal_params
 from box.schema.access import Privilege
 from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
 from box.schema.ids import SpaceId, UserId, is_system_id
+from box.schema.newer import Version, dictionary_version, newer_notes
 from box.wire.change import Request
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
 
-Version = tuple[int, int, int]
 Row = list[Any]
 
 OLDEST: Final[Version] = (1, 7, 5)
@@ -55,16 +55,6 @@ class UpgradeLog(Protocol):
     def info(self, text: str) -> None: ...
 
     def warn(self, text: str) -> None: ...
-
-
-def dictionary_version(schema: Schema) -> Version | None:
-    """Return the version in the row `version` of `_schema`, or None without that row."""
-    for raw in schema.read_tuples(schema.space(SpaceId.SCHEMA)):
-        row = unpack(raw)
-        if row[0] == "version":
-            major, minor, patch = (*row[1:], 0, 0, 0)[:3]
-            return major, minor, patch
-    return None
 
 
 def needs_upgrade(schema: Schema) -> bool:
@@ -110,6 +100,8 @@ class SchemaUpgrade:
         if version is None:
             raise illegal_params('missing "version" in box.space._schema')
         if version >= DICTIONARY_VERSION:
+            for note in newer_notes(self._schema):
+                self._log.info(note)
             return
         if version < OLDEST:
             self._log.warn("can upgrade from {}.{}.{} only".format(*OLDEST))

@@ -8,6 +8,7 @@
 | string, uuid                | string                |                                                            |
 | boolean / varbinary         | boolean / binary      |                                                            |
 | datetime (Tarantool 2.10)   | timestamp             | microseconds; nanoseconds and time zones are dropped       |
+| interval (Tarantool 2.10)   | struct of its parts   | Spark's own intervals hold months or days, never both      |
 | scalar, any, array, map     | string                | JSON text, because Spark columns have one type; see below  |
 
 The options `any_as` (also for scalar), `array_as` and `map_as` choose the type for the last line: `json`, `binary`
@@ -23,12 +24,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Context, Decimal
 from enum import Enum
 from itertools import chain
 from typing import Any, Final
 
+from box.data.times.points import Interval
 from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode, illegal_params
 from box.spark.definitions import SpaceInfo
@@ -61,6 +63,8 @@ class Kind(Enum):
     CONSTANT = "constant"
     """The text of `Column.text`, equal in all rows."""
     DATETIME = "datetime"
+    INTERVAL = "interval"
+    """The parts of an interval, each as it is stored."""
     RAW = "raw"
     """The MessagePack bytes of one field."""
     TYPED = "typed"
@@ -78,6 +82,9 @@ SQL_TYPES: Final = {
     Kind.BINARY: "binary",
     Kind.RAW: "binary",
     Kind.DATETIME: "timestamp",
+    Kind.INTERVAL: (
+        "struct<year:int,month:int,week:int,day:bigint,hour:bigint,min:bigint,sec:bigint,nsec:int,adjust:string>"
+    ),
 }
 """The Spark SQL type for each kind of column; other kinds are `string`. `Column.type` has the exact type of a
 column."""
@@ -92,6 +99,8 @@ _KINDS: Final = {
     FieldType.UUID: Kind.UUID,
     FieldType.BOOLEAN: Kind.BOOLEAN,
     FieldType.VARBINARY: Kind.BINARY,
+    FieldType.DATETIME: Kind.DATETIME,
+    FieldType.INTERVAL: Kind.INTERVAL,
 }
 
 
@@ -182,8 +191,6 @@ def columns_of(space: SpaceInfo, choice: ColumnChoice | None = None) -> list[Col
 
 
 def _column(name: str, number: int, type_name: str, is_nullable: bool, choice: ColumnChoice) -> Column:
-    if type_name.lower() == "datetime":
-        return Column(name, Kind.DATETIME, number, is_nullable)
     field_type = FieldType.by_name(type_name) or FieldType.ANY
     kind = _KINDS.get(field_type)
     if kind is None:
@@ -316,6 +323,7 @@ _TYPES: Final[dict[Kind, set[type]]] = {
     Kind.BOOLEAN: {bool, _NONE},
     Kind.BINARY: {bytes, _NONE},
     Kind.DATETIME: {datetime.datetime, _NONE},
+    Kind.INTERVAL: {Interval, _NONE},
 }
 
 _CONVERSIONS: Final[dict[Kind, Callable[[str, Any], Any]]] = {
@@ -323,6 +331,7 @@ _CONVERSIONS: Final[dict[Kind, Callable[[str, Any], Any]]] = {
     Kind.BIG_INTEGER: _big_integer,
     Kind.DOUBLE: lambda name, value: float(value),
     Kind.UUID: lambda name, value: str(value),
+    Kind.INTERVAL: lambda name, value: asdict(value),
     Kind.MIXED: lambda name, value: to_json(value),
     Kind.TUPLE: lambda name, value: to_json(value),
     Kind.REST: lambda name, value: to_json(value),

@@ -96,7 +96,7 @@ class Decisions:
         if request.type != RequestType.CONFIRM:
             self._roll_back(lsn if request.type == RequestType.ROLLBACK else lsn + 1)
         if request.type == RequestType.PROMOTE:
-            self._owner = request.origin_id
+            self._owner = 0 if request.is_demotion else request.origin_id
 
     def _confirm(self, lsn: int) -> None:
         while self._waiting and not (self._waiting[0].is_synchronous and self._waiting[0].lsn > lsn):

@@ -170,6 +170,14 @@ _ARROW_TYPES: Final = {
     Kind.BINARY: pa.binary(),
     Kind.RAW: pa.binary(),
     Kind.DATETIME: pa.timestamp("us", tz="UTC"),
+    Kind.INTERVAL: pa.struct(
+        [
+            *((name, pa.int32()) for name in ("year", "month", "week")),
+            *((name, pa.int64()) for name in ("day", "hour", "min", "sec")),
+            ("nsec", pa.int32()),
+            ("adjust", pa.string()),
+        ]
+    ),
 }
 
 

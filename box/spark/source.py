@@ -41,7 +41,9 @@ _OPERATORS: Final = {
     "StringEndsWith": "ends with",
     "StringContains": "contains",
 }
-_INEXACT: Final = frozenset({Kind.DECIMAL, Kind.BIG_INTEGER, Kind.DATETIME, Kind.RAW, Kind.TYPED, Kind.REJECTS})
+_INEXACT: Final = frozenset(
+    {Kind.DECIMAL, Kind.BIG_INTEGER, Kind.DATETIME, Kind.INTERVAL, Kind.RAW, Kind.TYPED, Kind.REJECTS}
+)
 """Kinds of columns whose conditions Spark evaluates itself, because their values in a condition may have another form
 than in the column."""
 

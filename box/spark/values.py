@@ -37,7 +37,7 @@ class UnreadValue:
 
 
 def decode_extension(code: int, data: bytes) -> Any:
-    """Return an extension as a decimal, UUID or datetime, anything else as bytes.
+    """Return an extension as a decimal, UUID, datetime or interval, anything else as bytes.
 
     Raises:
         ValueError: the content is malformed.

@@ -15,7 +15,7 @@ from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql.casts import text_to_double, text_to_integer
 from box.sql.operators import order_key
-from box.sql.stored_values import Value, execute_error, inconsistent, mismatch, number_text
+from box.sql.stored_values import Value, execute_error, inconsistent, mismatch, number_text, time_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _typeof(value: Value) -> str:
         return "boolean"
     if kind is int:
         return "integer"
-    return {float: "double", str: "string", list: "array", dict: "map"}.get(kind, "varbinary")
+    return {float: "double", str: "string", list: "array", dict: "map"}.get(kind) or time_kind(value) or "varbinary"
 
 
 def _same(value: Value, _: Value = None) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from box.data.show import value_str
-from box.sql.stored_values import INT_MIN, UINT_MAX, Value, mismatch, number_text
+from box.sql.stored_values import INT_MIN, UINT_MAX, Value, mismatch, number_text, time_kind
 
 _INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*", re.ASCII)
 _NUMBER: Final = re.compile(
@@ -88,7 +88,7 @@ def _to_string(value: Value) -> str:
         return str(value)
     if kind is float:
         return number_text(value)
-    if kind in (list, dict):
+    if kind in (list, dict) or time_kind(value):
         return value_str(value)
     raise NotConvertible
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from box.data.collation import sort_key_function
+from box.data.times.points import datetime_key
 from box.errors import ErrorCode, client_error
 from box.sql.casts import text_to_double, text_to_integer
 from box.sql.stored_values import (
@@ -25,7 +26,9 @@ from box.sql.stored_values import (
     load,
     mismatch,
     number_text,
+    shown,
     store,
+    time_kind,
 )
 
 # --- arithmetic ---
@@ -240,6 +243,9 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
             other = right if kind_name(left) == "varbinary" else left
             raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "varbinary")
         return int(left > right) - int(left < right)
+    times = time_kind(left), time_kind(right)
+    if times != (None, None):
+        return _compare_times(left, right, *times)
     if not is_numeric and a_kind is str and b_kind is str:
         if collation not in (0, 3):
             key = sort_key_function(collation)
@@ -254,6 +260,17 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
     if a is None:
         raise mismatch(left, "numeric")
     return (a > b) - (a < b)
+
+
+def _compare_times(left: Value, right: Value, left_kind: str | None, right_kind: str | None) -> int:
+    """Moments are compared with moments; intervals have no order."""
+    if left_kind != right_kind:
+        other = right if left_kind else left
+        raise client_error(ErrorCode.SQL_TYPE_MISMATCH, shown(other), str(left_kind or right_kind))
+    if left_kind == "interval":
+        raise client_error(ErrorCode.SQL_TYPE_MISMATCH, "interval", "comparable type")
+    a, b = datetime_key(left), datetime_key(right)
+    return int(a > b) - int(a < b)
 
 
 def _number_of(value: Value) -> int | float | None:
@@ -298,7 +315,7 @@ ARITHMETIC: Final = {
 
 
 def rank(operand: Any) -> int:
-    """The place of a value's type in the order of SCALAR: nil, boolean, number, string, varbinary, others."""
+    """The place of a value's type in the order of SCALAR: nil, boolean, number, string, varbinary, others, datetime."""
     kind = type(operand)
     if operand is None:
         return 0
@@ -306,7 +323,7 @@ def rank(operand: Any) -> int:
         return 2
     if kind is str:
         return 3
-    return (1, 2, 4, 3, 5)[operand[0]]
+    return (1, 2, 4, 3, 5, 6)[operand[0]]
 
 
 def order_key(value: Value, collation: int) -> tuple[Any, ...]:
@@ -316,4 +333,6 @@ def order_key(value: Value, collation: int) -> tuple[Any, ...]:
         return (place, sort_key_function(collation)(value))
     if place == 3:
         return (place, value.encode("utf-8", "surrogateescape"))
+    if place == 6:
+        return (place, datetime_key(value))
     return (place, value) if place != 5 else (place, repr(value))

@@ -5,6 +5,7 @@ nil            NULL                            string         TEXT; one that is 
 integer        INTEGER; above 2^63: 01 <8>     varbinary      02 <bytes>
 double         REAL                            boolean        00 00, 00 01
 map, array, decimal, uuid, others              04 <MessagePack>
+datetime                                       05 <12 bytes in the order of moments> <MessagePack>
 ```
 
 What has a first byte here is a BLOB. SQLite orders numbers before texts before BLOBs; so integers of all sizes compare
@@ -14,12 +15,14 @@ rightly, and so do varbinary values among each other. Where an expression is kno
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
 from box.data.codec import pack, unpack
 from box.data.show import value_str
+from box.data.times.points import Datetime, Interval, datetime_key
 from box.errors import BoxError, ErrorCode, client_error
 
 INT_MIN: Final = -(2**63)
@@ -31,10 +34,11 @@ TRUE: Final = b"\x00\x01"
 _BIG: Final = 1
 _BINARY: Final = 2
 _RAW_TEXT: Final = 3
-_PACKED: Final = 4
+_MOMENT: Final = 5
+_MOMENT_SIZE: Final = 12
 
 Value = Any
-"""None, bool, int, float, str, bytes, list, dict, Decimal, UUID: a value as Python has it."""
+"""A value as Python has it: None, bool, int, float, str, bytes, list, dict, Decimal, UUID, Datetime, Interval, ..."""
 Stored = None | int | float | str | bytes
 """A value as SQLite has it."""
 
@@ -53,6 +57,9 @@ def store(value: Value) -> Stored:
     if kind is bytes:
         given: int | float | str | bytes | None = b"\x02" + value
         return given
+    if isinstance(value, datetime | Datetime):
+        order = (datetime_key(value) + (1 << 95)).to_bytes(_MOMENT_SIZE, "big")
+        return b"\x05" + order + pack(value)
     return b"\x04" + pack(value)
 
 
@@ -83,7 +90,7 @@ def load(stored: Any) -> Value:
         return int.from_bytes(stored[1:], "big")
     if tag == _RAW_TEXT:
         return stored[1:].decode("utf-8", "surrogateescape")
-    return unpack(stored[1:])
+    return unpack(stored[1 + _MOMENT_SIZE :] if tag == _MOMENT else stored[1:])
 
 
 def load_boolean(stored: Any) -> Value:
@@ -116,7 +123,15 @@ def shown(value: Value) -> str:
         return "varbinary"
     if isinstance(value, list | dict):
         return value_str(value)
-    return str(value)
+    kind = time_kind(value)
+    return f"{kind}({value_str(value)})" if kind else str(value)
+
+
+def time_kind(value: Value) -> str | None:
+    """`datetime` or `interval`, None for values of other types."""
+    if isinstance(value, datetime | Datetime):
+        return "datetime"
+    return "interval" if type(value) is Interval else None
 
 
 def kind_name(value: Value) -> str:
@@ -130,7 +145,7 @@ def kind_name(value: Value) -> str:
         return "unsigned" if value >= 0 else "integer"
     if kind is float:
         return "real"
-    return "text" if kind is str else "varbinary"
+    return "text" if kind is str else time_kind(value) or "varbinary"
 
 
 def mismatch(value: Value, wanted: str) -> BoxError:

@@ -468,7 +468,7 @@ class Limbo:
         committed = [] if confirmed is None else self.confirm(confirmed).committed
         rolled_back = [] if undone is None else self.roll_back(undone).rolled_back
         if request.type == RequestType.PROMOTE and undone is not None:
-            self.owner_id = request.origin_id
+            self.owner_id = 0 if request.is_demotion else request.origin_id
             self.confirmed_lsn = 0
         return LimboOutcome(committed, rolled_back)
 

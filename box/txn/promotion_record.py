@@ -17,7 +17,7 @@ from box.txn.decisions import DecisionRecord
 from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
-from box.wire.constants import RequestType
+from box.wire.constants import PROMOTION_TYPES, RequestType
 from box.wire.messages import Claim, Promotions, RaftRequest, SynchroRequest
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ class PromotionRecord:
         return [one for one in named if one[1] > own_vclock.get(one[0], 0) and one not in known]
 
     def is_to_be_void(self, row: Row) -> bool:
-        """Return True if a row is a PROMOTE that has no effect at the leader."""
-        return row.type == RequestType.PROMOTE and (row.replica_id, row.lsn) in self.void_promotions
+        """Return True if a row is a PROMOTE or DEMOTE that has no effect at the leader."""
+        return row.type in PROMOTION_TYPES and (row.replica_id, row.lsn) in self.void_promotions
 
     def withdraw_unknown(self, leader: Standing, own_vclock: Mapping[int, int]) -> None:
         """Withdraw the promotions that a leader did not have: they had no effect."""

@@ -138,6 +138,8 @@ class RequestType(IntEnum):
     TXN_ROLLBACK = 16
     RAFT = 30
     PROMOTE = 31
+    DEMOTE = 32
+    """Of 2.10 and later: never written here, but read and kept."""
     CONFIRM = 40
     ROLLBACK = 41
     PING = 64
@@ -171,7 +173,8 @@ DML_TYPES: Final = frozenset(
         RequestType.NOP,
     }
 )
-SYNCHRO_TYPES: Final = frozenset({RequestType.CONFIRM, RequestType.ROLLBACK, RequestType.PROMOTE})
+PROMOTION_TYPES: Final = frozenset({RequestType.PROMOTE, RequestType.DEMOTE})
+SYNCHRO_TYPES: Final = frozenset({RequestType.CONFIRM, RequestType.ROLLBACK}) | PROMOTION_TYPES
 
 GROUP_DEFAULT: Final = 0
 """The group of rows that are replicated."""
@@ -242,7 +245,7 @@ _HIDDEN_NAMES: Final = {RequestType.NOP: "NOP", RequestType.CONFIRM: "CONFIRM", 
 def type_name(request_type: int) -> str | None:
     """Return the name of a request type in logs and log readers, or None for one without a name.
 
-    CALL_16, PROMOTE and RAFT have no name in Tarantool's table.
+    CALL_16, PROMOTE, DEMOTE and RAFT have no name in Tarantool's table.
     """
     if request_type in _HIDDEN_NAMES:
         return _HIDDEN_NAMES[RequestType(request_type)]

@@ -300,7 +300,8 @@ class SynchroRequest:
     CONFIRM confirms everything up to `lsn` of the limbo's owner `replica_id`; ROLLBACK undoes everything from `lsn` on.
     PROMOTE confirms up to `lsn`, undoes the rest, and hands the limbo to its writer in `term`. `origin_id` is the
     instance that wrote the row; it is the row's replica id, not part of the body. `is_void` is a flag of the row and
-    marks a PROMOTE without effect. A CONFIRM with a `claim` decides nothing; its `lsn` is confirmed already.
+    marks a PROMOTE without effect. A CONFIRM with a `claim` decides nothing; its `lsn` is confirmed already. A DEMOTE of
+    Tarantool 2.10 and later is a PROMOTE (its `type` too) after which nobody owns the limbo.
     """
 
     type: int
@@ -310,11 +311,13 @@ class SynchroRequest:
     origin_id: int = 0
     is_void: bool = False
     claim: Claim | None = None
+    is_demotion: bool = False
 
 
 _CLAIM: Final = (Key.LIMIT, Key.SPACE_ID, Key.OFFSET)
 """The keys of a claim's fields, in their order."""
 _MAP_OF_A_CLAIM: Final = bytes((0x80 + 2 + len(_CLAIM),))
+"""The first byte of a claim's body: a map of owner, lsn and the claim's fields, more than any other CONFIRM has."""
 
 
 def is_claim(row: Row) -> bool:
@@ -333,7 +336,7 @@ def synchro_row(request: SynchroRequest) -> Row:
 
 
 def decode_synchro(row: Row) -> SynchroRequest:
-    """Decode a CONFIRM, ROLLBACK or PROMOTE row.
+    """Decode a CONFIRM, ROLLBACK, PROMOTE or DEMOTE row.
 
     Raises:
         ClientError: INVALID_MSGPACK (`request body`).
@@ -344,6 +347,8 @@ def decode_synchro(row: Row) -> SynchroRequest:
     owner, lsn, term = (_uint(body.get(key, 0), "request body") for key in (Key.REPLICA_ID, Key.LSN, Key.TERM))
     is_void = row.type == RequestType.PROMOTE and bool(row.flags & Flag.VOID)
     claim = _claim([body.get(key) for key in _CLAIM], "request body") if is_claim(row) else None
+    if row.type == RequestType.DEMOTE:
+        return SynchroRequest(RequestType.PROMOTE, owner, lsn, term, row.replica_id, is_demotion=True)
     return SynchroRequest(row.type, owner, lsn, term, row.replica_id, is_void, claim)
 
 

@@ -48,6 +48,8 @@ def _free_port() -> int:
 class Tarantool:
     """An instance of the executable, with a console connection."""
 
+    executable = "tarantool"
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.port = _free_port()
@@ -60,7 +62,7 @@ class Tarantool:
         settings = {"port": self.port, "replication": ", ".join(f"'{uri}'" for uri in sources), "quorum": quorum}
         (self.directory / "tarantool.lua").write_text(SCRIPT % settings)
         self._process = await asyncio.create_subprocess_exec(
-            "tarantool",
+            self.executable,
             "tarantool.lua",
             cwd=self.directory,
             stdin=asyncio.subprocess.DEVNULL,

@@ -9,9 +9,9 @@ from box.schema.ddl.build import Deferred, FormatCheck, check_not_altered, defer
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.ddl.sql import install_checks
 from box.schema.fields import Fields
+from box.schema.newer import decode_space_of
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef
-from box.schema.space_def import decode_space
 from box.schema.sql_objects import CheckConstraint
 from box.wire.constants import GROUP_LOCAL, RequestType
 
@@ -36,7 +36,7 @@ def on_replace_space(
 
 
 def _create_space(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
-    definition = decode_space(stmt.last, ErrorCode.CREATE_SPACE)
+    definition = decode_space_of(schema, stmt.last, ErrorCode.CREATE_SPACE)
     check_ddl(credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
     space = make_space(schema, definition)
     if definition.opts.view:
@@ -102,7 +102,7 @@ def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, sp
 def _alter_space(
     schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement, space: Space
 ) -> Deferred | None:
-    definition = decode_space(stmt.last, ErrorCode.ALTER_SPACE)
+    definition = decode_space_of(schema, stmt.last, ErrorCode.ALTER_SPACE)
     check_ddl(credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
 
     def wrong(text: str) -> BoxError:

@@ -9,6 +9,7 @@
 | boolean / binary | boolean / varbinary |
 | array / map, struct | array / map |
 | timestamp | datetime, which Tarantool has since 2.10 |
+| struct of parts of an interval | interval, which Tarantool has since 2.10 |
 
 Fields of type scalar and any fit all of these columns, but scalar no arrays and maps. The node checks the values
 themselves.
@@ -27,6 +28,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from box.data.codec import Ext, pack
+from box.data.times.points import Interval
 from box.errors import illegal_params
 from box.spark.definitions import SpaceInfo
 
@@ -60,6 +62,11 @@ def _datetime(micros: int) -> Ext:
     return Ext(_DATETIME_EXT, data)
 
 
+def _interval(parts: dict[str, Any]) -> Interval:
+    """An interval of its parts by name; a part that is null or not there is 0."""
+    return Interval(**{name: part for name, part in parts.items() if part is not None})
+
+
 def _integral(value: Decimal) -> int:
     if value != int(value):
         raise ValueError("has a fraction")
@@ -90,10 +97,13 @@ _KINDS: Final[dict[str, dict[str, Convert | None]]] = {
     "binary": {"varbinary": None},
     "array": {"array": _plain},
     "map": {"map": _as_map},
+    "struct": {"map": _as_map, "interval": _interval},
     "timestamp": {"datetime": _datetime},
 }
 """For each kind of column, the field types that it fits with the conversion of values, None if they are unchanged."""
-_CONTAINERS: Final = frozenset({"array", "map"})
+_FREE: Final[dict[str, Convert]] = {"array": _plain, "map": _as_map, "struct": _as_map, "timestamp": _datetime}
+"""The conversions for fields of any type, by kind of column; values of other kinds are unchanged."""
+_CONTAINERS: Final = frozenset({"array", "map", "struct"})
 _OLD_NAMES: Final = {"num": "unsigned", "str": "string", "*": "any"}
 """Names of field types in old versions."""
 
@@ -107,7 +117,8 @@ def kind_of(kind: pa.DataType) -> str | None:
         ("string", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t)),
         ("boolean", pa.types.is_boolean),
         ("binary", lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t)),
-        ("map", lambda t: pa.types.is_map(t) or pa.types.is_struct(t)),
+        ("map", pa.types.is_map),
+        ("struct", pa.types.is_struct),
         ("array", pa.types.is_list),
         ("timestamp", pa.types.is_timestamp),
     )
@@ -203,8 +214,7 @@ def _target(number: int, column: pa.Field, field_type: str, json_columns: frozen
     if kind is not None and column.name in json_columns and kind == "string":
         return TargetField(number, column.name, json.loads)
     if kind is not None and (wanted == "any" or (wanted == "scalar" and kind not in _CONTAINERS)):
-        convert = _KINDS[kind].get(kind) if kind in (*_CONTAINERS, "timestamp") else None
-        return TargetField(number, column.name, _datetime if kind == "timestamp" else convert)
+        return TargetField(number, column.name, _FREE.get(kind))
     if kind is None or wanted not in _KINDS[kind]:
         raise illegal_params(f"column '{column.name}' of type {column.type} does not fit a field of type {field_type}")
     return TargetField(number, column.name, _KINDS[kind][wanted])

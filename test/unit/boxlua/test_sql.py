@@ -213,3 +213,41 @@ def test_a_function_runs_with_the_rights_that_it_has(run: Run) -> None:
         assert await box(run_as, "select who()") == refused
 
     run(body)
+
+
+def test_columns_of_moments_and_intervals_are_read_but_nothing_is_computed_with_them(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(
+            """local dt = require('datetime')
+            local format = {{'id', 'unsigned'}, {'at', 'datetime', is_nullable = true},
+                {'every', 'interval', is_nullable = true}}
+            local s = box.schema.space.create('g', {format = format})
+            s:create_index('pk')
+            s:insert{1, dt.new{year = 2024, tz = 'Europe/Berlin'}, dt.interval.new{month = 1, day = 3}}
+            s:insert{2, dt.new{year = 1924}, dt.interval.new{sec = 1}}
+            s:insert{3}
+            function sql(text) local r, e = box.execute(text) return e and tostring(e) or r.rows end"""
+        )
+        text = "2024-01-01T00:00:00 Europe/Berlin"
+        assert await box(
+            """local r = box.execute('select * from "g"')
+            return r.metadata[2].type, r.metadata[3].type, require('datetime').is_datetime(r.rows[1][2]), #r.rows"""
+        ) == ["datetime", "interval", True, 3]
+        for query, rows in (
+            ('select typeof("at"), typeof("every") from "g" where "id" = 1', [["datetime", "interval"]]),
+            ('select cast("at" as string), cast("every" as string) from "g" limit 1', [[text, "+1 months, 3 days"]]),
+            ('select "id" from "g" order by "at"', [[3], [2], [1]]),
+            ('select a."id", b."id" from "g" a, "g" b where a."at" > b."at"', [[1, 2]]),
+            ('select count(distinct "at") from "g"', [[2]]),
+            ('select cast(max("at") as string) from "g"', [[text]]),
+            ('select "id" from "g" where "every" > "every"', "can not convert interval to comparable type"),
+            ('select "id" from "g" where "at" > 1', "can not convert 1 to datetime"),
+            ('select "at" + 1 from "g"', f"can not convert datetime({text}) to numeric"),
+        ):
+            expected = f"Type mismatch: {rows}" if isinstance(rows, str) else rows
+            assert await box(f"return sql([[{query}]])") == expected, query
+        refusal = "Inconsistent types: expected text or varbinary got interval"
+        assert await box('return sql([[select "every" || \'a\' from "g"]])') == refusal
+        assert "keyword 'datetime' is reserved" in str(await box("return sql('create table t (d datetime)')"))
+
+    run(body)

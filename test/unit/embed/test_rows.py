@@ -5,13 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from box import DataError, DuplicateKeyError, ErrorCode, IndexHandle, Node, NoSuchIndexError, NoSuchSpaceError
+from box import (
+    DataError,
+    Datetime,
+    DuplicateKeyError,
+    ErrorCode,
+    IndexHandle,
+    Interval,
+    Node,
+    NoSuchIndexError,
+    NoSuchSpaceError,
+    SchemaError,
+    UnsupportedError,
+)
 from box.embed import SpaceHandle
 from box.sync import Node as BlockingNode
 
@@ -63,6 +77,61 @@ async def goods_of(node: Node) -> SpaceHandle[Goods]:
     await goods.create_index("pk")
     await goods.create_index("by_name", parts=["name"])
     return goods
+
+
+class Visit(NamedTuple):
+    at: datetime
+    exact: Datetime | None
+    lasts: Interval
+
+
+@dataclass
+class Appointment:
+    id: int
+    at: datetime | None = None
+    every: Interval | None = None
+
+
+def test_points_in_time_and_intervals_are_fields_of_rows() -> None:
+    noon = datetime(2024, 2, 29, 12, 30, 0, 250_000, ZoneInfo("Europe/Berlin"))
+    precise, far = Datetime(5, 7, tz="Europe/Moscow"), Datetime(2**40)
+    month = Interval(month=1, day=-3, adjust="last")
+
+    async def test(node: Node) -> None:
+        visits = await node.schema.create_space("visits", row=Visit)
+        assert visits.format == [
+            {"name": "at", "type": "datetime"},
+            {"name": "exact", "type": "datetime", "is_nullable": True},
+            {"name": "lasts", "type": "interval"},
+        ]
+        await visits.create_index("pk")
+        first = Visit(noon, precise, month)
+        stored = await visits.insert(first)
+        assert stored == first
+        assert (type(stored.at), type(stored.exact), str(stored.at.tzinfo)) == (datetime, Datetime, "Europe/Berlin")
+        assert await visits.insert(Visit(noon + timedelta(hours=1), far, Interval())) is not None
+        assert await visits.get(noon.astimezone(UTC)) == first
+        assert await visits.get(Datetime(int(noon.timestamp()), 250_000_000)) == first
+        assert [row.exact for row in await visits.select(noon, iterator="GT")] == [far]
+        assert await visits.update(noon, {"lasts": Interval(sec=1)}) == first._replace(lasts=Interval(sec=1))
+        with pytest.raises(DataError, match="expected interval, got unsigned"):
+            await visits.replace([noon, None, 5])
+        with pytest.raises(UnsupportedError, match="without a time zone"):
+            await visits.replace(Visit(datetime(2024, 1, 1), None, month))
+        with pytest.raises(SchemaError, match="type 'interval' is not supported"):
+            await visits.create_index("by_interval", parts=["lasts"])
+
+        jobs = await node.schema.create_space("jobs", row=Appointment)
+        await jobs.create_index("pk")
+        appointment = Appointment(1, noon, month)
+        assert await jobs.insert(appointment) == appointment
+        assert await jobs.insert(Appointment(2)) == Appointment(2)
+        assert await node.eval("return tostring(box.space.jobs:get(1).every), box.space.jobs:get(1).at.tz") == [
+            "+1 months, -3 days", "Europe/Berlin",
+        ]  # fmt: skip
+        assert await node.eval("local at, every = ... return every, at", noon, month) == [month, noon]
+
+    run(test)
 
 
 def test_a_class_gives_the_format_and_the_rows() -> None:

@@ -56,6 +56,32 @@ def test_operations_on_spaces(remote: Any) -> None:
     ]  # fmt: skip
 
 
+def test_points_in_time_and_intervals_travel_both_ways(remote: Any) -> None:
+    assert remote(
+        """local dt = require('datetime')
+        local at = dt.new{year = 2024, month = 2, day = 29, nsec = 7, tz = 'Europe/Berlin'}
+        local day = dt.interval.new{month = 1, day = -1, adjust = 'last'}
+        local s = box.schema.space.create('times', {format = {{'at', 'datetime'}, {'day', 'interval'}}})
+        s:create_index('pk')
+        conn:reload_schema()
+        local far = conn.space.times
+        far:insert{at, day}
+        local got = far:get{dt.new{epoch = nil, timestamp = at.epoch, nsec = 7}}
+        local called = conn:call('unpack', {{at, day}})
+        local sum, back = conn:eval('local at, day = ... return at + day, {at = at}', {at, day})
+        local _, refused = pcall(far.insert, far, {day, at})
+        return dt.is_datetime(got[1]), dt.interval.is_interval(got.day), tostring(got.at), tostring(got[2]),
+            got.day.adjust, dt.is_datetime(called), tostring(sum), back.at == at,
+            tostring(far:update(at, {{'=', 'day', dt.interval.new{sec = 1}}}).day), tostring(refused),
+            #far:select(at, {iterator = 'LE'}), far:format()"""
+    ) == [
+        True, True, "2024-02-29T00:00:00.000000007 Europe/Berlin", "+1 months, -1 days", 2, True,
+        "2024-03-30T00:00:00.000000007 Europe/Berlin", True, "+1 seconds",
+        "Tuple field 1 (at) type does not match one required by operation: expected datetime, got extension", 1,
+        [{"name": "at", "type": "datetime"}, {"name": "day", "type": "interval"}],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("wait", ["", "require('fiber').yield()"])
 def test_a_transaction_that_a_function_leaves_open_is_rolled_back(remote: Any, wait: str) -> None:
     """Whether the function ends in order, with Tarantool's error for that, or by an error of its own."""

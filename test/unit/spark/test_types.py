@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import struct
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgpack
 import pyarrow as pa
 import pytest
 
+from box.data.times.points import Interval
 from box.errors import BoxError
 from box.spark.columns import adopted
 from box.spark.reference import arrow_type
@@ -64,6 +66,20 @@ def read(path: Path, decoder: str, types: dict[str, pa.DataType] | None = None, 
 def test_datetimes_of_newer_peers_are_timestamps(tmp_path: Path, decoder: str) -> None:
     rows = read(write(tmp_path, ROWS, fields=FIELDS), decoder)
     assert [row["t"] for row in rows] == [NOON, None, datetime.datetime(1969, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)]
+
+
+@pytest.mark.parametrize("decoder", decoders())
+def test_intervals_of_newer_versions_are_structs_of_their_parts(tmp_path: Path, decoder: str) -> None:
+    fields = [{"name": "id", "type": "unsigned"}, {"name": "v", "type": "interval"}, {"name": "x", "type": "any"}]
+    fields[1]["is_nullable"] = fields[2]["is_nullable"] = True  # type: ignore[assignment]
+    month = Interval(year=-1, month=2, week=3, day=2**40, hour=-5, min=6, sec=7, nsec=-8, adjust="last")
+    rows = read(write(tmp_path, [[1, month, month], [2, None], [3, Interval()]], fields=fields), decoder)
+    assert [row["v"] for row in rows] == [asdict(month), None, asdict(Interval())]
+    text = "-1 years, 2 months, 3 weeks, 1099511627776 days, -5 hours, 6 minutes, 7 seconds, -8 nanoseconds"
+    assert rows[0]["x"] == f'"{text}"'
+    with pytest.raises(BoxError, match=r"column 'v': does not fit struct<year:int,.*: 5"):
+        read(write(tmp_path / "other", [[1, 5]], fields=fields), decoder)
+    assert [row["v"] for row in read(tmp_path / "other", decoder, misfits="null")] == [None]
 
 
 @pytest.mark.parametrize("decoder", decoders())

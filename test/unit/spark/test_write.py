@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from box import Node
 from box.data.codec import pack, unpack
+from box.data.times.points import Interval
 from box.errors import BoxError
 from box.spark.definitions import primary_key
 from box.spark.node_facts import look_at
@@ -108,6 +110,27 @@ def test_nested_columns_become_arrays_and_maps() -> None:
     )
     fields = TargetFields.of(space, batch.schema, frozenset())
     assert list(fields.rows(batch)) == [[1, [[1], [2, 3]], {"k": 1}, {"f": [1], "g": None}]]
+
+
+def test_structs_of_parts_become_intervals() -> None:
+    from box.spark.columns import Kind
+    from box.spark.definitions import IndexInfo, Part, SpaceInfo
+    from box.spark.reference import _ARROW_TYPES
+
+    form = tuple({"name": name, "type": kind} for name, kind in (("id", "unsigned"), ("v", "interval"), ("m", "map")))
+    space = SpaceInfo(512, "goods", "memtx", form, (IndexInfo(0, "pk", "tree", (Part(0, "unsigned"),)),))
+
+    def tuples(parts: pa.Array) -> list[Any]:
+        batch = pa.RecordBatch.from_arrays([pa.array([1]), parts, pa.array([{"a": 1}])], names=["id", "v", "m"])
+        return list(TargetFields.of(space, batch.schema, frozenset()).rows(batch))
+
+    month = Interval(month=1, day=-3, adjust="last")
+    assert tuples(pa.array([asdict(month)], _ARROW_TYPES[Kind.INTERVAL])) == [[1, month, {"a": 1}]]
+    assert tuples(pa.array([{"day": 2, "sec": None}])) == [[1, Interval(day=2), {"a": 1}]]
+    with pytest.raises(BoxError, match=r"column 'v': a value cannot be stored: .*'days'"):
+        tuples(pa.array([{"days": 2}]))
+    with pytest.raises(BoxError, match="column 'v' of type int64 does not fit a field of type interval"):
+        tuples(pa.array([2]))
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,16 @@ def test_promote_row() -> None:
     assert limbo.is_outdated(OTHER)
 
 
+def test_demote_row_of_newer_versions() -> None:
+    """DEMOTE decides as PROMOTE does, and leaves the queue to nobody: anybody may claim it."""
+    limbo = limbo_of(OTHER, 10, 11, 12)
+    outcome = limbo.process(SynchroRequest(RequestType.PROMOTE, OTHER, 11, 3, OTHER, is_demotion=True))
+    assert (lsns(outcome.committed), lsns(outcome.rolled_back)) == ([10, 11], [12])
+    assert (limbo.owner_id, limbo.greatest_term, len(limbo.entries)) == (0, 3, 0)
+    limbo.append(0, Entry())
+    assert limbo.owner_id == ME
+
+
 def test_promote_of_somebody_who_did_not_have_the_queue() -> None:
     """A new owner that knew another queue rolls everything back; one of an older term is ignored."""
     limbo = limbo_of(OTHER, 10)

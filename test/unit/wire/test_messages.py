@@ -176,6 +176,16 @@ def test_raft_tells_the_term_of_the_log() -> None:
     assert decode_raft(raft_row(request)) == request
 
 
+def test_demote_of_newer_versions() -> None:
+    """A DEMOTE row, and a PROMOTE row with the vclock of what is confirmed, as 2.11 writes them."""
+    demote = Row(RequestType.DEMOTE, replica_id=3, lsn=8, body=bytes.fromhex("83 0202 0306 5303"))
+    assert decode_synchro(demote) == SynchroRequest(RequestType.PROMOTE, 2, 6, 3, 3, is_demotion=True)
+    promote = Row(RequestType.PROMOTE, replica_id=3, lsn=9, body=bytes.fromhex("84 0200 0300 5304 26 81 01 05"))
+    assert decode_synchro(promote) == SynchroRequest(RequestType.PROMOTE, 0, 0, 4, 3)
+    raft = Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 5, 1: 2, 2: 1, 4: 2, 5: True}))
+    assert decode_raft(raft) == RaftRequest(5, 2, 1)
+
+
 def test_raft() -> None:
     """The row is local to its instance; zeros are left out, the term never is."""
     row = raft_row(RaftRequest(5))

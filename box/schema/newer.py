@@ -1,0 +1,83 @@
+"""Dictionaries that a newer Tarantool has made: what of them is read here, and what is refused.
+
+The version in `_schema` tells them. Their rows stay as they are, and snapshots and replicas get them unharmed:
+
+    system spaces       those of 2.10 and later are spaces like others; their views are read
+    options of spaces   those unknown here have no effect: constraints, foreign keys
+    options of fields   unknown ones have no effect, as in 2.8.1; compression is refused: no tuple could be read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import unpack
+from box.errors import BoxError, ErrorCode, unsupported
+from box.schema.bootstrap import DICTIONARY_VERSION
+from box.schema.ids import SpaceId
+from box.schema.space import SpaceDef
+from box.schema.space_def import decode_space
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+
+Version = tuple[int, int, int]
+
+_CHECKS: Final = ("constraint", "foreign_key")
+_SHOWN: Final = 10
+"""Names of spaces in a line of the log."""
+
+
+def dictionary_version(schema: Schema) -> Version | None:
+    """Return the version in the row `version` of `_schema`, or None without that row."""
+    for raw in schema.read_tuples(schema.space(SpaceId.SCHEMA)):
+        row = unpack(raw)
+        if row[0] == "version":
+            major, minor, patch = (*row[1:], 0, 0, 0)[:3]
+            return major, minor, patch
+    return None
+
+
+def is_newer(schema: Schema) -> bool:
+    """Return whether a newer Tarantool has made or upgraded the dictionary."""
+    found = dictionary_version(schema)
+    return found is not None and found > DICTIONARY_VERSION
+
+
+def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
+    """Decode and check a `_space` tuple; in a newer dictionary options that are unknown here are passed over.
+
+    Raises:
+        BoxError: as `decode_space`.
+        UnsupportedError: a field of a newer dictionary is compressed.
+    """
+    try:
+        definition = decode_space(raw, error_code)
+    except BoxError as error:
+        if error.code != ErrorCode.WRONG_SPACE_OPTIONS or not is_newer(schema):
+            raise
+        definition = decode_space(raw, error_code, skip_unknown=True)
+    for item in definition.format:
+        if item.get("compression", "none") != "none" and is_newer(schema):
+            what = f"compressed fields (field '{item.get('name')}' of space '{definition.name}')"
+            raise unsupported("Lunabox", what)
+    return definition
+
+
+def newer_notes(schema: Schema) -> list[str]:
+    """Return lines for the log about a newer dictionary; none for another one."""
+    if not is_newer(schema):
+        return []
+    version, own = (".".join(map(str, found or ())) for found in (dictionary_version(schema), DICTIONARY_VERSION))
+    notes = [f"schema version {version} is newer than {own}: system spaces stay as they are, there is no upgrade"]
+    rows = map(unpack, schema.read_tuples(schema.space(SpaceId.SPACE)))
+    names = [row[2] for row in rows if _has_checks((row[5], *row[6]))]
+    if names:
+        text = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        notes.append(f"constraints and foreign keys in the formats of these spaces have no effect: {text}")
+    return notes
+
+
+def _has_checks(options: Iterable[Any]) -> bool:
+    return any(isinstance(one, dict) and any(one.get(name) for name in _CHECKS) for one in options)

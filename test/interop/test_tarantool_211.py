@@ -1,0 +1,172 @@
+"""Directories and replicas of Tarantool 2.11, whose executable `LUNABOX_TARANTOOL_211` names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from box import Interval, Node
+from test.interop.test_replication_tarantool import Tarantool
+from test.support import until
+from test.unit.replication.cluster import Cluster, Member, cluster
+
+EXECUTABLE = os.environ.get("LUNABOX_TARANTOOL_211", "")
+
+pytestmark = pytest.mark.skipif(not EXECUTABLE, reason="LUNABOX_TARANTOOL_211 does not name a 2.11")
+
+TEST = 512
+SETUP = """
+local dt = require('datetime')
+local format = {{'id', 'unsigned'}, {'at', 'datetime', is_nullable = true}, {'every', 'interval', is_nullable = true}}
+box.schema.space.create('test', {id = 512, format = format}):create_index('pk')
+box.schema.space.create('sync', {id = 513, is_sync = true}):create_index('pk')
+box.schema.func.create('check', {language = 'LUA', is_deterministic = true, body = 'function() return true end'})
+local c = box.schema.space.create('checked', {id = 514, format = {{'id', 'unsigned'}}, constraint = 'check'})
+c:create_index('pk') c:insert{1}
+for i = 1, 50 do box.space.test:insert{i, dt.new{timestamp = i, nsec = i}, dt.interval.new{month = i}} end
+"""
+LOAD = """
+local fiber, dt = require('fiber'), require('datetime')
+fiber.create(function()
+    for i = 1000, 1399 do
+        box.space.test:replace{i, dt.now(), dt.interval.new{sec = i}}
+        if i % 10 == 0 then box.space.sync:replace{i} fiber.sleep(0.01) end
+    end
+    loaded = true
+end)
+"""
+DECIDE = "box.ctl.promote() box.space.sync:replace{...} box.ctl.demote()"
+
+
+class Tarantool211(Tarantool):
+    executable = EXECUTABLE
+
+
+@asynccontextmanager
+async def both() -> AsyncIterator[tuple[Cluster, Tarantool]]:
+    async with cluster() as running:
+        tarantool = Tarantool211(running.directory / "tarantool")
+        try:
+            yield running, tarantool
+        finally:
+            await tarantool.stop()
+
+
+async def same(tarantool: Tarantool, member: Member) -> None:
+    """Wait until both have the same vclock; all rows must be the same then."""
+
+    async def is_same() -> bool:
+        return member.node.state.vclock.without_zero() == await tarantool.vclock()
+
+    await until(is_same, "the same vclock", seconds=60)
+    for space in (272, 280, 288, 304, 312, 320, 296, TEST, 513, 514):
+        (theirs,) = await tarantool.eval("return box.space[...]:select()", space)
+        assert member.rows(space) == theirs, space
+
+
+@pytest.mark.parametrize("is_anonymous", [False, True])
+def test_we_follow_under_load_with_restarts_of_either(is_anonymous: bool) -> None:
+    """Rows of a synchronous space, PROMOTE and DEMOTE among them."""
+    options = {"replication_anon": True, "read_only": True} if is_anonymous else {}
+
+    async def main() -> None:
+        async with both() as (running, tarantool):
+            await tarantool.start()
+            await tarantool.eval(SETUP)
+            await tarantool.eval(DECIDE, 1)
+            await tarantool.eval("box.snapshot()")
+            member = await running.member().start(tarantool.uri, **options)
+            await same(tarantool, member)
+            assert member.rows(TEST)[4][2] == Interval(month=5)
+
+            await tarantool.eval("box.ctl.promote()")
+            await tarantool.eval(LOAD)
+            await member.stop()
+            await member.start()
+            await tarantool.becomes("return loaded", True)
+            await tarantool.eval("box.ctl.demote()")
+            await same(tarantool, member)
+            assert member.node.synchro.limbo.owner_id == 0
+
+            await tarantool.stop()
+            await tarantool.start()
+            await tarantool.eval(DECIDE, 2)
+            await same(tarantool, member)
+            await member.stop()
+            await tarantool.eval(DECIDE, 3)
+            await member.start()
+            await same(tarantool, member)
+            assert len(member.rows(513)) == 43
+
+    asyncio.run(main())
+
+
+def test_it_joins_us_and_follows() -> None:
+    async def main() -> None:
+        async with both() as (running, tarantool):
+            member = await running.member().start()
+            await member.grant_guest()
+            await member.make_space()
+            await member.put(*([number] for number in range(100)))
+            await tarantool.start(member.uri)
+            await member.put(*([number] for number in range(100, 200)))
+            await tarantool.becomes("return box.space.test:count()", 200)
+            await tarantool.becomes("return box.info.replication[1].upstream.status", "follow")
+            await tarantool.stop()
+            await member.put(*([number] for number in range(200, 300)))
+            await tarantool.start(member.uri)
+            await tarantool.becomes("return box.space.test:count()", 300)
+
+    asyncio.run(main())
+
+
+def test_directories_go_there_and_back(tmp_path: Path) -> None:
+    """We start from its directory, with snapshot and log, and it from ours."""
+
+    async def main() -> None:
+        tarantool = Tarantool211(tmp_path / "tarantool")
+        await tarantool.start()
+        await tarantool.eval(SETUP)
+        await tarantool.eval(DECIDE, 1)
+        await tarantool.eval("box.snapshot()")
+        await tarantool.eval(DECIDE, 2)
+        await tarantool.eval("box.space.test:replace{7, nil, require('datetime').interval.new{day = 7}}")
+        spaces = (272, 276, 280, 288, 296, 304, 312, TEST, 513, 514)
+        before = {space: (await tarantool.eval("return box.space[...]:select()", space))[0] for space in spaces}
+        await tarantool.stop()
+        assert '"DEMOTE"' in await printed(sorted(map(str, (tmp_path / "tarantool").glob("*.xlog"))))
+
+        async with Node(str(tmp_path / "tarantool")) as node:
+            for space, rows in before.items():
+                assert await node.eval("return box.space[...]:select()", space) == rows, space
+            assert await node.eval("box.schema.upgrade() return box.info.vclock[1] ~= nil, box.info.ro") == [
+                True,
+                False,
+            ]
+            await node.space.test.insert([2000, None, Interval(year=1)])
+            await node.eval("box.ctl.promote() box.space.sync:insert{9} box.snapshot()")
+
+        await tarantool.start()
+        for space, rows in before.items():
+            (found,) = await tarantool.eval("return box.space[...]:select()", space)
+            added = {TEST: [[2000, None, Interval(year=1)]], 513: [[9]]}.get(space, [])
+            assert found == rows + added, space
+        await tarantool.stop()
+
+    asyncio.run(main())
+
+
+async def printed(files: list[str]) -> str:
+    """What `lunabox-cat` prints of logs."""
+    command = shutil.which("lunabox-cat")
+    assert command is not None
+    process = await asyncio.create_subprocess_exec(command, *files, stdout=asyncio.subprocess.PIPE)
+    found, _ = await process.communicate()
+    assert process.returncode == 0
+    return found.decode()

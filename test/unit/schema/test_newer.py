@@ -1,0 +1,134 @@
+"""Directories that a newer Tarantool has made: what is unknown here is kept as it is, or refused at once.
+
+The dictionary of 2.11 is made here from our own by adding what came later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack
+from box.data.times.points import Interval
+from box.errors import BoxError
+from box.instance.node import Instance
+from box.journal import MemoryStorage
+from box.journal.snapshot import SnapshotSpace, write_snapshot
+from box.schema.ids import SpaceId
+from box.schema.upgrade import SchemaUpgrade
+from box.wire.change import Request
+from box.wire.vclock import VClock
+from test.unit.schema.test_upgrade import ADMIN, PUBLIC, UUID_1, Dictionary, present, rows_of
+
+VIEW = 341
+FORMAT = [
+    {"name": "id", "type": "unsigned", "constraint": {"check": 66}},
+    {"name": "every", "type": "interval", "is_nullable": True},
+    {"name": "parent", "type": "unsigned", "is_nullable": True, "foreign_key": {"f": {"space": 512, "field": 0}}},
+]
+
+
+def newer() -> Dictionary:
+    """Rows of 2.11.5: a view of sequences of spaces, a system space of some later version, a space with constraints."""
+    rows = present()
+    rows[SpaceId.SCHEMA][-1] = ["version", 2, 11, 5]
+    form = [{"name": name, "type": kind} for name, kind in (("id", "unsigned"), ("sequence_id", "unsigned"))]
+    rows[SpaceId.SPACE] += [
+        [VIEW, ADMIN, "_vspace_sequence", "sysview", 0, {}, form],
+        [400, ADMIN, "_later", "memtx", 0, {}, []],
+        [513, ADMIN, "checked", "memtx", 0, {"constraint": {"check": 66}}, FORMAT],
+    ]
+    rows[SpaceId.INDEX] += [
+        [VIEW, 0, "primary", "tree", {"unique": True}, [[0, "unsigned"]]],
+        [VIEW, 1, "sequence", "tree", {"unique": False}, [[1, "unsigned"]]],
+        [400, 0, "primary", "tree", {"unique": True}, [[0, "string"]]],
+        [513, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]],
+    ]
+    rows[SpaceId.PRIV].append([ADMIN, PUBLIC, "space", VIEW, 1])
+    rows[SpaceId.USER][-1] += [[], 1795687945]
+    rows[400] = [["key", {"a": 1}]]
+    rows[513] = [[1, Interval(month=1), None]]
+    for space_id in (SpaceId.SPACE, SpaceId.INDEX, SpaceId.USER):
+        rows[space_id].sort(key=lambda row: row[:2])
+    return rows
+
+
+def disk_of(rows: Dictionary) -> MemoryStorage:
+    disk = MemoryStorage()
+    spaces = [SnapshotSpace(space_id, [pack(row) for row in rows[space_id]]) for space_id in sorted(rows)]
+    write_snapshot(disk, ".", VClock({1: 5}), UUID_1, spaces)
+    return disk
+
+
+async def started(disk: MemoryStorage, said: list[str]) -> Instance:
+    node = Instance(disk=disk)
+    node.log.info = said.append  # type: ignore[method-assign]
+    await node.configure({})
+    return node
+
+
+def test_a_newer_dictionary_is_kept_as_it_is() -> None:
+    """Nothing is upgraded or lost, a snapshot has all rows again, and the log says what has no effect."""
+
+    async def main() -> None:
+        rows, said = newer(), list[str]()
+        disk = disk_of(rows)
+        node = await started(disk, said)
+        version = "schema version 2.11.5 is newer than 2.7.1: system spaces stay as they are, there is no upgrade"
+        checks = "constraints and foreign keys in the formats of these spaces have no effect: 'checked'"
+        assert [line for line in said if line in (version, checks)] == [version, checks]
+        vclock = node.state.vclock.copy()
+        said.clear()
+        ctx = node.new_context()
+        await SchemaUpgrade(node.schema, node.dml, ctx, node.log, lambda: 0.0).run()
+        assert (said, node.state.vclock) == ([version, checks], vclock)
+        node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2, None, 7])))
+        await node.checkpoints.make()
+        await node.close()
+
+        node = await started(disk, said)
+        rows[513].append([2, None, 7])
+        for space_id, expected in rows.items():
+            assert sorted(rows_of(node, space_id), key=str) == sorted(expected, key=str), space_id
+        view = node.schema.space(VIEW)
+        assert list(node.schema.read_tuples(view)) == [pack(row) for row in rows[SpaceId.SPACE_SEQUENCE]]
+        await node.close()
+
+    asyncio.run(main())
+
+
+def test_options_that_are_unknown_stay_errors_in_our_own_dictionary() -> None:
+    async def main() -> None:
+        node = Instance(disk=disk_of(present()))
+        await node.configure({"log_level": 0})
+        row = [513, ADMIN, "checked", "memtx", 0, {"constraint": {"check": 66}}, []]
+        with pytest.raises(BoxError, match="Wrong space options \\(field 5\\): unexpected option 'constraint'"):
+            node.dml.write(node.new_context(), node.schema.space(SpaceId.SPACE), Request.insert(pack(row)))
+        await node.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("compression", "is_refused"), [("zstd", True), ("none", False)])
+def test_compressed_fields_are_refused_before_anything_is_written(compression: str, is_refused: bool) -> None:
+    """They are of the enterprise line; the files stay as they were."""
+
+    async def main() -> None:
+        rows = newer()
+        field: dict[str, Any] = {"name": "text", "type": "string", "compression": compression}
+        rows[SpaceId.SPACE].append([514, ADMIN, "packed", "memtx", 0, {}, [field]])
+        disk = disk_of(rows)
+        before = sorted(disk.names("."))
+        if not is_refused:
+            node = await started(disk, [])
+            assert rows_of(node, SpaceId.SPACE)[-1][6] == [field]
+            await node.close()
+            return
+        text = "Lunabox does not support compressed fields \\(field 'text' of space 'packed'\\)"
+        with pytest.raises(BoxError, match=text):
+            await started(disk, [])
+        assert sorted(disk.names(".")) == before
+
+    asyncio.run(main())
