@@ -300,8 +300,8 @@ class SynchroRequest:
     CONFIRM confirms everything up to `lsn` of the limbo's owner `replica_id`; ROLLBACK undoes everything from `lsn` on.
     PROMOTE confirms up to `lsn`, undoes the rest, and hands the limbo to its writer in `term`. `origin_id` is the
     instance that wrote the row; it is the row's replica id, not part of the body. `is_void` is a flag of the row and
-    marks a PROMOTE without effect. A CONFIRM with a `claim` decides nothing; its `lsn` is confirmed already. A DEMOTE of
-    Tarantool 2.10 and later is a PROMOTE (its `type` too) after which nobody owns the limbo.
+    marks a PROMOTE without effect. A CONFIRM with a `claim` decides nothing; its `lsn` is confirmed already. A DEMOTE
+    of Tarantool 2.10 and later is a PROMOTE (its `type` too) after which nobody owns the limbo.
     """
 
     type: int
