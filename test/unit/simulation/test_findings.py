@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from box.errors import BoxError, ErrorCode
@@ -54,6 +55,7 @@ def test_the_first_rows_of_a_new_leader_do_not_meet_those_of_the_former() -> Non
             except BoxError as error:
                 if error.code != ErrorCode.READONLY:
                     raise
+                await asyncio.sleep(0.0001)
 
     async def scenario(simulation: Simulation) -> None:
         nodes = await candidates(simulation)

@@ -80,6 +80,7 @@ def test_who_knows_of_promotions_takes_void_rows_without_an_effect(keeps: bool, 
         simulation.run(scenario(simulation))
 
 
+@pytest.mark.usefixtures("without_claims")
 def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_without_an_effect() -> None:
     """As in Tarantool, which stops there, too (`Failed to write to disk`), and goes on in the same way."""
 

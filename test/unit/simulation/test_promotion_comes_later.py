@@ -26,6 +26,9 @@ from .test_findings import SPACE, leads, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 from .test_promotion_without_effect import OPTIONS, has_rows_of, lead, told_with_a_join
 
+pytestmark = pytest.mark.usefixtures("without_claims")
+"""The promotions of these stories are such that no majority has them."""
+
 FIRST, WAITING, LAST = 1, 100, 2
 
 Then = Callable[[Simulation, list[SimulatedNode]], Awaitable[None]]

@@ -13,10 +13,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from box.testing import SimulatedNode, Simulation
 
 from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
+
+pytestmark = pytest.mark.usefixtures("without_claims")
+"""The promotions of these stories are such that no majority has them."""
 
 CONFIRMED, WAITING, BEHIND = 1, 2, 3
 MORE_THAN_THERE_ARE = 9

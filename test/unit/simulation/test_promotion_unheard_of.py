@@ -14,12 +14,17 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+import pytest
+
 from box.errors import BoxError, ErrorCode
 from box.replication.raft import Role
 from box.testing import SimulatedNode, Simulation
 
 from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
+
+pytestmark = pytest.mark.usefixtures("without_claims")
+"""The promotions of these stories are such that no majority has them."""
 
 FIRST, WAITING, LOST, LATER = 1, 100, 200, 3
 

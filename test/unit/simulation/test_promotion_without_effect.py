@@ -25,6 +25,9 @@ from box.wire.messages import decode_raft
 from .test_findings import SPACE, leads, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
+pytestmark = pytest.mark.usefixtures("without_claims")
+"""The promotions of these stories are such that no majority has them."""
+
 FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
 
 Handover = Callable[[Simulation, list[SimulatedNode]], Awaitable[SimulatedNode]]
