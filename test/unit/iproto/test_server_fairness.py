@@ -146,6 +146,8 @@ def test_rows_are_found_in_turns() -> None:
     class Long:
         """Finds a thousand rows in a step."""
 
+        position_of = None
+
         def __init__(self, error: BoxError | None = None) -> None:
             self.error = error
             self.steps = 0
