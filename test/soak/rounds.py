@@ -1,4 +1,4 @@
-"""Rounds: our own suite again and again, alone and with both processors kept busy by something else."""
+"""A campaign that repeats the project's own suite, alone and while other work keeps both processors busy."""
 
 from __future__ import annotations
 
