@@ -1,11 +1,10 @@
-"""Tests are shared out among processes, long ones first; and no garbage of a test can end pytest.
+"""Distribution of tests to processes, and a guard against a defect of `ast.parse` that can end pytest.
 
-For that a whole `ast.parse` runs without a collection of garbage.
-Python 3.11 counts the depth of what `ast.parse` makes in one place for all calls. A collection in the middle of one
-may run a finalizer that formats a traceback (a task whose exception nobody has taken), which calls `ast.parse`, too;
-the outer one then raises `SystemError: AST constructor recursion depth mismatch`. Pytest calls it wherever it formats
-a failure and wherever it imports a module whose assertions it rewrites, the plugins' own ones included, up to the
-summary at the end; either way it dies with an internal error, and the failures are not told.
+The guard keeps the garbage collector from running within `ast.parse`. Python 3.11 counts the recursion depth of
+`ast.parse` in one place for all calls. A collection within a call may run a finalizer that formats a traceback (of a
+task whose exception was never retrieved) and so calls `ast.parse` itself; then the outer call raises `SystemError: AST
+constructor recursion depth mismatch`. Pytest calls `ast.parse` when it formats a failure, and when it imports a module
+whose assertions it rewrites. In either case it would end with an internal error, without reporting the failures.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 PARSE: Any = ast.parse
+"""The original `ast.parse`."""
 
 
 @functools.wraps(PARSE)
@@ -37,7 +37,10 @@ ast.parse = _parse
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors, because half of the time a test waits for another process."""
+    """Return the number of test processes: one more than processors, of which at most four count.
+
+    Half of the time a test waits for another process, so that one more process keeps the processors busy.
+    """
     return min(len(os.sched_getaffinity(0)), 4) + 1
 
 
@@ -51,6 +54,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs Spark, then files with slow tests, then the others: at the end nobody waits for a long file."""
+    """Sort tests: those that need Spark, files with slow tests, the others. So no long file runs alone at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.get_closest_marker("spark") is None, item.path not in slow))

@@ -1,8 +1,8 @@
-"""How tests are shared out among processes: whole files, the long ones first.
+"""Distribution of tests to processes: whole files, the long ones first.
 
-A file stays in one process, because its tests may share a node. Files that share more than that, a Spark session or the
-parsed source of the product, stay together. What takes long begins first: at the end, whoever has nothing left to do
-waits for a short test and not for a long one.
+A file stays in one process, because its tests may share a node. Files that share more, such as a Spark session or the
+parsed source of the product, stay together. Long files begin first, so that at the end processes without work wait for
+a short test only.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 TOGETHER = ("test/interop/test_spark", "test/unit/house/")
-"""Beginnings of the names of files that go to one process."""
+"""Prefixes of file names; all files with the same prefix run in one process."""
 
 
 class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Units of work are files, or those of `TOGETHER`, in the order in which they were collected."""
+    """A scheduler whose units of work are files, or groups of files by `TOGETHER`, in the order of collection."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
-        config.option.loadscopereorder = False  # not the file with the most tests first
+        config.option.loadscopereorder = False  # xdist would begin with the file that has the most tests
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,4 +1,4 @@
-"""A change of the product that breaks a promise: a text of a file, and the runs that are to notice."""
+"""A mutation of the product that breaks a promise: a replaced text of a file, and the runs that should notice it."""
 
 from __future__ import annotations
 

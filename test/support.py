@@ -1,4 +1,4 @@
-"""Waiting in tests: for a condition, with a deadline, never for a time. An address at which nobody is."""
+"""Helpers for tests: waiting for a condition with a deadline, and an address that refuses connections."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SECONDS = 20.0
-"""Until a condition counts as one that does not come true, on a machine with other things to do."""
+"""The default deadline in seconds, long enough for a machine that is busy with other work."""
 _SHORT, _LONG = 0.0005, 0.005
-"""Pauses between two looks grow from one to the other, in seconds."""
+"""The shortest and the longest pause between two checks, in seconds; pauses grow from one to the other."""
 
 
 async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = SECONDS) -> None:
-    """Let the loop run until the condition holds. It may be a coroutine function. AssertionError at the deadline."""
+    """Wait on the running loop until a condition holds. It may be a coroutine function.
+
+    Raises:
+        AssertionError: it does not hold within `seconds`.
+    """
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + seconds, 0.0
     while True:
@@ -31,7 +35,11 @@ async def until(condition: Callable[[], object], what: str = "the condition", se
 
 
 def wait_until(condition: Callable[[], object], what: str = "the condition", seconds: float = SECONDS) -> None:
-    """Look again and again, without a loop, until the condition holds. AssertionError at the deadline."""
+    """Wait without a loop until a condition holds.
+
+    Raises:
+        AssertionError: it does not hold within `seconds`.
+    """
     deadline, pause = time.monotonic() + seconds, _SHORT
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
@@ -41,9 +49,9 @@ def wait_until(condition: Callable[[], object], what: str = "the condition", sec
 
 @contextmanager
 def refusing_address() -> Iterator[str]:
-    """`127.0.0.1:PORT` that refuses connections: the port is taken, and nobody listens.
+    """Yield `127.0.0.1:PORT`, an address that refuses connections because the port is bound but not listened on.
 
-    A low number will not do: tests that call everything with every argument listen there, where they may.
+    A low port number would not do: tests that call every function with every argument may listen there.
     """
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,11 +1,11 @@
-"""Help for tests of instances and of applications.
+"""Test helpers for applications and for the node itself.
 
 ```
 Cluster      local_cluster.py   a replica set in the test's process, over real sockets and files
-Simulation   simulation/        a replica set in simulated time, with failures at any moment, from one seed
+Simulation   simulation/        a replica set in simulated time, with failures at any moment, all drawn from one seed
 ```
 
-`box.testing.pytest_plugin` has both as fixtures; docs/simulation.md is a tutorial.
+`box.testing.pytest_plugin` offers both as fixtures; docs/simulation.md is a tutorial.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MODULES = {
     "Simulation": "simulation.simulation",
     "storm": "simulation.injector",
 }
-"""Loaded when they are asked for: pytest imports this package at its start."""
+"""The module of each public name. They load on first use, because pytest imports this package when it starts."""
 
 
 def __getattr__(name: str) -> Any:

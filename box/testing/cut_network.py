@@ -1,4 +1,4 @@
-"""The operating system's network with cuts between the nodes of a cluster."""
+"""The operating system's network, with cuts between the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -15,41 +15,44 @@ from box.net.uri import Uri
 
 
 class Cuts:
-    """The cuts between groups of addresses. Shared by the networks of a cluster's nodes."""
+    """The cuts between groups of addresses; the networks of all nodes of a cluster share one object."""
 
     def __init__(self) -> None:
         self._sides: Sequence[set[str]] = ()
         self._networks: weakref.WeakSet[CutNetwork] = weakref.WeakSet()
 
     def add(self, network: CutNetwork) -> None:
-        """A node's network, whose connections end where a cut is made."""
+        """Register the network of a node, whose connections end when a cut crosses them."""
         self._networks.add(network)
 
     def divide(self, sides: Sequence[set[str]]) -> None:
-        """Cut between these groups of addresses."""
+        """Cut all connections between the given groups of addresses."""
         self._sides = sides
         for network in list(self._networks):
             network.drop_cut()
 
     def clear(self) -> None:
-        """Everybody reaches everybody."""
+        """Remove all cuts."""
         self._sides = ()
 
     def is_cut(self, one: str, other: str) -> bool:
-        """Whether the two are on different sides. Addresses that are no node's are on all of them."""
+        """Return True if two addresses are in different groups.
+
+        Addresses outside every group reach all nodes.
+        """
         sides = [[address in side for side in self._sides] for address in (one, other)]
         return all(any(side) for side in sides) and sides[0] != sides[1]
 
 
 class CutNetwork:
-    """One node's network: see `box.net.network.Network`. `address` is where the node listens."""
+    """The network of one node (`box.net.network.Network`), which respects cuts. `address` is where the node listens."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, address: str, cuts: Cuts) -> None:
         self._network = SocketNetwork(loop)
         self._address = address
         self._cuts = cuts
         self._connections: list[tuple[str | None, asyncio.Transport]] = []
-        """Open ones, each with the address that it was made to; None for one that was accepted."""
+        """Open connections, each with the address that it was made to, or None if it was accepted."""
         self._is_dead = False
         cuts.add(self)
 
@@ -64,13 +67,13 @@ class CutNetwork:
         self.drop_cut()  # a cut may have been made meanwhile
 
     def drop_cut(self) -> None:
-        """End connections across a cut: the other end of each hears of it, too."""
+        """Abort the connections that a cut crosses. The other end sees the connection close."""
         for target, transport in self._connections:
             if target is not None and self._cuts.is_cut(self._address, target):
                 transport.abort()
 
     def abort(self) -> None:
-        """End all connections at once, and make no more."""
+        """Abort all connections at once, and refuse to make new ones."""
         self._is_dead = True
         for _, transport in self._connections:
             transport.abort()
@@ -86,14 +89,14 @@ class CutNetwork:
 
 
 class _Doorkeeper(asyncio.Protocol):
-    """Notes the transport of a new connection, and leaves it to the protocol that it is for."""
+    """Records the transport of a new connection, then hands the connection to its own protocol."""
 
     def __init__(self, protocol: asyncio.BaseProtocol, note: Callable[[asyncio.Transport], None]) -> None:
         self._protocol = protocol
         self._note = note
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        connection = cast(asyncio.Transport, transport)  # uvloop's have another base
+        connection = cast(asyncio.Transport, transport)  # the transports of uvloop have another base class
         connection.set_protocol(self._protocol)
         self._note(connection)
         self._protocol.connection_made(connection)

@@ -1,12 +1,12 @@
 """A replica set inside the test's process, on its loop, over real sockets and files: `async with Cluster(3) as c`.
 
 ```
-await c.partition(c[0])     c[0] on one side, the others on the other     connections between them end, new ones fail
-await c.kill(c.leader)      the node is gone in the middle of its work    its directory stays
-await c.heal()              one network, all nodes up and in sync
+await c.partition(c[0])     cut c[0] off from the others     connections between them end, new ones fail
+await c.kill(c.leader)      end a node abruptly              its directory stays
+await c.heal()              remove cuts, start all nodes, wait until they are in sync
 ```
 
-For a failure at every `await`, and from one seed, see `box.testing.Simulation`.
+`box.testing.Simulation` injects failures at every `await`, reproducibly from one seed.
 """
 
 from __future__ import annotations
@@ -28,20 +28,23 @@ from box.instance.node import Instance
 from box.testing.cut_network import CutNetwork, Cuts
 
 TIMEOUT: Final = 30.0
-"""Seconds for an election, a start or a sync: many times what they take."""
+"""The seconds to wait for an election, a start or a sync: many times what each takes, so that only a hang fails."""
 _POLL: Final = 0.01
+"""Seconds between two checks of a condition."""
 
 _OPTIONS: Final[NodeOptions] = {"replication_timeout": 0.2, "replication_sync_timeout": TIMEOUT, "log_level": 4}
+"""Options of all nodes: short heartbeats let tests see a broken connection soon; the log shows warnings and errors."""
 _SYNCHRONOUS: Final[NodeOptions] = {
     "election_mode": "candidate",
     "election_timeout": 0.5,
     "replication_synchro_quorum": "N / 2 + 1",
     "replication_synchro_timeout": TIMEOUT,
 }
+"""Options of nodes that elect their leader. Transactions wait long, so that a slow machine does not roll them back."""
 
 
 class KillableNode(Node):
-    """One node of a cluster: a `box.Node` that can be killed. `name` is `node1`, ...; `address` is `host:port`."""
+    """A `box.Node` of a cluster that can be killed. `name` is `node1`, `node2` and so on; `address` is `host:port`."""
 
     def __init__(self, name: str, address: str, directory: Path, cuts: Cuts, **options: Unpack[NodeOptions]) -> None:
         super().__init__(directory, **options)
@@ -60,21 +63,21 @@ class KillableNode(Node):
         return LuaInstance(None, node=Instance(self._directory, loop=loop, network=self._network))
 
     def change_options(self, **options: Unpack[NodeOptions]) -> None:
-        """Set options for the next start."""
+        """Set options that apply from the next start on."""
         self._options = self._options | {**options}
 
     @property
     def is_writable(self) -> bool:
-        """Whether the node is up and takes changes."""
+        """True if the node is up and accepts changes."""
         return self.is_running and not self._embedding.core.mode.is_read_only
 
     @property
     def term(self) -> int:
-        """The election's term, as far as the node knows."""
+        """The current election term that the node knows."""
         return self._embedding.core.elections.raft.term
 
     async def kill(self) -> None:
-        """End the node without a word to anybody: no trigger of the shutdown runs, no connection is closed well."""
+        """End the node abruptly: shutdown triggers do not run, and connections are aborted."""
         self._is_stopping = True
         try:
             if self._network is not None:
@@ -87,11 +90,12 @@ class KillableNode(Node):
 class Cluster:
     """A replica set of `size` nodes in the test's process: `async with Cluster(3) as cluster`.
 
-    `synchronous`: the nodes elect their leader, and transactions of spaces with `is_sync` wait for a majority. Else the
-    first node takes changes and the others are read-only, until `promote`. `directory` keeps the nodes' files, each
-    below its name; without it they are removed at the end. `options` are those of `box.cfg`, for all nodes.
+    With `synchronous` the nodes elect their leader, and transactions on spaces with `is_sync` wait for a majority.
+    Without it the first node accepts changes and the others are read-only, until `promote` is called. `directory` keeps
+    the files of each node in a directory of its name; without it they are removed at the end. `options` are `box.cfg`
+    options for all nodes.
 
-    The user `guest` may do everything, so that clients need no password.
+    The user `guest` has all rights, so that clients need no password.
     """
 
     def __init__(
@@ -112,7 +116,7 @@ class Cluster:
         self._directory = Path()
         self._cuts = Cuts()
         self.nodes: tuple[KillableNode, ...] = ()
-        """All nodes, those that are down too."""
+        """All nodes of the cluster, including those that are down."""
 
     def __getitem__(self, number: int) -> KillableNode:
         return self.nodes[number]
@@ -140,10 +144,10 @@ class Cluster:
 
     @property
     def leader(self) -> KillableNode:
-        """The node that takes changes; of several, which a partition may leave, that of the last election.
+        """The node that accepts changes. If a partition leaves several, it is the one with the highest term.
 
         Raises:
-            LookupError: no node takes changes now, as after a kill; `wait_leader()` waits for one.
+            LookupError: no node accepts changes now, for example right after a kill. `wait_leader()` waits for one.
         """
         writable = [node for node in self.nodes if node.is_writable]
         if not writable:
@@ -154,26 +158,26 @@ class Cluster:
 
     @property
     def followers(self) -> list[KillableNode]:
-        """Nodes that are up, without the leader."""
+        """The nodes that are up, without the leader."""
         leader = self.leader
         return [node for node in self.nodes if node.is_running and node is not leader]
 
     async def wait_leader(
         self, *, among: Iterable[KillableNode] | None = None, timeout: float = TIMEOUT
     ) -> KillableNode:
-        """Wait for a leader (among some nodes), for `timeout` seconds.
+        """Wait up to `timeout` seconds for a leader, among some nodes if `among` is given.
 
         Raises:
-            TimeoutError: there is none in time.
+            TimeoutError: there is no leader in time.
         """
         chosen = set(self.nodes if among is None else among)
         await self._until(lambda: any(node.is_writable for node in chosen), timeout, "a leader")
         return max((node for node in chosen if node.is_writable), key=lambda node: node.term)
 
     async def promote(self, node: KillableNode) -> None:
-        """Make a node the leader, and wait for it.
+        """Make a node the leader, and wait until it accepts changes.
 
-        Without `synchronous` it takes changes from now on, and no other does; with it, it stands for election at once.
+        With `synchronous` the node starts an election; without it, all other running nodes become read-only.
         """
         if self._is_synchronous:
             await node.eval("box.ctl.promote()")
@@ -187,7 +191,13 @@ class Cluster:
     # ---- what goes wrong
 
     async def partition(self, *groups: KillableNode | Iterable[KillableNode]) -> None:
-        """Cut the network into groups of nodes; nodes that are not named are one more group. Clients reach all."""
+        """Cut the network into groups of nodes.
+
+        The nodes that are not named form one more group. Clients reach all nodes.
+
+        Raises:
+            ValueError: a node is in two groups.
+        """
         sides = [[group] if isinstance(group, KillableNode) else list(group) for group in groups]
         named = [node for side in sides for node in side]
         if len(set(named)) != len(named):
@@ -197,18 +207,18 @@ class Cluster:
         await asyncio.sleep(0)
 
     async def kill(self, node: KillableNode) -> None:
-        """End a node in the middle of its work; what it has acknowledged is in its directory."""
+        """End a node abruptly. Whatever it has acknowledged is in its directory."""
         await node.kill()
 
     async def start(self, node: KillableNode) -> None:
-        """Start a node again that was killed or stopped."""
+        """Start a node that was killed or stopped."""
         await node.start()
 
     async def heal(self, *, timeout: float = TIMEOUT) -> None:
-        """Join the network, start all nodes, and wait for a leader and for the same changes everywhere.
+        """Remove all cuts, start all nodes, and wait until there is a leader and all nodes are in sync.
 
         Raises:
-            TimeoutError: not within `timeout` seconds.
+            TimeoutError: this takes longer than `timeout` seconds.
         """
         self._cuts.clear()
         down = [node for node in self.nodes if not node.is_running]
@@ -219,12 +229,13 @@ class Cluster:
         await self.wait_synced(timeout=timeout)
 
     async def wait_synced(self, *, timeout: float = TIMEOUT) -> None:
-        """Wait until all nodes that are up have the same changes; with `synchronous`, all of the leader's.
+        """Wait until all nodes that are up have the same changes; with `synchronous`, until they have the leader's.
 
-        What a leader has written without a majority, others never take: it was rolled back.
+        Followers need not have the changes that a former leader wrote without a majority, because these were rolled
+        back.
 
         Raises:
-            TimeoutError: not within `timeout` seconds.
+            TimeoutError: this takes longer than `timeout` seconds.
         """
         await self._until(self._is_synced, timeout, "nodes in sync")
 
@@ -286,7 +297,7 @@ class Cluster:
 
 
 def _replicated(node: KillableNode) -> dict[int, int]:
-    """The vclock without rows of the node's own."""
+    """Return the vclock without component 0, which counts the local rows of the node."""
     return {id: lsn for id, lsn in node._embedding.core.state.vclock.items() if id}
 
 
@@ -298,7 +309,7 @@ def _state(node: KillableNode) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody serves now; all are held until the last is found, so that they differ."""
+    """Return different ports that are free now. All are held until the last is found, so that none comes twice."""
     probes = [socket.socket() for _ in range(count)]
     for probe in probes:
         probe.bind(("127.0.0.1", 0))

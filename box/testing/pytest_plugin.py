@@ -1,4 +1,4 @@
-"""Fixtures for pytest, which finds them by itself where this package is installed.
+"""Fixtures for pytest, which finds them by itself if this package is installed.
 
 ```
 box_node         a running `box.sync.Node` in memory
@@ -7,8 +7,8 @@ box_cluster      makes a `Cluster` whose files are below `tmp_path`: `async with
 simulation       a `Simulation`; the test runs once for each seed
 ```
 
-`--simulation-seeds N` runs simulations with the seeds 1 to N, `--simulation-seed N` plays one again. An exception that
-nobody caught in the simulation fails the test.
+`--simulation-seeds N` runs simulations with the seeds 1 to N, `--simulation-seed N` repeats one seed. An uncaught
+exception in the simulation fails the test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ASYNCIO = ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin")
 _ANYIO = ("anyio", "anyio.pytest_plugin")
-"""Plugins for asynchronous tests, as pytest finds them by itself, and as `-p` names them."""
+"""The names of plugins for asynchronous tests: as pytest finds them by itself, and as `-p` names them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,8 +45,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make fixtures of the kind that the plugin for asynchronous tests takes: pytest-asyncio has its own, anyio takes
-    pytest's."""
+    """Register `async_box_node` as a fixture of the kind that the plugin for asynchronous tests accepts.
+
+    pytest-asyncio has its own kind of fixtures, anyio accepts those of pytest.
+    """
     fixture: Any = pytest.fixture
     function: Callable[..., Any] = _async_box_node
     if any(map(config.pluginmanager.has_plugin, _ASYNCIO)):
@@ -59,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 async def _async_box_node() -> AsyncIterator[AsyncNode]:
-    """A running node in memory, on the loop of the test."""
+    """Yield a running node in memory, on the loop of the test."""
     from box.embed import Node
 
     async with Node() as node:
@@ -67,14 +69,14 @@ async def _async_box_node() -> AsyncIterator[AsyncNode]:
 
 
 def _no_plugin() -> None:
-    """Takes the place of asynchronous fixtures where nothing would run them."""
+    """Fail with a clear message: without a plugin for asynchronous tests nothing would run the fixture."""
     raise pytest.UsageError("async_box_node needs pytest-asyncio, or anyio")
 
 
 @pytest.fixture
 def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
-    """A simulation with one of the seeds."""
-    from box.testing.simulation.simulation import Simulation  # what is not used is not loaded
+    """Yield a simulation with one of the seeds, and fail the test if an exception in it was not caught."""
+    from box.testing.simulation.simulation import Simulation  # loaded only by tests that use the fixture
 
     with Simulation(request.param) as simulation:
         yield simulation
@@ -83,7 +85,7 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
 
 @pytest.fixture
 def box_node() -> Iterator[Node]:
-    """A running node in memory, for tests without a loop."""
+    """Yield a running node in memory, for tests without a loop."""
     from box.sync import Node
 
     with Node() as node:
@@ -92,9 +94,9 @@ def box_node() -> Iterator[Node]:
 
 @pytest.fixture
 def box_cluster(tmp_path: Path) -> Callable[..., Cluster]:
-    """`box_cluster(size=3, **options)`: a cluster for `async with`; its files stay where pytest keeps those of tests.
+    """Return a function that makes a cluster for `async with`: `box_cluster(size=3, **options)`.
 
-    The loop is the test's own.
+    The cluster runs on the loop of the test, and its files stay in the test's temporary directory.
     """
     from box.testing.local_cluster import Cluster
 

@@ -1,1 +1,1 @@
-"""Campaigns: what fails once in a while, looked for with random seeds. `python -m test.soak --help` lists them."""
+"""Campaigns that look for rare failures with random seeds. `python -m test.soak --help` lists them."""

@@ -15,12 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "test/unit/boxlua/hostile.lua"
 _SECONDS_A_CALL = 60
-"""Of each function, all together: most take a few milliseconds."""
+"""The seconds that one call of each function may take, all together; most take a few milliseconds."""
 _FINDS = ("FIND", "STUCK", "SLOW")
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Each function `size` times. Prints what is wrong and a summary; True if nothing is."""
+    """Call each function `size` times, print what is wrong and a summary, and return True if nothing is."""
     with tempfile.TemporaryDirectory(prefix="arguments") as name:
         directory = Path(name)
         with (directory / "calls").open("w+", errors="replace") as calls:

@@ -1,4 +1,4 @@
-"""The server that the processes of campaigns are forked from."""
+"""The server from which the processes of campaigns are forked."""
 
 from __future__ import annotations
 

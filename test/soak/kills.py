@@ -29,13 +29,13 @@ from test.soak.forking import PROCESSES
 MODES = ("write", "fsync", "qsync")
 PATIENCE = 120.0
 LONGEST = 0.4
-"""Seconds of work before a kill."""
+"""The longest work before a kill, in seconds."""
 
 
 class Child:
-    """A process that runs `test.soak.kill_child`; `lines` is what it has said since its start.
+    """A process that runs `test.soak.kill_child`. `lines` contains its output since its start.
 
-    It is forked from a server that has imported everything, which takes longer than all that comes after.
+    It is forked from a server that has imported everything, because imports take longer than all that follows.
     """
 
     def __init__(self, directory: Path, role: str, options: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ class Child:
         self._reader: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Return as soon as the process runs; see `wait_for`."""
+        """Start the process without waiting for its work to begin; `wait_for` does that."""
         self.directory.mkdir(exist_ok=True)
         self._generation += 1
         self.lines = []
@@ -67,12 +67,12 @@ class Child:
                 lambda: asyncio.StreamReaderProtocol(lines), pipe
             )
             async for line in lines:
-                if line.endswith(b"\n"):  # one that was cut off was not told
+                if line.endswith(b"\n"):  # a line that the kill has cut off acknowledges nothing
                     self.lines.append(line.decode().strip())
             transport.close()
 
     def become(self, role: str, options: dict[str, Any]) -> None:
-        """From the next start on."""
+        """Change role and options from the next start on."""
         self._role, self._options = role, options
 
     @property
@@ -80,7 +80,11 @@ class Child:
         return self._process is not None
 
     async def wait_for(self, count: int) -> None:
-        """Until so many lines have been said."""
+        """Wait until the process has written `count` lines.
+
+        Raises:
+            AssertionError: it ends before, or takes longer than `PATIENCE` seconds.
+        """
         deadline = time.monotonic() + PATIENCE
         while len(self.lines) < count:
             assert self._process is not None
@@ -89,7 +93,7 @@ class Child:
             await asyncio.sleep(0.005)
 
     async def kill(self) -> None:
-        """Idempotent; afterwards `lines` is complete."""
+        """Kill the process, if it runs, and complete `lines`."""
         if self._process is None or self._reader is None:
             return
         self._process.kill()
@@ -150,7 +154,7 @@ async def recovered(directory: Path) -> dict[int, int]:
 
 
 async def kill_alone(mode: str, kills: int, chooser: random.Random, directory: Path) -> int:
-    """The number of transactions that were acknowledged."""
+    """Kill a single instance again and again, and return the number of acknowledged transactions."""
     child = Child(directory / "node", "writer", {"wal_mode": mode})
     acknowledged = Acknowledged()
     try:
@@ -167,7 +171,7 @@ async def kill_alone(mode: str, kills: int, chooser: random.Random, directory: P
 
 
 async def kill_in_pairs(kills: int, chooser: random.Random, directory: Path) -> int:
-    """A master whose writes need its replica."""
+    """Kill a master that needs its replica, or the replica; return the number of acknowledged transactions."""
     uris = [f"unix/:{directory}/{name}.sock" for name in ("master", "replica")]
     common = {"replication_timeout": 0.1, "replication_connect_timeout": 5, "replication_synchro_timeout": 1000}
     common |= {"replication_synchro_quorum": 2, "replication_connect_quorum": 0}
@@ -210,19 +214,19 @@ async def kill_in_pairs(kills: int, chooser: random.Random, directory: Path) -> 
 
 
 async def check_replica(directory: Path, acknowledged: Acknowledged, common: dict[str, Any], uris: list[str]) -> None:
-    """Both start again and come to the same rows."""
+    """Start both instances again, and check that they come to the same rows."""
     options = [common | {"log": "again.log", "listen": uris[i], "replication": [uris[1 - i]]} for i in range(2)]
     master, replica = Instance(directory / "master"), Instance(directory / "replica")
     try:
         async with asyncio.timeout(PATIENCE):
-            short = {"replication_synchro_timeout": 0.05}  # what a promotion waits
+            short = {"replication_synchro_timeout": 0.05}  # the time that a promotion waits for a quorum
             await asyncio.gather(master.configure(options[0] | short), replica.configure(options[1]))
             while True:
                 try:
                     await master.synchro.promote()
                     break
                 except BoxError:
-                    await asyncio.sleep(0.05)  # the replica has not come back yet
+                    await asyncio.sleep(0.05)  # the replica is not connected yet
             while (rows := await rows_of(master)) != await rows_of(replica):
                 await asyncio.sleep(0.05)
         acknowledged.check(rows)
@@ -238,7 +242,10 @@ async def _kill(mode: str, kills: int, seed: str, directory: Path) -> int:
 
 
 async def _kill_side_by_side(mode: str, kills: int, seed: int, directory: Path) -> int:
-    """Two at a time, on files of their own: most of a kill's time is that of a start, which has one processor."""
+    """Run two series of kills at a time, on separate files.
+
+    A start takes most of the time of a kill, and uses one processor only.
+    """
     shares = [(number, kills // 2 + (number < kills % 2)) for number in range(2)]
     for number, _ in shares:
         (directory / str(number)).mkdir()
@@ -247,7 +254,7 @@ async def _kill_side_by_side(mode: str, kills: int, seed: int, directory: Path) 
 
 
 def run_campaign(seed: int, size: int, modes: tuple[str, ...] = MODES) -> bool:
-    """`size` kills in each mode. Prints a line for each; True if nothing was lost."""
+    """Make `size` kills in each mode, print a line for each mode, and return True if nothing was lost."""
     good = True
     for mode in modes:
         start = time.monotonic()

@@ -23,18 +23,18 @@ from test.soak.rounds import BUSY, busy
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 1800.0
-"""Seconds in which a file has to end, even beside busy processors."""
+"""The seconds in which a file has to end, even beside busy processors."""
 _NO_TESTS = 5
 """The exit code of pytest for a file without tests, or without any that can run here."""
 
 
 def all_files() -> list[str]:
-    """The files of tests of the whole suite."""
+    """Return all files of tests."""
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "test").rglob("test_*.py"))
 
 
 class Repeats:
-    """Runs files and counts. What failed is in `kept`."""
+    """Runs files of tests and counts failures. `kept` is the directory for the output of failed runs."""
 
     def __init__(self, kept: Path) -> None:
         self.kept = kept
@@ -43,10 +43,10 @@ class Repeats:
         self.seconds: dict[str, float] = {}
 
     def run(self, files: Sequence[str]) -> bool:
-        """One run of these files in one process."""
+        """Run files in one process, and return False if a test fails."""
         start = time.monotonic()
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
-        # A group of its own: what a test has left behind ends with it.
+        # A process group of its own, so that processes that a test has left behind can be ended as well.
         with subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         ) as process:
@@ -69,7 +69,7 @@ class Repeats:
 
 
 def run_files(seed: int, size: int, files: Sequence[Sequence[str]], busy_count: int = BUSY) -> bool:
-    """`size` rounds of all files. Prints each failure and a summary; True if there was none."""
+    """Run all files `size` times, print each failure and a summary, and return True if there was none."""
     repeats, chooser = Repeats(Path(tempfile.mkdtemp(prefix="repeats"))), random.Random(seed)
     start = time.monotonic()
     with busy(busy_count):
@@ -89,7 +89,7 @@ def run_files(seed: int, size: int, files: Sequence[Sequence[str]], busy_count: 
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Every file of the suite, a process each."""
+    """Run every file of the suite, each in a process of its own."""
     return run_files(seed, size, [[name] for name in all_files()])
 
 

@@ -1,4 +1,4 @@
-"""Rounds: our own suite again and again, alone and with both processors kept busy by something else."""
+"""A campaign that repeats the project's own suite, alone and while other work keeps both processors busy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUSY = 2
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """So many processes that never rest."""
+    """Run `count` processes that keep processors busy, within this context."""
     workers = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -39,7 +39,7 @@ def _rounds(count: int) -> bool:
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """`size` rounds of each kind; the seed changes nothing. Ends with the first round that fails."""
+    """Run `size` rounds of each kind, up to the first that fails. The seed has no effect."""
     if not _rounds(size):
         return False
     print(f"with {BUSY} busy processes:")

@@ -16,30 +16,30 @@ _Outcome = TypeVar("_Outcome")
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 WHOLE = (1, 1)
 _SHARE = 8
-"""Places that a process is handed at a time: little beside the time of one, which is milliseconds."""
+"""The places that a process gets at a time, so few that they take little time: a place takes milliseconds."""
 
 
 class Sweep(NamedTuple):
-    """How much of a campaign is run: `size` places are chosen by the seed, a part of these has its turn."""
+    """The extent of a campaign: the seed chooses `size` places, of which one part is run."""
 
     size: int
     part: tuple[int, int] = WHOLE
-    """The number of a part, from 1, and how many there are."""
+    """The number of the part, from 1, and the number of parts."""
     processes: int = 1
     minutes: float = math.inf
-    """After so many no further place begins."""
+    """The minutes after which no further place begins."""
     seconds: float | None = None
-    """Of one run, where a campaign lets choose (`elections`, as the following)."""
+    """The seconds of one run, in campaigns that allow a choice (`elections`)."""
     tarantool: str = ""
     """An executable that some members of a cluster run."""
     tarantools: int = 1
     rows: str = "synchronous"
 
     def outcomes(self, work: Callable[[_Place], _Outcome], places: Sequence[_Place]) -> Iterator[_Outcome]:
-        """What `work` has returned for each place, in their order; not for those that no time was left for.
+        """Yield what `work` returns for each place, in order, without the places that no time was left for.
 
-        Processes are forked: they have imported everything, and no place costs the start of a program. `work` raises
-        nothing but what ends the campaign, and can be pickled.
+        Processes are forked with everything imported, so that no place costs the start of a program. `work` must be
+        picklable and raises only what ends the campaign.
         """
         number, of = self.part
         chosen = places[(number - 1) * len(places) // of : number * len(places) // of]

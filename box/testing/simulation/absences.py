@@ -1,13 +1,13 @@
-"""Absences: what befalls a node that misses something, and has to be given it afterwards.
+"""Faults in which a node misses changes and has to catch up from files or by a new join.
 
 ```
-away   the node is cut off while the others make snapshots: they keep the files that it needs. Or it is down while they
-       are started again and let go of their files: it is joined anew. That is done where it has nothing that they lack
-lag    the node is cut off while the others are started again: they have nothing in memory, and send it what it has
-       missed from files that grow
+away   either the node is cut off while the others make snapshots: they keep the files that it needs. Or it is down
+       while they restart and delete those files: it has to join anew, which needs that it has no rows that they lack
+lag    the node is cut off while the others restart: their memory is empty, so they send it the missing rows from files
+       that still grow
 ```
 
-One node at a time is away.
+Only one node is away at a time.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
 _WITH_RESTARTS: Final = 0.6
-"""The share of absences in which the others are started again."""
+"""The share of `away` faults in which the node is down and the others restart."""
 _SNAPSHOTS: Final = 3
-"""Snapshots that the others make meanwhile: more than `checkpoint_count` may be."""
+"""The number of snapshots that the others make meanwhile: more than any `checkpoint_count` that scenarios choose."""
 _LOOKS: Final = 100
+"""The number of checks for a suitable moment, before the fault gives up."""
 _LOOK: Final = 0.01
-"""Seconds between two looks for a moment."""
+"""Seconds between two checks for a suitable moment."""
 _STARTS, _PAUSE = 50, 0.2
-"""Attempts to start a node that is joined anew, and the seconds between them."""
+"""The number of attempts to start a node that has to join anew, and the seconds between them."""
 _SOON: Final = 0.001
-"""`wal_cleanup_delay` for whoever need not wait any more."""
+"""The `wal_cleanup_delay`, in seconds, that makes a node delete unneeded files soon."""
 _PATIENCE: Final = 30.0
-"""Seconds for a start, a stop or a snapshot."""
+"""The seconds that a start, a stop or a snapshot may take."""
 
 
 class Absences:
-    """See the module's text."""
+    """Runs the faults `away` and `lag`."""
 
     def __init__(self, simulation: Simulation, administrator: Administrator) -> None:
         self._simulation = simulation
@@ -47,11 +48,11 @@ class Absences:
         self._stories = OneStory()
 
     async def away(self, fault: Fault, node: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `away` of the module's table."""
         await self._stories.tell(self._be_away, fault, node, self._others(node))
 
     async def lag(self, fault: Fault, node: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `lag` of the module's table."""
         await self._stories.tell(self._be_behind, fault, node, self._others(node))
 
     def _others(self, node: SimulatedNode) -> list[SimulatedNode]:
@@ -61,8 +62,8 @@ class Absences:
         if fault.amount < _WITH_RESTARTS and await self._has_nothing_else(node, others):
             with self._administrator.leaving_alone(node):
                 node.kill()
-                # Only who knows what the others have kept can tell that it has to be joined anew. Whoever starts the
-                # node before that has come about, be it at the end of all faults, starts it like this.
+                # Only a node that connects to all others can tell from their files that it has to join anew. The
+                # option stays set until that has happened, so that any other start meanwhile uses it as well.
                 usual = node.options["replication_connect_quorum"]
                 node.options["replication_connect_quorum"] = len(self._simulation.nodes)
                 for other in others:
@@ -91,8 +92,10 @@ class Absences:
             self._simulation.network.rejoin(node.name)
 
     async def _has_nothing_else(self, node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
-        """Wait a while for a moment at which the others have all that a node has. Rows of elections are local: as any
-        local rows they keep a node from being joined anew."""
+        """Wait for a moment at which the others have all rows of a node, and return False if there is none in time.
+
+        The node must not take part in elections: their rows are local, and local rows prevent a new join.
+        """
         for _ in range(_LOOKS):
             if node.is_running and node.instance.elections.mode == "off":
                 vclock = node.instance.state.vclock.without_zero()
@@ -102,12 +105,15 @@ class Absences:
         return False
 
     async def _let_files_go(self, nodes: Sequence[SimulatedNode]) -> None:
-        """Nodes that keep files for each other need not keep them for anybody else. Whoever lacks some of them may have
-        rows that nobody else has: it could be joined anew no more than it could go on."""
+        """Make nodes that keep files for each other delete those that only the absent node needs.
+
+        They do so only while each of them keeps files for the others. A node that lacks such files may have rows of its
+        own, and then it could neither continue nor join anew.
+        """
         for _ in range(_LOOKS):
             if all(_keeps_files_for(node, [one for one in nodes if one is not node]) for node in nodes):
                 for node in nodes:
-                    # Not among the node's options: who is killed meanwhile waits again after the next start.
+                    # Not stored in the node's options, so that a node killed meanwhile starts with the usual delay.
                     for delay in (_SOON, node.instance.config["wal_cleanup_delay"]):
                         await node.run(node.instance.configure({"wal_cleanup_delay": delay}))
                         await self._simulation.sleep(2 * _SOON)
@@ -115,8 +121,10 @@ class Absences:
             await self._simulation.sleep(_LOOK)
 
     async def _start_connected(self, node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
-        """Start it until it runs, and somebody has what it lacks: it may be killed while it is joined anew, or have
-        been started before the files went."""
+        """Start the node until it runs and another node can send it all missing rows; return False if that fails.
+
+        It may be killed during the join, or may have started before the others deleted their files.
+        """
         for _ in range(_STARTS):
             with suppress(BoxError, NodeDied, TimeoutError):
                 if not node.is_up:
@@ -145,14 +153,14 @@ class Absences:
 
 
 def _can_serve(master: SimulatedNode, node: SimulatedNode) -> bool:
-    """Whether a node has all rows that another one lacks."""
+    """Return True if `master` still has all rows that `node` lacks."""
     if not master.is_running:
         return False
     return node.instance.state.vclock.covers(master.instance.checkpoints.gc_vclock, ignore_zero=True)
 
 
 def _keeps_files_for(node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
-    """Whether a node would not let go of what any of the others lacks."""
+    """Return True if all nodes run, and `node` keeps files for each of the others."""
     if not node.is_running or node.process.is_halted or not all(other.is_running for other in others):
         return False
     consumers = [consumer.name for consumer in node.instance.checkpoints.collector.consumers]

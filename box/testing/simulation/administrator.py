@@ -1,13 +1,13 @@
-"""The administrator of a simulated cluster: does what people do, and tells of what nobody should have to.
+"""The administrator of a simulated cluster: repairs what people would repair, and reports what nobody should have to.
 
 ```
-a node has been down for long                           is started
+a node has been down for long                           it is started
 an applier has stopped because a row could not be       its sources are configured anew
 written, and the disk has failed
-an applier has stopped for any other reason             a violation; it is helped all the same
-nobody leads for a while, elections are manual          some node is promoted
-who leads has not taken over for a while, the same      another one is promoted: as in Tarantool, a promotion that has
-                                                        failed is not made up for by promoting the leader again
+an applier has stopped for any other reason             a violation is reported, and the sources are configured anew
+no node has led for a while, elections are manual       some node is promoted
+a leader has not taken over for a while                 another node is promoted: as in Tarantool, promoting the same
+                                                        leader again does not complete a promotion that has failed
 ```
 """
 
@@ -29,27 +29,32 @@ from box.testing.simulation.simulation import Simulation
 _ROUND: Final = 0.5
 """Seconds between two rounds."""
 _DOWN: Final = 5.0
-"""Seconds that a node may be down: longer than a fault keeps it there."""
+"""The seconds that a node may be down before it is started: longer than a fault keeps it down."""
 _LEADERLESS: Final = 2.0
+"""The seconds that a cluster with manual elections may be without a working leader before a node is promoted."""
 _PATIENCE: Final = 30.0
+"""The seconds that a start or a change of options may take."""
 _PROMOTION: Final = 5.0
-"""Seconds for a manual election: who cannot win stands for ever."""
+"""The seconds for a manual election: a candidate that cannot win would wait for ever."""
 
 
 def is_explained(node: SimulatedNode, applier: Applier) -> bool:
-    """Whether an applier has a reason to have stopped."""
+    """Return True if a failed disk explains why an applier has stopped."""
     error = applier.error
     return error is not None and error.code == ErrorCode.WAL_IO and node.disk.failures > 0
 
 
 def _has_taken_over(leader: SimulatedNode) -> bool:
-    """Whether a leader's promotion stands: its limbo may be its own from an earlier one."""
+    """Return True if a leader owns the limbo and accepts changes.
+
+    Ownership of the limbo alone does not show it, because that may be left from an earlier term.
+    """
     instance = leader.instance
     return instance.limbo.owner_id == leader.instance_id and not instance.mode.holds(ReadOnlyReason.ELECTION)
 
 
 class Administrator:
-    """See the module's text."""
+    """Repairs the nodes of a simulation in rounds; see the module's table."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.violations: dict[str, None] = {}
@@ -62,7 +67,7 @@ class Administrator:
 
     @property
     def is_helping(self) -> bool:
-        """A node is being helped: it ends if that is cancelled."""
+        """True while a node is being helped. Cancelling the help would end the node."""
         return self._helps > 0
 
     async def run(self) -> None:
@@ -73,7 +78,7 @@ class Administrator:
 
     @contextmanager
     def leaving_alone(self, node: SimulatedNode) -> Iterator[None]:
-        """Do not start a node, however long it is down."""
+        """Do not start a node within this context, however long it is down."""
         self._left_alone.add(node.name)
         try:
             yield
@@ -81,13 +86,16 @@ class Administrator:
             self._left_alone.discard(node.name)
 
     async def look_after(self) -> None:
-        """One round."""
+        """Make one round."""
         for node in list(self._simulation.nodes.values()):
             await self.help(node, only_after=_DOWN)
         await self._see_to_a_leader()
 
     async def help(self, node: SimulatedNode, *, only_after: float = 0.0) -> None:
-        """Help one node. Errors are the node's own."""
+        """Repair one node, if it has been down for at least `only_after` seconds or its replication has stopped.
+
+        Errors are noted in the trace.
+        """
         now = self._simulation.loop.time()
         self._helps += 1
         try:
@@ -115,7 +123,12 @@ class Administrator:
         return bool(stopped)
 
     async def configure_anew(self, node: SimulatedNode) -> None:
-        """Leave all sources, and follow them again. Raises what `box.cfg` does."""
+        """Disconnect a node from all its sources, and connect it again.
+
+        Raises:
+            BoxError: `box.cfg` fails.
+            NodeDied: the process ends.
+        """
         sources = node.options["replication"]
         self._simulation.note(node.name, "help", "replication is configured anew")
         try:
@@ -137,7 +150,7 @@ class Administrator:
             await self.promote(self._random.choice([node for node in manual if node not in leaders] or manual))
 
     async def promote(self, node: SimulatedNode) -> None:
-        """`box.ctl.promote`."""
+        """Call `box.ctl.promote` on a node. Errors are noted in the trace."""
         self._simulation.note(node.name, "promote")
         try:
             await self._simulation.within(_PROMOTION, node.run(node.instance.elections.promote()))
@@ -145,16 +158,19 @@ class Administrator:
             self._simulation.note(node.name, "error", f"of promote: {error}")
 
     async def hand_over(self, node: SimulatedNode) -> None:
-        """Make a candidate the leader: `box.ctl.promote` wants manual elections, which this node has so long."""
+        """Make a candidate the leader.
+
+        Its election mode is `manual` for the duration, because `box.ctl.promote` requires that.
+        """
         try:
-            # Not among the node's options: a process that is started meanwhile is a candidate.
+            # Not stored in the node's options, so that a process started meanwhile is a candidate.
             await self._simulation.within(_PATIENCE, node.run(node.instance.configure({"election_mode": "manual"})))
             await self.promote(node)
         finally:
             await self.restore_mode(node)
 
     async def restore_mode(self, node: SimulatedNode) -> None:
-        """The node's elections are those of its options again."""
+        """Set the election mode of a node back to that of its options."""
         wanted = node.options.get("election_mode")
         with suppress(BoxError, NodeDied, TimeoutError):
             if wanted is not None and node.is_running and node.instance.elections.mode != wanted:

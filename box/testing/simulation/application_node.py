@@ -1,4 +1,7 @@
-"""The face of a simulated node for applications. It needs Lua, which takes its time to load."""
+"""A `box.Node` over a simulated instance.
+
+The module is imported on demand, because it needs Lua, which takes time to load.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from lua.machine import Machine
 
 
 class ApplicationNode(Node):
-    """The face of a simulated node for applications."""
+    """The `box.Node` of a simulated node, whose machine, loop and log are simulated."""
 
     def __init__(self, make: Callable[[], LuaInstance], lines: LogLines, options: dict[str, Any]) -> None:
         super().__init__(None, **options)
@@ -37,7 +40,10 @@ class ApplicationNode(Node):
         return self._made
 
     def abandon(self) -> None:
-        """The process has ended: Lua goes now, or when it has come back if it is what has ended it."""
+        """Release Lua after the process has ended.
+
+        If a Lua function has ended the process and still runs, this happens after it returns.
+        """
         if self._made is None:
             return
         runtime = self._made.runtime
@@ -50,7 +56,10 @@ class ApplicationNode(Node):
 def make_application(
     instance: Instance, machine: Machine, lines: LogLines, options: dict[str, Any], on_exit: Callable[[], None]
 ) -> ApplicationNode:
-    """An application's node of an instance that is not configured yet; `on_exit` ends the process."""
+    """Return the `box.Node` of an instance that is not configured yet.
+
+    `on_exit` is called when Lua ends the process.
+    """
     return ApplicationNode(
         lambda: LuaInstance(
             loop=instance.loop,

@@ -1,8 +1,8 @@
-"""The places that sockets are bound to: ports of hosts, and paths of unix sockets, on all hosts of a simulated network.
+"""The ports and the paths of unix sockets that are in use on the hosts of a simulated network.
 
 ```
-a port        one socket has it, or several that share it; free again when they are closed
-a path        one socket has it; when that is closed, connections are refused there until another one takes the place
+a port        belongs to one socket, or to several that share it; it is free when they are closed
+a path        belongs to one socket; after that is closed, connections are refused until another socket binds the path
 ```
 """
 
@@ -15,15 +15,18 @@ from box.testing.simulation.simulated_stream import network_error
 
 _FIRST_PORT: Final = 32768
 _LAST_PORT: Final = 60999
-"""Ports that are given to who asks for any, as by Linux."""
+"""The range of ports for sockets that bind to any port: the default of Linux (`ip_local_port_range`)."""
 
 TCP: Final = "tcp"
+"""The kind of the ports of stream sockets."""
 UDP: Final = "udp"
+"""The kind of the ports of datagram sockets."""
 UNIX: Final = "unix"
+"""The kind of the paths of unix sockets."""
 
 
 class SocketPlace(NamedTuple):
-    """A port or a path of a host; `kind` is one of the above."""
+    """A port or a path of a host. `kind` is `TCP`, `UDP` or `UNIX`."""
 
     host: str
     kind: str
@@ -31,16 +34,20 @@ class SocketPlace(NamedTuple):
 
 
 class BoundPlaces:
-    """See the module's text."""
+    """The bound ports and paths of all hosts, with the sockets that own them."""
 
     def __init__(self) -> None:
         self._owners: dict[SocketPlace, list[Any]] = {}
         self._left: dict[SocketPlace, None] = {}
-        """Paths whose socket is closed."""
+        """Paths whose socket is closed; as on a real system, the file remains."""
         self._next_ports: dict[str, int] = {}
 
     def bind(self, place: SocketPlace, owner: Any, *, shares: bool = False) -> None:
-        """Take a place. OSError (EADDRINUSE) unless everybody there shares it."""
+        """Bind a socket to a place.
+
+        Raises:
+            OSError: EADDRINUSE if the place is taken and not shared by all its sockets.
+        """
         owners = self._owners.setdefault(place, [])
         if owners and not (shares and all(other.shares_place for other in owners)):
             raise network_error(errno.EADDRINUSE)
@@ -48,7 +55,7 @@ class BoundPlaces:
         self._left.pop(place, None)
 
     def release(self, place: SocketPlace, owner: Any) -> None:
-        """Leave a place."""
+        """Remove a socket from a place."""
         owners = self._owners.get(place, [])
         if owner in owners:
             owners.remove(owner)
@@ -58,15 +65,19 @@ class BoundPlaces:
                 self._left[place] = None
 
     def owners(self, place: SocketPlace) -> list[Any]:
-        """The sockets that are bound there."""
+        """Return the sockets that are bound to a place."""
         return self._owners.get(place, [])
 
     def is_left(self, place: SocketPlace) -> bool:
-        """Whether the file of a unix socket is there, but not its socket."""
+        """Return True if the file of a unix socket exists, but its socket is closed."""
         return place in self._left
 
     def free_port(self, host: str, kind: str) -> int:
-        """A port that nobody has: the next one of the host. OSError (EADDRINUSE) if all are taken."""
+        """Return the next free port of a host.
+
+        Raises:
+            OSError: EADDRINUSE if all ports are taken.
+        """
         port = self._next_ports.get(host, _FIRST_PORT)
         for _ in range(_FIRST_PORT, _LAST_PORT + 1):
             self._next_ports[host] = port + 1 if port < _LAST_PORT else _FIRST_PORT

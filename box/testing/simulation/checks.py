@@ -1,13 +1,13 @@
-"""Checks of what must be true of every cluster, whatever its clients do.
+"""Checks of what must hold for every cluster, whatever its clients do.
 
 ```
 between any two callbacks   the invariants (`box.testing.simulation.invariants`)
-every second                logs tell the same (`box.testing.simulation.log_contents`); replication stops only where a
-                            fault explains it (`box.testing.simulation.administrator`)
-at rest                     equal vclocks, empty limbos, equal rows; no rest is no violation where a full disk has cost
-                            rows that others lacked, but these checks are left out then, and the run says so
-soon afterwards             with short synchronous timeouts (`Scenario.hazards`) equal vclocks under elections, too
-always                      no exception that nobody catches
+every second                logs have the same rows (`box.testing.simulation.log_contents`); replication stops only if
+                            a fault explains it (`box.testing.simulation.administrator`)
+at rest                     equal vclocks, empty limbos, equal rows. If a full disk has made a node delete rows that
+                            others lacked, rest may be impossible: then these checks are skipped, and the run says so
+soon afterwards             with short synchronous timeouts (`Scenario.hazards`) equal vclocks, also with elections
+always                      no uncaught exception
 ```
 """
 
@@ -28,20 +28,22 @@ from box.testing.simulation.workload import ClusterNode
 _EVERY: Final = 0.1
 """Simulated seconds between two looks at the workload."""
 _LOOKS_A_READING: Final = 10
+"""The number of looks between two readings of the logs, which cost more."""
 _REST: Final = 120.0
-"""Simulated seconds in which a healthy cluster comes to rest."""
+"""The simulated seconds in which a healthy cluster comes to rest."""
 _SPACES: Final = (512, 513, 514)
+"""The numbers of the spaces that are compared: those of `workload.py` that are replicated."""
 
 
 class Watched(Protocol):
-    """A workload, which may see that something is wrong while it runs."""
+    """A workload that may find violations while it runs."""
 
     def watch(self) -> Iterable[str]:
-        """Violations that show at this moment."""
+        """Return the violations that show at this moment."""
 
 
 class Watch:
-    """Looks at all nodes for as long as a run takes. `quorum` is that of synchronous transactions and elections."""
+    """Checks all nodes during a run. `quorum` is that of synchronous transactions and elections."""
 
     def __init__(self, simulation: Simulation, workload: Watched, quorum: int, *, has_elections: bool) -> None:
         self.invariants = Invariants(simulation, quorum)
@@ -50,16 +52,16 @@ class Watch:
         self._workload = workload
         self._seen: dict[str, None] = {}
         self.noticed_at: float | None = None
-        """The simulated time at which the first violation showed."""
+        """The simulated time at which the first violation showed, or None."""
         simulation.loop.on_turn = self.invariants.look
 
     @property
     def violations(self) -> list[str]:
-        """Everything that was found so far."""
+        """All violations found so far."""
         return [*self.invariants.violations, *self.logs.violations, *self._seen]
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check in intervals until cancelled."""
         looks = 0
         while True:
             await self._simulation.sleep(_EVERY)
@@ -71,22 +73,22 @@ class Watch:
                 self.noticed_at = self._simulation.loop.time()
 
     def look_once_more(self) -> None:
-        """The run is over."""
+        """Check for the last time, after the run."""
         self.invariants.look()
         self.read_logs()
 
     def read_logs(self) -> None:
-        """Read on in the logs of all nodes."""
+        """Read the new rows in the logs of all running nodes."""
         for node in self._simulation.nodes.values():
             if node.is_running:
                 self.logs.look_at(node)
 
 
 def is_at_rest(nodes: Sequence[SimulatedNode], *, has_elections: bool = False) -> bool:
-    """Whether all nodes have the same rows and wait for nothing.
+    """Return True if all nodes have the same rows and wait for nothing.
 
-    With elections a former leader may have rows without effect that nobody takes from it until it leads again: then
-    there is one leader, and everybody has what it has.
+    With elections a former leader may keep rows without effect, which no node takes from it until it leads again. Then
+    rest means that there is one leader, and all nodes have its rows.
     """
     if not all(node.is_running for node in nodes) or any(node.instance.limbo.entries for node in nodes):
         return False
@@ -101,17 +103,17 @@ def is_at_rest(nodes: Sequence[SimulatedNode], *, has_elections: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class Unrest:
-    """A cluster without rest: violations, or what makes rest impossible though nobody did anything wrong."""
+    """A cluster that does not come to rest: violations, or the cut-off nodes that explain it without a defect."""
 
     violations: list[str]
     cut_off: list[str]
-    """Pairs of nodes: one that is cut off from another."""
+    """Texts that name a node, and the other node that it can get no rows from."""
 
 
 async def come_to_rest(
     simulation: Simulation, administrator: Administrator, *, has_elections: bool = False
 ) -> Unrest | None:
-    """Wait for rest, with no faults any more. None: it is there."""
+    """Wait for rest after the last fault, and return None if the cluster reaches it."""
     nodes = list(simulation.nodes.values())
     deadline = simulation.loop.time() + _REST
     while administrator.is_helping or not is_at_rest(nodes, has_elections=has_elections):
@@ -126,8 +128,10 @@ async def come_to_rest(
 
 
 async def become_equal(simulation: Simulation) -> Iterable[str]:
-    """Wait for equal vclocks at rest: two `replication_timeout`, one until whoever lacks rows asks again and one more
-    until it has them. Otherwise what the nodes have."""
+    """Wait at rest for equal vclocks, and return a text with the vclocks if they still differ in the end.
+
+    The bound is two `replication_timeout`: one until a node that lacks rows asks again, and one until it has them.
+    """
     nodes = list(simulation.nodes.values())
     bound = 2 * max(node.options["replication_timeout"] for node in nodes)
     deadline = simulation.loop.time() + bound
@@ -140,19 +144,21 @@ async def become_equal(simulation: Simulation) -> Iterable[str]:
 
 
 def have_equal_vclocks(nodes: Sequence[SimulatedNode]) -> bool:
-    """Whether all nodes have the same replicated rows, NOPs and rows without an effect among them."""
+    """Return True if all nodes have the same replicated rows, including NOPs and rows without effect."""
     return all(node.is_running for node in nodes) and all(_replicated(node) == _replicated(nodes[0]) for node in nodes)
 
 
 def _replicated(node: SimulatedNode) -> dict[int, int]:
-    """The vclock without rows of the node alone; empty if it does not run."""
+    """Return the vclock without component 0, the local rows; empty if the node does not run."""
     return dict(sorted(node.instance.state.vclock.without_zero().items())) if node.is_running else {}
 
 
 def _cut_off(node: SimulatedNode, nodes: Sequence[SimulatedNode]) -> Iterable[str]:
-    """From whom a node gets no rows any more. As in the peer, a node whose disk is full lets go of rows that others
-    lack. They may be the last who had them; and whoever has rows of elections is not joined anew, because these are no
-    other's. People would have to empty such a node."""
+    """Yield texts that name the sources from which a node can get no more rows.
+
+    As in Tarantool, a node whose disk is full deletes rows that others lack. It may have been the last to have them,
+    and a node with rows of elections cannot join anew, because these are local. People would have to empty such a node.
+    """
     if not node.is_running:
         return
     instance = node.instance
@@ -175,7 +181,7 @@ def _standing(node: SimulatedNode) -> str:
 
 
 def compare(nodes: Sequence[ClusterNode]) -> Iterable[str]:
-    """Differences between nodes at rest."""
+    """Yield the differences between the rows of nodes at rest."""
     first = nodes[0]
     for node in nodes[1:]:
         for space in _SPACES:
@@ -184,7 +190,7 @@ def compare(nodes: Sequence[ClusterNode]) -> Iterable[str]:
 
 
 def uncaught(simulation: Simulation) -> Iterable[str]:
-    """Exceptions, and lines of logs that no fault explains."""
+    """Yield uncaught exceptions, and the lines of logs that no fault explains."""
     yield from simulation.errors
     for node in simulation.nodes.values():
         yield from (f"{node.name}: {line}" for line in node.log.alarms)

@@ -1,11 +1,11 @@
-"""`lunabox-sim`: runs of a simulated replica set, from the command line.
+"""`lunabox-sim`: run a simulated replica set from the command line.
 
     lunabox-sim --seed 7 --nodes 5 --workload bank --faults all --time 600
     lunabox-sim --seed 1-1000 --jobs 2 --save failures
     lunabox-sim --replay failures/bank-17.json --diagram bank-17.svg
 
-A run that fails is made shorter by leaving faults out; the file and the diagram show the shorter one. Exit status: 0
-all went well, 1 something failed, 2 usage, 130 interrupted, 141 nobody reads the output any more.
+A failed run is shortened by leaving faults out; the file and the diagram show the short run. The exit status is 0 for
+success, 1 if a run failed, 2 for wrong usage, 130 after an interrupt and 141 if the output's reader is gone.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from box.testing.simulation.shrinking import shorten
 from box.testing.simulation.workloads import WORKLOADS
 
 _NODES: Final = range(1, 32)
+"""The possible numbers of nodes. A replica set of Tarantool has at most 31 members."""
 _SHOWN: Final = 10
-"""Violations of one run that are printed."""
+"""The number of violations of one run that are printed."""
 _LAST: Final = 2.0
-"""Simulated seconds of the text diagram."""
+"""The simulated seconds at the end of a run that the text diagram shows."""
 
 
 def _seeds(text: str) -> range:
@@ -140,7 +141,7 @@ def _save(directory: Path, outcome: Outcome) -> None:
 
 
 def _report(outcomes: Iterable[Outcome], options: argparse.Namespace) -> tuple[int, int]:
-    """Runs, and how many of them failed."""
+    """Print the outcomes, and return the number of runs and of failures."""
     runs = failures = 0
     last: Outcome | None = None
     for outcome in outcomes:
@@ -163,7 +164,7 @@ def _report(outcomes: Iterable[Outcome], options: argparse.Namespace) -> tuple[i
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run `lunabox-sim` and return its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.replay is not None:
@@ -188,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scenarios[0].check()
         except ValueError as error:
             parser.error(str(error))
-    # Ctrl-C ends all processes at once. An exception would come up anywhere in a run, which takes it for its own.
+    # Ctrl-C ends all processes at once. A KeyboardInterrupt could come anywhere in a run, and be taken for its result.
     answer = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         runs, failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)

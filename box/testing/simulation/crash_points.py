@@ -1,12 +1,12 @@
-"""Faults at a point of what a disk does: chance chooses among operations, not among moments.
+"""Faults at a chosen disk operation instead of a moment in time.
 
 ```
-outage    the power goes at an operation of the disk, or some operations after it
-relapse   the process ends there; it is started again, and soon after the start the power goes
+outage    the power fails at an operation of the disk, or a few operations later
+relapse   the process ends at such an operation; it is started again, and soon after the start the power fails
 ```
 
-Most moments lie between two writes of a file that is long open; what is rare in time (a new file, a sync that is under
-way, a start) is where durability is decided. Which operation it is follows from the fault's amount.
+Most moments lie between two writes to a file that has been open for long. Operations that are rare in time (a new file,
+a sync in progress, a start) decide about durability. The fault's amount chooses the operation.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from box.testing.simulation.simulated_node import SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
 _MORE: Final = 6
-"""Operations after the chosen one at which the end may come."""
+"""The end comes up to so many operations after the chosen one."""
 _AFTER_START: Final = 12
-"""The same after a start."""
+"""The power fails up to so many operations after a start, which does more of them."""
 _PATIENCE: Final = 2.0
-"""Seconds to wait for the operation."""
+"""The seconds to wait for the chosen operation."""
 _NOBODY: Final = Context()
+"""A context without a process, for callbacks that must run after the process has ended."""
 
 
 class CrashPoints:
-    """See the module's text."""
+    """Runs the faults `outage` and `relapse`."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
     async def outage(self, fault: Fault, node: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `outage` of the module's table."""
         place = fault.amount * len(OPERATIONS)
         if await self._end_at(node, OPERATIONS[int(place)], int(place % 1 * _MORE), lambda: lose_power(node)):
             await self._start_after(fault.seconds, node)
 
     async def relapse(self, fault: Fault, node: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `relapse` of the module's table."""
         place = fault.amount * len(OPERATIONS)
         if not await self._end_at(node, OPERATIONS[int(place)], int(place % 1 * _MORE), node.kill):
             return
@@ -58,8 +59,10 @@ class CrashPoints:
             await node.start()
 
     async def _end_at(self, node: SimulatedNode, operation: str | None, more: int, end: Callable[[], object]) -> bool:
-        """End the process so many operations after the first one of a kind, None for any. False if there is none in
-        time, or the process has ended meanwhile."""
+        """End the process `more` operations after the first one of a kind, or of any kind if `operation` is None.
+
+        Return False if no such operation comes in time.
+        """
         if not node.is_up:
             return False
         loop, disk, process = self._simulation.loop, node.disk, node.process
@@ -74,7 +77,7 @@ class CrashPoints:
             if left:
                 left -= 1
                 return
-            # What comes after it in this callback reaches no disk any more; the process ends behind the callback.
+            # The rest of this callback no longer reaches the disk; the process ends after the callback.
             disk.on_operation = None
             disk.detach(done)
             loop.call_soon(finish, context=_NOBODY)
@@ -97,7 +100,10 @@ class CrashPoints:
 
 
 def lose_power(node: SimulatedNode) -> None:
-    """The power goes; with `wal_mode` write only the process ends, as nothing is promised for more."""
+    """Make the power fail.
+
+    With `wal_mode` write only the process ends, because that mode promises nothing for power failures.
+    """
     if node.options.get("wal_mode") == "fsync":
         node.lose_power()
     else:

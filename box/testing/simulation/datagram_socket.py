@@ -1,10 +1,10 @@
-"""Sockets of datagrams (SOCK_DGRAM) of a simulated process: UDP and unix.
+"""Datagram sockets (SOCK_DGRAM) of a simulated process: UDP and unix.
 
 ```
-UDP       a datagram takes a delay of its own: others overtake it. It is lost where the way is cut when it arrives,
-          where its checksum is wrong, and where the receiver's buffer is full. A port where nobody is refuses who is
-          connected to it
-unix      a datagram is there at once; the sender has to wait (EAGAIN) for a receiver that has `_QUEUE` unread
+UDP       each datagram has its own delay, so datagrams may overtake each other. One is lost if the way is cut when it
+          arrives, if its checksum is wrong, or if the receiver's buffer is full. If no socket is bound to the port, a
+          connected sender gets ECONNREFUSED
+unix      a datagram arrives at once; the sender gets EAGAIN while the receiver has `_QUEUE` unread ones
 ```
 """
 
@@ -22,23 +22,24 @@ from box.testing.simulation.simulated_stream import NOBODY, network_error
 from box.testing.simulation.trace import Message
 
 _LARGEST: Final = 65507
+"""The bytes of the largest UDP datagram over IPv4: 65535 without the headers of IP (20) and UDP (8)."""
 _BUFFER: Final = 212992
-"""Bytes that wait to be read."""
+"""The bytes that may wait to be read, as by default on Linux (`net.core.rmem_default`)."""
 _QUEUE: Final = 11
-"""Datagrams that may wait in a unix socket, as on Linux."""
+"""The number of datagrams that may wait in a unix socket: one more than `net.unix.max_dgram_qlen` of Linux, 10."""
 _PEEK: Final = int(socket.MSG_PEEK)
 _OUT_OF_BAND: Final = int(socket.MSG_OOB)
 
 
 class Datagram(NamedTuple):
-    """A message and the address that it came from."""
+    """A message and the address of its sender."""
 
     data: bytes
     source: Endpoint
 
 
 class DatagramSocket(SimulatedSocket):
-    """See the module's text."""
+    """A UDP or unix datagram socket; see the module's table."""
 
     def __init__(self, table: SocketTable, family: int, protocol: int) -> None:
         super().__init__(table, family, int(socket.SOCK_DGRAM), protocol)
@@ -46,7 +47,7 @@ class DatagramSocket(SimulatedSocket):
         self._waiting: deque[Datagram] = deque()
         self._size = 0
         self._blocked: list[DatagramSocket] = []
-        """Unix sockets that have been told to wait."""
+        """Unix sockets that got EAGAIN and wait for room in this one."""
         self._is_read_shut = self._is_write_shut = False
 
     @property
@@ -57,7 +58,7 @@ class DatagramSocket(SimulatedSocket):
         return -1 if self.is_unix else int(socket.IPPROTO_UDP)
 
     def _check_place(self, endpoint: Endpoint) -> None:
-        """Ports of datagrams are bound and no more."""
+        """Accept every place: a port of datagrams has no listeners that could conflict."""
 
     # -- readiness
 
@@ -72,13 +73,13 @@ class DatagramSocket(SimulatedSocket):
 
     @property
     def is_full(self) -> bool:
-        """Whether a unix socket takes no more."""
+        """True if a unix socket accepts no more datagrams."""
         return len(self._waiting) >= _QUEUE
 
     # -- addresses
 
     def connect(self, address: Any, /) -> None:
-        """Choose whom to talk to."""
+        """Set the address that `send` uses and that datagrams are accepted from."""
         self.check_open()
         endpoint = self._endpoint(address)
         if self.is_unix:
@@ -99,12 +100,20 @@ class DatagramSocket(SimulatedSocket):
         return self._shown(self._peer)
 
     def listen(self, backlog: int, /) -> None:
-        """OSError (EOPNOTSUPP)."""
+        """Fail, because datagram sockets have no connections.
+
+        Raises:
+            OSError: EOPNOTSUPP, always.
+        """
         self.check_open()
         raise network_error(errno.EOPNOTSUPP)
 
     def accept(self) -> tuple[SimulatedSocket, Any]:
-        """OSError (EOPNOTSUPP)."""
+        """Fail, because datagram sockets have no connections.
+
+        Raises:
+            OSError: EOPNOTSUPP, always.
+        """
         self.check_open()
         raise network_error(errno.EOPNOTSUPP)
 
@@ -132,7 +141,11 @@ class DatagramSocket(SimulatedSocket):
         return len(data)
 
     def _receiver_at(self, endpoint: Endpoint) -> DatagramSocket:
-        """The unix socket at a path. OSError."""
+        """Return the unix socket that is bound to a path.
+
+        Raises:
+            OSError: ENOENT, ECONNREFUSED, or EPROTOTYPE for a stream socket.
+        """
         places, place = self._network.places, self._place_at(endpoint, self._host.name)
         owners = places.owners(place)
         if not owners:
@@ -186,14 +199,14 @@ class DatagramSocket(SimulatedSocket):
             self._table.loop.call_later(delay, self._refused, endpoint, context=NOBODY)
 
     def _takes(self, family: int, endpoint: Endpoint, source: Endpoint) -> bool:
-        """Whether a datagram for an address of this host is meant for this socket."""
+        """Return True if this socket accepts a datagram for an address of its host."""
         own = self.own
         if own is None or self.family != family or (self._peer is not None and self._peer != source):
             return False
         return is_wildcard(own[0]) or own[0] == endpoint[0]
 
     def _refused(self, endpoint: Endpoint) -> None:
-        """Nobody is at the port."""
+        """Record ECONNREFUSED, because no socket is bound to the port."""
         if not self.is_closed and self._peer == endpoint:
             self.error = errno.ECONNREFUSED
             self.changed()
@@ -201,7 +214,7 @@ class DatagramSocket(SimulatedSocket):
     # -- receiving
 
     def receive(self, datagram: Datagram) -> None:
-        """Keep it until the program takes it; what finds no room is lost."""
+        """Store a datagram until the program reads it, or drop it if the buffer is full."""
         if self._size + len(datagram.data) <= _BUFFER or self.is_unix:
             self._waiting.append(datagram)
             self._size += len(datagram.data)

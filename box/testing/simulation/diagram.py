@@ -9,7 +9,8 @@ As text:
   1.0131  |              o------------->*  replace
 ```
 
-As SVG: a line for each process, a dot and a label for each event, an arrow for each message; lost ones end in a cross.
+As SVG: a line for each process, a dot and a label for each event, an arrow for each message. Lost messages end in a
+cross.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from typing import Final
 from box.testing.simulation.trace import Event, Message, Trace
 
 _COLUMN: Final = 28
+"""The characters of a column of the text diagram."""
 _LANE: Final = 240
 """Pixels between two processes."""
 _ROW: Final = 18
+"""Pixels between two moments."""
 _MARGIN: Final = 80
+"""Pixels left of the first process, for the times."""
 _TOP: Final = 40
+"""Pixels above the first moment, for the names of processes."""
 
 _STYLE: Final = (
     "text{font:12px sans-serif}.name{font-weight:bold;text-anchor:middle}.time{fill:#777;text-anchor:end}"
@@ -34,7 +39,7 @@ _STYLE: Final = (
     ".event{fill:#222}.fault{fill:#c0392b}"
 )
 FAULTS: Final = frozenset({"crash", "failed", "halt", "kill", "panic", "power"})
-"""Kinds of events that are drawn in red, beside those that begin with a plus: planned faults."""
+"""The kinds of events that are drawn in red. Planned faults, whose kinds begin with a plus, are red as well."""
 
 
 def _processes(trace: Trace) -> list[str]:
@@ -50,8 +55,10 @@ def _within(trace: Trace, begin: float, end: float) -> tuple[list[Event], list[M
 
 
 def as_text(trace: Trace, begin: float = 0.0, end: float = inf) -> str:
-    """The diagram of the events from `begin` to `end`, simulated seconds, one line an event. Messages are left out:
-    their arrival shows as an event where it matters."""
+    """Return the diagram of the events from `begin` to `end`, in simulated seconds, with one line for each event.
+
+    Messages are left out: where their arrival matters, it shows as an event.
+    """
     processes = _processes(trace)
     events, _ = _within(trace, begin, end)
     lines = [f"{'time':>12}  " + "".join(f"{name:{_COLUMN}}" for name in processes).rstrip()]
@@ -67,7 +74,10 @@ def _cell(event: Event) -> str:
 
 
 def as_svg(trace: Trace, begin: float = 0.0, end: float = inf) -> str:
-    """The diagram as an SVG document. Equal distances stand for equal numbers of events, not for equal times."""
+    """Return the diagram as an SVG document.
+
+    Equal distances stand for equal numbers of moments, not for equal times.
+    """
     processes = _processes(trace)
     events, messages = _within(trace, begin, end)
     times = sorted({event.time for event in events} | set(_message_times(messages)))

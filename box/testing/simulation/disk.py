@@ -1,22 +1,22 @@
-"""A simulated disk: files that remember what is durable, and fail when they are told to.
+"""A simulated disk: files that know which of their bytes are durable, and calls that fail on demand.
 
 ```
-operation                    at once                     durable after
-write, truncate              in the file                 sync of the file
-create, rename, remove       in the directory            sync_directory
+operation                    visible                     durable after
+write, truncate              at once, in the file        sync of the file
+create, rename, remove       at once, in the directory   sync_directory
 ```
 
-A sync takes time, and what it makes durable is so when it is over: a callback of the process does several things to its
-disk, one after the other, while the clock of the simulation stands.
+A sync takes time, and its data is durable only at its end. Simulated time stands still during a callback, so the disk
+itself adds up the seconds that the calls of one callback take.
 
-A process that is killed loses nothing that it wrote: the operating system has it. When the power goes, each file keeps
-what was synced and, of the rest, a part that chance decides, maybe cut within a write (`inodes.py`); directory
-operations that were not synced are undone from the newest back, as many as chance decides, and all for which the
-process would still have waited (`file_tree.py`). What the journal truncates is gone at once.
+A killed process loses nothing that it wrote, because the operating system has the data. When the power fails, each file
+keeps what was synced and a random part of the rest, maybe cut within a write (`inodes.py`). A random number of
+directory operations that were not synced are undone, the newest first, and with them all operations that the process
+would still have waited for (`file_tree.py`). Truncations by the journal take effect at once.
 
-Faults are set by name in `faults` and count for every call until they are taken out; `capacity` bounds the bytes of all
-files together; `latency` is the range of seconds that a write or sync takes, `sync_delay` what a sync takes besides. A
-sync counts as over when its time is. `rot` changes a byte that a checksum covers.
+Faults are set by name in `faults` and affect every call until they are removed. `capacity` limits the bytes of all
+files together. `latency` is the range of seconds that a write or sync takes, `sync_delay` the additional seconds of a
+sync. `rot` changes a byte that a checksum covers.
 """
 
 from __future__ import annotations
@@ -38,16 +38,23 @@ from box.testing.simulation.file_tree import FileTree, PathEnd, failure
 from box.testing.simulation.inodes import Content, Directory, Inode
 
 WRITE_FAILS: Final = "write fails"
+"""A fault: writes and changes of names fail with EIO."""
 TRUNCATE_FAILS: Final = "truncate fails"
+"""A fault: truncations fail with EIO."""
 SYNC_FAILS: Final = "sync fails"
+"""A fault: syncs of files and directories fail with EIO."""
 SHORT_WRITES: Final = "short writes"
+"""A fault: each write takes only a random part of its data."""
 OPERATIONS: Final = ("create", "write", "sync", "rename", "remove", "sync of a directory")
+"""The operations that `on_operation` reports."""
 READ_FAILS: Final = "read fails"
+"""A fault: reads fail with EIO."""
 LATENCY: Final = (0.00005, 0.001)
-"""Seconds that a write or a sync takes on a healthy disk."""
+"""The range of seconds that a write or a sync takes on a healthy disk."""
 _RESOLUTION: Final = 1e-9
-"""Seconds by which an end comes before the end of a sync that is under way."""
+"""The seconds by which a process that ends at a sync ends before the sync does, so that its data is not durable."""
 _KEPT_PATHS: Final = 10_000
+"""The number of normalised paths in the cache; a run uses fewer."""
 FAULTS: Final = frozenset({WRITE_FAILS, TRUNCATE_FAILS, SYNC_FAILS, SHORT_WRITES, READ_FAILS})
 
 
@@ -66,7 +73,7 @@ class _Lock:
 
 
 class _File:
-    """An open file. It stays usable when it is renamed or removed."""
+    """An open file. It stays usable after it is renamed or removed."""
 
     __slots__ = ("_content", "_disk", "path")
 
@@ -92,7 +99,7 @@ class _File:
         self._disk.sync_file(self._content, self.path)
 
     def mark_pending(self, start: int | None) -> None:
-        """No other process reads it."""
+        """Do nothing: this is a hint for readers in other processes, and a simulated file has none."""
 
     def read(self, offset: int, size: int) -> bytes:
         self._disk.check(READ_FAILS, self.path)
@@ -102,13 +109,15 @@ class _File:
         return len(self._content.data)
 
     def close(self) -> None:
-        """The content belongs to the disk."""
+        """Do nothing: the disk owns the content."""
 
 
 class SimulatedDisk:
-    """The disk of one simulated process: a `Storage`. `now` is the clock of the process, `time` that of the simulation;
-    `spent` counts the seconds that its calls have taken at this moment. After the end of the process every call fails
-    (`successor`)."""
+    """The disk of one simulated process, a `Storage`. After the process has ended every call fails.
+
+    `now` is the clock of the process, `time` that of the simulation. `spent` counts the seconds that the calls have
+    taken within the present moment of simulated time.
+    """
 
     def __init__(self, now: Callable[[], float], time: Callable[[], float], random: Random) -> None:
         self.now = now
@@ -117,17 +126,17 @@ class SimulatedDisk:
         self.sync_delay = 0.0
         self.faults: set[str] = set()
         self.failures = 0
-        """Calls that a fault has made fail, those of former processes included."""
+        """The number of calls that a fault has made fail, including those of earlier processes."""
         self.on_operation: Callable[[str], None] | None = None
-        """Told of each of `OPERATIONS` that has happened; a sync is under way then."""
+        """Called with the name of each operation that happens (`OPERATIONS`); a sync is in progress then."""
         self._time = time
         self._is_gone = False
         self._metered_at = 0.0
         self.capacity: int | None = None
-        """Bytes of all files together; None for no bound."""
+        """The limit in bytes for all files together, or None."""
         self._random = random
         self.tree = FileTree()
-        """The files; they outlive the process."""
+        """The files, which outlive the process."""
         self._ended_at: float | None = None
         """The time of the operation at which the process ended."""
         self._locked: set[str] = set()
@@ -135,7 +144,7 @@ class SimulatedDisk:
     # -- what happens to the machine
 
     def successor(self) -> SimulatedDisk:
-        """The same files for the next process. Whatever is left of this one has no disk any more."""
+        """Return a disk with the same files for the next process. This one becomes unusable."""
         self._is_gone = True
         disk = SimulatedDisk(self.now, self._time, self._random)
         disk.latency, disk.faults, disk.capacity = self.latency, self.faults, self.capacity
@@ -145,18 +154,20 @@ class SimulatedDisk:
         return disk
 
     def detach(self, last: str) -> None:
-        """From now on every call fails: the process ends, with an operation the last one that it has begun."""
+        """Make every call fail from now on: the process ends at the operation `last`, which it has begun."""
         self._ended_at = self.time() - (_RESOLUTION if last == "sync" else 0.0)
         self._is_gone = True
 
     def lose_power(self) -> None:
-        """See the module's text."""
+        """Undo a random part of what is not durable; see the module's text."""
         now, self._ended_at = max(self._time(), self._ended_at or 0.0), None
         self.tree.lose_power(now, self._random)
 
     def rot(self, share: float) -> Callable[[], None] | None:
-        """Change one byte of a log file that a start has to read; returns what puts it right again, None if there is
-        no such byte. `share`, below 1, tells which one."""
+        """Change one byte of a log file that a start has to read, and return a function that restores it.
+
+        `share`, below 1, chooses the byte. Return None if there is no such byte.
+        """
         places = [place for path in self._needed_logs() for place in self._checked_bytes(path)]
         if not places:
             return None
@@ -171,25 +182,25 @@ class SimulatedDisk:
         return put_right
 
     def heal(self) -> None:
-        """No fault any more."""
+        """Remove all faults."""
         self.faults.clear()
         self.capacity, self.latency, self.sync_delay = None, LATENCY, 0.0
 
     @property
     def newest_snapshot(self) -> int:
-        """Its signature, 0 if there is none."""
+        """The signature of the newest snapshot, or 0 if there is none."""
         snapshots = LogDirectory(self, ".", LogKind.SNAP)
         snapshots.scan()
         return snapshots.files[-1].signature if snapshots.files else 0
 
     def _needed_logs(self) -> list[str]:
-        """The files that begin at the newest snapshot or later."""
+        """Return the paths of the log files that begin at the newest snapshot or later."""
         newest, logs = self.newest_snapshot, LogDirectory(self, ".", LogKind.XLOG)
         logs.scan()
         return [file.path for file in logs.files if file.signature >= newest]
 
     def _checked_bytes(self, path: str) -> list[tuple[str, int, int]]:
-        """The blocks of a file: path, begin and end, without their headers."""
+        """Return path, begin and end of each block of a file, without the headers of the blocks."""
         reader, found = BlockReader(self, path), []
         reader.read_meta()
         begin = reader.position
@@ -202,23 +213,34 @@ class SimulatedDisk:
 
     @property
     def used(self) -> int:
-        """Bytes of all files together."""
+        """The bytes of all files together."""
         return self.tree.used
 
     def check_process(self, path: str) -> None:
-        """OSError if the process has ended."""
+        """Check that the process has not ended.
+
+        Raises:
+            OSError: EIO if it has.
+        """
         if self._is_gone:
             raise failure(errno.EIO, path)
 
     def check(self, fault: str, path: str) -> None:
-        """OSError if the fault is set, or the process has ended."""
+        """Check that a fault is not set, and that the process has not ended.
+
+        Raises:
+            OSError: EIO otherwise.
+        """
         if self._is_gone or fault in self.faults:
             self.failures += not self._is_gone
             raise failure(errno.EIO, path)
 
     def room_for(self, size: int, path: str, *, kept: int = 0) -> int:
-        """Bytes that a write of so many takes. `kept` of them need no room: they go over others. OSError if there is no
-        room or writes fail."""
+        """Return how many of `size` bytes a write takes. `kept` of them replace older bytes and need no room.
+
+        Raises:
+            OSError: EIO if writes fail, ENOSPC if the disk is full.
+        """
         self.check(WRITE_FAILS, path)
         self.spend()
         if self.capacity is not None:
@@ -232,29 +254,33 @@ class SimulatedDisk:
         return size
 
     def check_room(self, size: int, path: str) -> None:
-        """ENOSPC if so many bytes more are too many."""
+        """Check that `size` more bytes fit.
+
+        Raises:
+            OSError: ENOSPC if they do not.
+        """
         if self.capacity is not None and self.tree.used + size > self.capacity:
             self.failures += 1
             raise failure(errno.ENOSPC, path)
 
     def tell(self, operation: str) -> None:
-        """One of `OPERATIONS` has happened."""
+        """Report that an operation (`OPERATIONS`) has happened."""
         if self.on_operation is not None:
             self.on_operation(operation)
 
     def grow(self, size: int) -> None:
-        """The files have so many bytes more."""
+        """Count `size` more bytes, or fewer if it is negative."""
         self.tree.used += size
 
     def time(self) -> float:
-        """Simulated time, and what calls have taken since the callback began."""
+        """Return simulated time plus the seconds that calls have taken since the callback began."""
         now = self._time()
         if now != self._metered_at:
             self._metered_at, self.spent = now, 0.0
         return now + self.spent
 
     def spend(self, delay: float = 0.0) -> float:
-        """The time after one more call, which takes so many seconds besides the latency."""
+        """Count one more call, which takes `delay` seconds besides the latency, and return the time after it."""
         low, high = self.latency
         if high or delay:
             self.time()
@@ -262,7 +288,7 @@ class SimulatedDisk:
         return self.time()
 
     def restart_meter(self) -> float:
-        """Seconds that calls have taken since the last time."""
+        """Return the seconds that calls have taken since the last restart, and begin to count anew."""
         spent, self.spent = self.spent, 0.0
         return spent
 
@@ -277,7 +303,7 @@ class SimulatedDisk:
         return inode
 
     def _directory(self, path: str) -> Directory | None:
-        """None for what is no directory: the journal's need not have been made."""
+        """Return the directory at a path, or None. The journal's directory is made with its first file."""
         if _plain(path) == ".":
             return self.tree.root
         try:
@@ -339,21 +365,25 @@ class SimulatedDisk:
     # -- operations on files, for the journal and for `SimulatedFiles`
 
     def add(self, end: PathEnd, inode: Inode) -> None:
-        """Give a file a name where nothing is. ENOSPC for a full disk."""
+        """Add a name for a file; the name must be free.
+
+        Raises:
+            OSError: ENOSPC if the disk is full.
+        """
         self.room_for(1, end.path)
         inode.ctime = end.directory.mtime = self.now()
         self.tree.add(end.directory, end.name, inode, self.time())
         self.tell("create")
 
     def create_file(self, end: PathEnd, mode: int) -> Content:
-        """A new file."""
+        """Create an empty file."""
         content = Content(number=self.tree.next_number(), mode=S_IFREG | mode)
         content.atime = content.mtime = self.now()
         self.add(end, content)
         return content
 
     def move(self, source: PathEnd, target: PathEnd) -> None:
-        """Rename; what had the name is gone. Nothing happens to two names of one file."""
+        """Rename a file, replacing what had the name. If both names belong to one file, do nothing, as POSIX says."""
         if source.inode is target.inode:
             return
         source.directory.mtime = target.directory.mtime = self.now()
@@ -367,14 +397,14 @@ class SimulatedDisk:
         self.tell("remove")
 
     def sync_file(self, content: Content, path: str) -> None:
-        """Its bytes are durable when the sync is over."""
+        """Begin a sync of a file: its bytes become durable when the sync ends."""
         self.check(SYNC_FAILS, path)
         content.settle(self.time())
         content.begin_sync(self.spend(self.sync_delay))
         self.tell("sync")
 
     def sync_names(self, directory: Directory | None, path: str) -> None:
-        """The names in a directory are durable when the sync is over; in all without one."""
+        """Begin a sync of a directory, or of all if it is None: its names become durable when the sync ends."""
         self.check(SYNC_FAILS, path)
         begin = self.time()
         self.tree.begin_sync(directory, begin, self.spend())

@@ -1,29 +1,29 @@
-"""Faults: what happens to a cluster and when, planned from a seed, so that a plan can be shortened and played again.
+"""Faults: what happens to a cluster and when, planned from a seed, so that a plan can be shortened and repeated.
 
 ```
 group     kinds
 process   kill, crash (at some `await`), power (a kill unless every write is synced), halt, restart
-          away (while the node is down or cut off, the others make snapshots, some after a restart of each)
-          lag (while the node is cut off, the others are started again)
-          outage (the power goes at some operation of the disk), relapse (the process ends there, and the power goes
-          soon after the next start)
-network   isolate, split (in two parts), cut (one direction), only (what the node sends reaches one other only), reset,
+          away (while the node is down or cut off, the others make snapshots, sometimes after restarts)
+          lag (while the node is cut off, the others restart)
+          outage (the power fails at some disk operation), relapse (the process ends there, and the power fails soon
+          after the next start)
+network   isolate, split (in two parts), cut (one direction), only (the node's data reaches only one other node), reset,
           slow, corrupt
-disk      write, sync, short, full, read, latency, flush (slow syncs), stuck (a failed write cannot be taken back), rot
-          (a byte of a log file changes while the node is down: the start has to say so)
+disk      write, sync, short, full, read, latency, flush (slow syncs), stuck (a failed write cannot be undone), rot (a
+          byte of a log file changes while the node is down: the start has to report it)
 clock     jump, drift
 files     snapshot
-leader    depose (whoever leads, or owns the queue, is killed, is cut off, or reaches one other only), heir (who alone
-          has what waits comes to lead), doubt (a snapshot of what waits, and a start from it), stumble (who comes to
-          lead cannot write for a moment), rivals (with manual elections two terms pass while the snapshot of a former
-          leader waits)
+leader    depose (the leader, or the owner of the limbo, is killed, cut off or reaches only one other node), heir (the
+          one node that has the waiting transactions becomes leader), doubt (a snapshot while transactions wait, and a
+          start from it), stumble (the next leader cannot write for a moment), rivals (with manual elections two terms
+          pass while the snapshot of a former leader waits)
 people    sources (replication is configured anew), promote (with manual elections)
-hazards   lapse (the time of what waits at the leader runs out about when it hears of the next one), freeze (the leader
-          stands still while something waits), stall (a candidate stands still in the middle of its election), insist
-          (an administrator makes somebody the leader while something waits)
+hazards   lapse (the timeout of a waiting transaction ends about when its leader hears of the next leader), freeze (the
+          leader is halted while a transaction waits), stall (a candidate is halted during its election), insist (an
+          administrator promotes a node while a transaction waits)
 ```
 
-`all` does not stand for the last group, which belongs to runs with short synchronous timeouts (`Scenario.hazards`).
+`all` excludes the last group, which belongs to runs with short synchronous timeouts (`Scenario.hazards`).
 """
 
 from __future__ import annotations
@@ -43,22 +43,28 @@ GROUPS: Final = {
     "hazards": ("lapse", "freeze", "stall", "insist"),
 }
 HAZARDS: Final = GROUPS["hazards"]
+"""The kinds of faults that need short synchronous timeouts."""
 EVERY_KIND: Final = tuple(kind for kinds in GROUPS.values() for kind in kinds)
+"""All kinds of faults."""
 KINDS: Final = tuple(kind for kind in EVERY_KIND if kind not in HAZARDS)
-"""Kinds of faults that `all` stands for."""
+"""The kinds of faults that `all` stands for."""
 
 _PAUSE: Final = (0.1, 2.0)
-"""Seconds between the beginnings of two faults."""
+"""The range of seconds between the beginnings of two faults."""
 _BURST: Final = (0.3, 0.3)
-"""The share of faults that come soon after the one before, and within how many seconds: what happens while a cluster
-gets over something else is worth more."""
+"""The share of faults that come soon after the previous one, and the seconds within which they come.
+
+Faults during the recovery from another one find more defects.
+"""
 _LENGTHS: Final = ((0.02, 0.3), (0.05, 3.0), (0.05, 3.0), (0.05, 3.0), (0.05, 3.0), (0.05, 3.0), (3.0, 7.0))
-"""Seconds that a fault takes: some are over before anybody has noticed, some outlast every timeout."""
+"""The ranges of seconds that a fault takes: some end before any timeout, some outlast every one."""
 
 
 class Fault(NamedTuple):
-    """One fault: it begins `at` a simulated second of the workload and takes `seconds`. `amount` is seconds of a slow
-    way or of a clock, or a share."""
+    """One fault, which begins at the simulated second `at` of the workload and takes `seconds`.
+
+    `amount` is between 0 and 1; each kind of fault derives from it a share, a delay or a choice.
+    """
 
     at: float
     kind: str
@@ -73,7 +79,11 @@ class Fault(NamedTuple):
 
 
 def kinds_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The kinds that names of kinds and groups, `all` and `none` stand for. ValueError for an unknown name."""
+    """Return the kinds for a list of kinds, groups, `all` and `none`.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
     wanted: set[str] = set()
     for name in names:
         if name == "all":
@@ -89,7 +99,7 @@ def kinds_of(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def plan(random: Random, nodes: Sequence[str], kinds: Sequence[str], seconds: float) -> list[Fault]:
-    """Faults for so many seconds."""
+    """Draw a plan of faults for `seconds` simulated seconds."""
     faults: list[Fault] = []
     at = random.uniform(*_PAUSE)
     while kinds and at < seconds:

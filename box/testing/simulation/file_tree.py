@@ -1,12 +1,12 @@
-"""The tree of a simulated disk: it outlives processes, and knows how to take back what is not durable.
+"""The directory tree of a simulated disk, which outlives processes and can undo what is not durable.
 
 ```
-name made, taken, given to another file     durable with a sync of its directory
-rename between two directories              with a sync of either; all that was done before it is then, too
+name added, removed, given to another file   durable after a sync of its directory
+rename between two directories               after a sync of either, and with it all earlier operations
 ```
 
-Whatever is not durable may be undone from the newest back. Paths are resolved, and fail, as those of Linux do; the
-process may do everything, as root.
+Operations that are not durable may be undone, the newest first. Paths are resolved, and fail, as on Linux; the process
+has the rights of root.
 """
 
 from __future__ import annotations
@@ -24,38 +24,48 @@ from typing import Final
 from box.testing.simulation.inodes import Content, Directory, Inode, SymbolicLink
 
 _ROOT_NUMBER: Final = 2
+"""The inode number of the root directory, as in ext4."""
 _MOST_HOPS: Final = 40
-"""Symbolic links on the way of one path."""
+"""The number of symbolic links that one path may contain, as on Linux."""
 _LONGEST_NAME: Final = 255
+"""The bytes of the longest name (NAME_MAX of Linux)."""
 _LONGEST_PATH: Final = 4095
+"""The bytes of the longest path (PATH_MAX of Linux without the final zero)."""
 _KEPT_CHANGES: Final = 1000
-"""Directory operations that may be undone: an operating system writes by itself what has been waiting for long."""
+"""The number of directory operations that may be undone: an operating system writes old ones by itself."""
 
 
 def failure(number: int, path: str) -> OSError:
-    """An OSError as a system call has it."""
+    """Return the OSError of a failed system call."""
     return OSError(number, os.strerror(number), path)
 
 
 @dataclass(slots=True)
 class PathEnd:
-    """The place that a path leads to: a name in a directory. `inode` is None if there is nothing; `name` is `.`, `..`
-    or `/` where the path ends so, and names no place where anything could be made."""
+    """The place that a path leads to: a name in a directory.
+
+    `inode` is None if no file has the name. `name` is `.`, `..` or `/` if the path ends so; nothing can be created
+    there.
+    """
 
     path: str
     directory: Directory
     name: str
     inode: Inode | None
     wants_directory: bool
-    """The path ends with a slash."""
+    """True if the path ends with a slash."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether the name is one that a directory holds."""
+        """True if a directory can have an entry of this name."""
         return self.name not in (".", "..", "/")
 
     def existing(self) -> Inode:
-        """The file; ENOENT, ENOTDIR."""
+        """Return the file.
+
+        Raises:
+            OSError: ENOENT if there is none, ENOTDIR if the path needs a directory and it is not one.
+        """
         if self.inode is None:
             raise failure(errno.ENOENT, self.path)
         if self.wants_directory and not isinstance(self.inode, Directory):
@@ -65,7 +75,7 @@ class PathEnd:
 
 @dataclass(eq=False, slots=True)
 class _Change:
-    """A directory operation, and how it is taken back."""
+    """A directory operation, and the function that undoes it."""
 
     directories: tuple[Directory, ...]
     take_back: Callable[[], None]
@@ -74,30 +84,36 @@ class _Change:
 
 
 class FileTree:
-    """See the module's text."""
+    """The files of a disk by path; see the module's text."""
 
     def __init__(self) -> None:
         self._numbers = count(_ROOT_NUMBER)
         self.root = Directory(number=next(self._numbers), links=1)
         self.used = 0
-        """Bytes of all files together."""
+        """The bytes of all files together."""
         self._undo: list[_Change] = []
         """The directory operations that are not durable, oldest first."""
 
     def next_number(self) -> int:
-        """The number of a new file."""
+        """Return the inode number for a new file."""
         return next(self._numbers)
 
     # -- paths
 
     def find(self, path: str, start: Directory, *, follow: bool = True, makes_file: bool = False) -> PathEnd:
-        """The end of a path, from a directory on if it is relative. Without `follow` a symbolic link at the end is the
-        end, unless a slash comes behind it. ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG for what is on the way; ValueError for
-        a null byte. No path to where a file may be made ends with a slash: EISDIR."""
+        """Resolve a path; a relative one begins at the directory `start`.
+
+        Without `follow` a symbolic link at the end is not followed, unless a slash comes after it. With `makes_file`
+        the path must not end with a slash.
+
+        Raises:
+            OSError: ENOENT, ENOTDIR, ELOOP or ENAMETOOLONG for a part of the path; EISDIR for a slash after a new file.
+            ValueError: the path has a null byte.
+        """
         return self._find(path, start, follow=follow or path.endswith("/"), makes_file=makes_file)
 
     def find_name(self, path: str, start: Directory) -> PathEnd:
-        """The same for a name that is to be made, taken or changed: no symbolic link at the end is followed."""
+        """Resolve a path whose last name is created, removed or changed: a symbolic link there is not followed."""
         return self._find(path, start, follow=False)
 
     def _find(self, path: str, start: Directory, *, follow: bool, makes_file: bool = False) -> PathEnd:
@@ -134,7 +150,11 @@ class FileTree:
         return PathEnd(path, directory, "/", directory, wants_directory)
 
     def path_of(self, directory: Directory) -> str:
-        """The absolute path of a directory; ENOENT if it has been removed."""
+        """Return the absolute path of a directory.
+
+        Raises:
+            OSError: ENOENT if it was removed.
+        """
         names: list[str] = []
         while directory.parent is not None:
             parent = directory.parent
@@ -145,7 +165,7 @@ class FileTree:
         return "/" + "/".join(reversed(names))
 
     def make_way(self, path: str) -> PathEnd:
-        """The end of a path from the root; missing directories are made as if they had always been there."""
+        """Resolve a path from the root, and create missing directories as if they had always existed."""
         directory, parts = self.root, _parts(path) or ["."]
         for part in parts[:-1]:
             inode = directory.child(part)
@@ -162,7 +182,7 @@ class FileTree:
     # -- names
 
     def add(self, directory: Directory, name: str, inode: Inode, now: float) -> None:
-        """A new name of a file. Several names of one file may be undone one by one."""
+        """Add a name for a file. Each name of a file with several can be undone by itself."""
         _enter(directory, name, inode)
         self._remember((directory,), lambda: _forget(directory, name, inode), now)
 
@@ -173,7 +193,7 @@ class FileTree:
         self._remember((directory,), lambda: _restore(directory, name, inode), now)
 
     def move(self, source: PathEnd, target: PathEnd, now: float) -> None:
-        """Give a name to the file that had another one; what the name was before is gone."""
+        """Rename a file, replacing what had the new name."""
         old, new = source.directory, target.directory
         replaced = _leave(new, target.name) if target.inode is not None else None
         inode = _leave(old, source.name)
@@ -201,8 +221,10 @@ class FileTree:
     # -- durability
 
     def begin_sync(self, directory: Directory | None, begin: float, end: float) -> None:
-        """Make durable at a time what was done to a directory before another time; to all without one. What a thread
-        does behind a sync of its own may be listed, and not be done yet."""
+        """Make the changes up to `begin` durable at the time `end`, in one directory or in all if it is None.
+
+        Later changes may be listed: those that a thread makes after its own sync, within the same callback.
+        """
         found = [
             number
             for number, change in enumerate(self._undo)
@@ -215,17 +237,17 @@ class FileTree:
             self._undo[number].durable_at = min(self._undo[number].durable_at, end)
 
     def settle(self, now: float) -> None:
-        """Forget how to take back what is durable."""
+        """Forget how to undo the changes that are durable now."""
         self._undo[:] = [change for change in self._undo if change.durable_at > now]
 
     def contents(self) -> Iterator[Content]:
-        """All files that have a name, each once."""
+        """Yield each file that has a name, once."""
         yield from {id(content): content for content in self.root.files()}.values()
 
     def lose_power(self, now: float, random: Random) -> None:
-        """See the module's text. What is left is durable."""
+        """Undo a random number of changes that are not durable. What remains is durable."""
         self.settle(now)
-        while any(change.made_at > now for change in self._undo):  # behind a sync that is not over yet
+        while any(change.made_at > now for change in self._undo):  # the process would still wait for a sync before it
             self._undo.pop().take_back()
         for _ in range(random.randint(0, len(self._undo))):
             self._undo.pop().take_back()

@@ -1,18 +1,18 @@
-"""Faults that aim at elections with synchronous timeouts shorter than themselves.
+"""Faults that aim at elections with synchronous timeouts shorter than an election.
 
 ```
-lapse    the leader's rows reach the others, whose acknowledgements do not come back; once one of them has what waits,
-         the leader is cut off. Everybody hears everybody again shortly before the time of the row is over, or a while
-         after another one has come to lead
-freeze   the leader stands still (SIGSTOP) when something waits that another node has; it goes on a while after another
-         one has come to lead, or whoever leads then
-stall    the leader is cut off; the first other node that asks for votes, or has won and has not taken over, stands
-         still for a while
-insist   while something waits at the leader, `box.ctl.promote` is called there, or another node is made the leader: in
-         manual mode for the time of one promotion
+lapse    the leader's rows reach the others, but their acknowledgements do not come back. Once one of them has a waiting
+         transaction, the leader is cut off. The network is mended shortly before the timeout of the transaction, or a
+         while after another node has become leader
+freeze   the leader is halted (SIGSTOP) while a transaction waits that another node has; it continues a while after
+         another node has become leader, or after a fixed time
+stall    the leader is cut off; the first other node that asks for votes, or has won and not taken over, is halted for a
+         while
+insist   while a transaction waits at the leader, `box.ctl.promote` is called there or another node is promoted, whose
+         election mode is manual for the duration
 ```
 
-Where nothing waits in time, or one of these faults is at work already, nothing happens.
+If no transaction waits in time, or one of these faults is in progress, nothing happens.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from box.testing.simulation.simulated_node import SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
 _WRITES: Final = 1.0
-"""Seconds in which clients write something that has to wait."""
+"""The seconds in which clients write a transaction that has to wait."""
 _SETTLING: Final = 0.05
-"""Seconds in which acknowledgements that were under way have arrived."""
+"""The seconds in which acknowledgements that were on their way arrive."""
 _ELECTION: Final = 6.0
-"""Seconds in which somebody has been elected, where that is possible."""
+"""The seconds in which a leader is elected, if that is possible."""
 _BEFORE: Final = 0.3
-"""Seconds before the end of a row's time at which the leader hears the others again, at most."""
+"""The network is mended at most so many seconds before the timeout of the transaction."""
 _HALF: Final = 0.5
-"""The share of faults that go one way and not the other."""
+"""The amount of a fault below which it takes the first of its two forms."""
 
 
 class HazardFaults:
-    """See the module's text."""
+    """Runs the faults of the module's table, one at a time."""
 
     def __init__(self, simulation: Simulation, administrator: Administrator) -> None:
         self._simulation = simulation
@@ -49,19 +49,19 @@ class HazardFaults:
         self._stories = OneStory()
 
     async def lapse(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `lapse` of the module's table."""
         await self._stories.tell(self._let_lapse, fault, leader, self._others(leader))
 
     async def freeze(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `freeze` of the module's table."""
         await self._stories.tell(self._let_freeze, fault, leader, self._others(leader))
 
     async def stall(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `stall` of the module's table."""
         await self._stories.tell(self._let_stall, fault, leader, self._others(leader))
 
     async def insist(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `insist` of the module's table."""
         await self._stories.tell(self._let_insist, fault, leader)
 
     def _others(self, leader: SimulatedNode) -> list[SimulatedNode]:
@@ -119,7 +119,7 @@ class HazardFaults:
 
 
 def _has_told(leader: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
-    """Whether another node has what waits at the leader."""
+    """Return True if another node has the newest transaction that waits at the leader."""
     entry = last_waiting(leader)
     if entry is None or not leads(leader):
         return False
@@ -128,11 +128,11 @@ def _has_told(leader: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
 
 
 def _is_nearly_over(leader: SimulatedNode, now: float) -> bool:
-    """Whether the time of what waits is over by `now`, or nothing waits any more."""
+    """Return True if the timeout of the waiting transactions ends by `now`, or none waits any more."""
     deadline = leader.instance.limbo.deadline if leader.is_running else None
     return deadline is None or deadline <= now
 
 
 def _is_on_the_way_to_lead(node: SimulatedNode) -> bool:
-    """Whether a node asks for votes, or has won them and has not taken over."""
+    """Return True if a node asks for votes, or has won them and not taken over."""
     return node.is_running and node.instance.elections.role is Role.CANDIDATE

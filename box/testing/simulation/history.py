@@ -1,7 +1,7 @@
-"""The history of a run: what clients asked for, when, and what they were told.
+"""The history of a run: what clients asked for, when, and which answers they got.
 
-An operation has one of three ends: `OK` with a result, `FAILED` (it certainly has no effect) and `UNKNOWN` (it may have
-an effect, at any time after it began: the answer was lost, or nobody could tell).
+An operation ends in one of three ways: `OK` with a result, `FAILED` (it certainly has no effect) or `UNKNOWN` (it may
+take effect at any time after it began, because the answer was lost or did not tell).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Ending(Enum):
-    """The end of an operation, as its client sees it."""
+    """How an operation ended, as far as its client knows."""
 
     OK = "ok"
     FAILED = "failed"
@@ -23,7 +23,7 @@ class Ending(Enum):
 
 @dataclass(slots=True)
 class ClientCall:
-    """One call of a client. `began` and `ended` are simulated seconds; an operation without an answer never ended."""
+    """One call of a client. `began` and `ended` are simulated seconds; a call of unknown outcome never ended."""
 
     client: str
     name: str
@@ -47,25 +47,25 @@ class History:
         self.operations: list[ClientCall] = []
 
     def begin(self, client: str, name: str, key: Hashable, argument: Any, now: float) -> ClientCall:
-        """A client makes a call."""
+        """Record the beginning of a call."""
         operation = ClientCall(client, name, key, argument, now)
         self.operations.append(operation)
         return operation
 
     def end(self, operation: ClientCall, ending: Ending, now: float, result: Any = None) -> None:
-        """The call has an answer, or gives up waiting for one (`UNKNOWN`)."""
+        """Record the end of a call, which is `UNKNOWN` if the client gave up waiting."""
         operation.ending = ending
         operation.result = result
         if ending is not Ending.UNKNOWN:
             operation.ended = now
 
     def by_key(self) -> dict[Hashable, list[ClientCall]]:
-        """The operations of each key: objects of their own, which can be checked one by one."""
+        """Return the operations of each key. Keys are independent objects, so each list can be checked by itself."""
         result: dict[Hashable, list[ClientCall]] = {}
         for operation in self.operations:
             result.setdefault(operation.key, []).append(operation)
         return result
 
     def ok(self, name: str) -> Iterable[ClientCall]:
-        """The operations of a name that succeeded."""
+        """Return the operations of a name that succeeded."""
         return (one for one in self.operations if one.name == name and one.ending is Ending.OK)

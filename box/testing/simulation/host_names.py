@@ -1,8 +1,8 @@
-"""Names and addresses of the hosts of a simulated network, and the look-up of both.
+"""Names and addresses of the hosts of a simulated network, and the lookup of both.
 
 ```
-host               its name resolves to 10.0.0.1 for the first host of a simulation, 10.0.0.2 for the next one;
-                   to fd00::1, fd00::2 where IPv6 is asked for
+host               its name resolves to 10.0.0.1 for the first host of a simulation, 10.0.0.2 for the next and so on;
+                   to fd00::1, fd00::2 and so on if IPv6 is asked for
 localhost          127.0.0.1, or ::1: the host itself
 services           a number, or one of a few names
 ```
@@ -26,10 +26,15 @@ _SERVICES: Final = {
     "ssh": 22,
     "telnet": 23,
 }
+"""The port of each known service."""
 _PROTOCOLS: Final = {"ip": 0, "icmp": 1, "tcp": 6, "udp": 17, "ipv6": 41, "ipv6-icmp": 58, "sctp": 132, "udplite": 136}
+"""The number of each known protocol, as IANA assigns them."""
 _KINDS: Final = ((socket.SOCK_STREAM, 6), (socket.SOCK_DGRAM, 17), (socket.SOCK_RAW, 0))
+"""The kinds of sockets and their protocols, in the order of the C library's results."""
 _LARGEST_PORT: Final = 65535
+"""The largest port; the C library reduces larger numbers to 16 bits as well."""
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::"})
+"""The addresses that stand for all addresses of a host."""
 
 _TEXTS: Final = {
     socket.EAI_NONAME: "Name or service not known",
@@ -39,6 +44,7 @@ _TEXTS: Final = {
     socket.EAI_BADFLAGS: "Bad value for ai_flags",
     socket.EAI_ADDRFAMILY: "Address family for hostname not supported",
 }
+"""The messages of the C library (glibc) for errors of `getaddrinfo`."""
 
 
 def _unknown(number: int) -> socket.gaierror:
@@ -46,17 +52,17 @@ def _unknown(number: int) -> socket.gaierror:
 
 
 def is_wildcard(address: str) -> bool:
-    """Whether it stands for all addresses of a host."""
+    """Return True if an address stands for all addresses of a host."""
     return address in _WILDCARDS
 
 
 def is_loopback(address: str) -> bool:
-    """Whether it stands for the host itself, and nobody else can reach it."""
+    """Return True if an address stands for the host itself, and other hosts cannot reach it."""
     return address.startswith("127.") or address == "::1"
 
 
 def numeric_family(text: str) -> int:
-    """AF_INET or AF_INET6 for an address, 0 for a name."""
+    """Return AF_INET or AF_INET6 for an address, and 0 for a name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, text)
@@ -67,7 +73,11 @@ def numeric_family(text: str) -> int:
 
 
 def protocol_number(name: str) -> int:
-    """The number of a protocol. OSError."""
+    """Return the number of a protocol.
+
+    Raises:
+        OSError: the name is unknown.
+    """
     try:
         return _PROTOCOLS[name]
     except KeyError:
@@ -75,32 +85,36 @@ def protocol_number(name: str) -> int:
 
 
 class HostNames:
-    """The hosts that there are, in the order in which they came."""
+    """The hosts of a network with their addresses, numbered in the order in which they were added."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._names: dict[str, str] = {}
 
     def add(self, name: str) -> None:
-        """Give a host its addresses. Idempotent."""
+        """Give a host its addresses, if it has none."""
         if name not in self._numbers:
             self._numbers[name] = len(self._numbers) + 1
             for family in (socket.AF_INET, socket.AF_INET6):
                 self._names[self.address(name, family)] = name
 
     def address(self, name: str, family: int) -> str:
-        """The address of a host."""
+        """Return the address of a host."""
         number = self._numbers[name]
         if family == socket.AF_INET6:
             return f"fd00::{number:x}"
         return f"10.0.{number >> 8}.{number & 255}"
 
     def name_of(self, address: str) -> str | None:
-        """The host that has an address, or that is called so; None if nobody does."""
+        """Return the host that has a name or an address, or None."""
         return address if address in self._numbers else self._names.get(address)
 
     def resolve(self, host: str, family: int) -> str:
-        """The address that a name stands for; an address stands for itself. `socket.gaierror`."""
+        """Return the address of a host name. An address is returned as it is, an empty name gives the wildcard address.
+
+        Raises:
+            socket.gaierror: the name is unknown, or the address belongs to another family.
+        """
         if not host:
             return "::" if family == socket.AF_INET6 else "0.0.0.0"
         numeric = numeric_family(host)
@@ -117,7 +131,11 @@ class HostNames:
     # -- getaddrinfo
 
     def look_up(self, query: AddressQuery) -> list[AddressInfo]:
-        """As `getaddrinfo` of the C library. IPv4 alone, where no family is asked for. `socket.gaierror`."""
+        """Return what `getaddrinfo` of the C library would. The default family is IPv4.
+
+        Raises:
+            socket.gaierror: the query has no answer.
+        """
         host, port, family, kind, protocol, flags = query
         kinds = [
             (own_kind, own_protocol)

@@ -1,4 +1,4 @@
-"""The injector: lets the faults of a plan happen to a cluster, and ends them."""
+"""The injector: makes the faults of a plan happen to a cluster, and ends them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from box.testing.simulation.simulated_node import NodeDied, SimulatedNode, StopS
 from box.testing.simulation.simulation import Simulation
 
 _CALLBACKS: Final = 2000
-"""Callbacks after which a crash comes, at most."""
+"""The largest number of callbacks after which a crash comes."""
 
 
 async def storm(simulation: Simulation, seconds: float, faults: Iterable[str] = ("all",)) -> None:
-    """Let faults happen at random for so many simulated seconds, then end them all. `faults` are kinds or groups of the
-    module's table; ValueError for an unknown one."""
+    """Make faults happen at random for `seconds` simulated seconds, then end them all.
+
+    `faults` are kinds or groups of faults from the table in `faults.py`.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
     planned = plan(simulation.random("storm"), list(simulation.nodes), kinds_of(faults), seconds)
     injector = Injector(simulation)
     end = simulation.loop.time() + seconds
@@ -35,11 +40,11 @@ async def storm(simulation: Simulation, seconds: float, faults: Iterable[str] = 
 
 
 class Injector:
-    """Lets faults happen in a simulation."""
+    """Makes faults happen in a simulation. Each kind of fault is a method of its name with an underscore."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.violations: list[str] = []
-        """Faults that ought to have been noticed, and were not."""
+        """Faults that a node ought to have noticed, and has not."""
         self.administrator = Administrator(simulation)
         self._simulation = simulation
         self._leaders = LeaderFaults(simulation)
@@ -50,7 +55,7 @@ class Injector:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def run(self, faults: Sequence[Fault]) -> None:
-        """Let all faults begin at their times; those that take long go on."""
+        """Begin each fault at its time. Faults that are not over when the last has begun continue."""
         simulation = self._simulation
         start = simulation.loop.time()
         for fault in sorted(faults):
@@ -60,7 +65,7 @@ class Injector:
             task.add_done_callback(lambda task: self._tasks.pop(task, None))
 
     async def finish(self) -> None:
-        """End every fault: all nodes run again, all ways and disks work."""
+        """End all faults: start all nodes, and mend the network, disks and clocks."""
         simulation = self._simulation
         tasks = list(self._tasks)
         for task in tasks:
@@ -71,20 +76,22 @@ class Injector:
         for node in simulation.nodes.values():
             node.go_on()
             node.disk.heal()
-            node.clock.set_right()  # where clocks differ by more than replication_sync_lag nobody is in sync
-        # Whose start the administrator waits for is configured long before; the end of the run would break it.
+            node.clock.set_right()  # nodes whose clocks differ by more than replication_sync_lag never get in sync
+        # The administrator may be starting nodes; the end of the run would cancel that. 40 s exceed its own limit.
         await self._until(lambda: not self.administrator.is_helping, 40)
         for node in simulation.nodes.values():
             if not node.is_running or node.stops is not None:
                 await self._revive(node)
-        # And whom it has begun to start while others were: long down by then.
+        # Meanwhile the administrator may have begun to start other nodes that were down for long.
         await self._until(lambda: not self.administrator.is_helping, 40)
         for node in simulation.nodes.values():
             await self.administrator.restore_mode(node)
 
     async def _revive(self, node: SimulatedNode) -> None:
-        """Whoever is in the middle of a start or of a stop gets some time for it. A stop that has not ended then is
-        left for the checks to find."""
+        """Restart a node that does not run, after up to 20 seconds in which it may finish a start or a stop.
+
+        A stop that has not finished then is left for the checks to find.
+        """
 
         def is_settled() -> bool:
             return not node.is_up or (node.is_running and node.stops is not StopStage.BEGUN)
@@ -95,7 +102,7 @@ class Injector:
             await node.start()
 
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> None:
-        """Give something time."""
+        """Wait for a condition, at most for `seconds` simulated seconds."""
         deadline = self._simulation.loop.time() + seconds
         while not is_so() and self._simulation.loop.time() < deadline:
             await self._simulation.sleep(0.1)
@@ -124,7 +131,7 @@ class Injector:
         await self._end_and_start(fault, node, lambda: lose_power(node))
 
     async def _crash(self, fault: Fault, node: SimulatedNode) -> None:
-        """A process that has nothing to do does not come to its last callback."""
+        """End the process after a number of callbacks; an idle process may not run so many, and survives."""
         node.crash_after(1 + int(fault.amount * _CALLBACKS))
         await self._simulation.sleep(fault.seconds)
         await self._start(node)
@@ -171,7 +178,7 @@ class Injector:
         await self._between(fault, lambda: network.isolate(node.name), lambda: network.rejoin(node.name))
 
     async def _split(self, fault: Fault, node: SimulatedNode) -> None:
-        """The node and some of the others, by the bits of the amount, on one side."""
+        """Separate a node, with some of the others that the bits of the amount choose, from the rest."""
         names = list(self._simulation.nodes)
         bits = int(fault.amount * 2 ** len(names))
         here = [name for number, name in enumerate(names) if name == node.name or bits >> number & 1]
@@ -242,7 +249,10 @@ class Injector:
         await self._with_disk_fault(fault, node, READ_FAILS)
 
     async def _stuck(self, fault: Fault, node: SimulatedNode) -> None:
-        """The process ends by itself, and is started when it is over."""
+        """Make syncs and truncations fail, and start the node afterwards.
+
+        A process that cannot undo a failed write ends by itself.
+        """
 
         def begin() -> None:
             node.disk.faults |= {SYNC_FAILS, TRUNCATE_FAILS}
@@ -279,7 +289,7 @@ class Injector:
         snapshot = node.disk.newest_snapshot
         try:
             await self._limited(node.start())
-            if node.disk.newest_snapshot == snapshot:  # or it was joined anew, and has not read the log
+            if node.disk.newest_snapshot == snapshot:  # a node that has joined anew does not read the log
                 self.violations.append(f"{node.name}: started with a wrong byte in its log, at {fault}")
         except BoxError as error:
             self._simulation.note(node.name, "rotten", str(error))

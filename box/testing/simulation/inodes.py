@@ -1,14 +1,14 @@
 """Files, directories and links of a simulated disk, and what a power failure leaves of the bytes of a file.
 
 ```
-change of a file              what of it is there after a power failure, without a sync
+change without a sync         what remains after a power failure
 bytes at the end              a part from their beginning
-bytes over older ones         of each page: what any of these writes has left, the last one of them maybe in part
-a cut (truncate)              the file as it was before, or cut; whatever came after the cut only if that is there
+bytes over older ones         for each page the state after any of these writes, of which the last may be torn
+a cut (truncate)              the file before the cut, or after it; later changes only if the cut remains
 ```
 
-Modes, owners and times are not lost. A file keeps so much of its past as `_KEPT_WRITES` and `_KEPT_CUTS` say: an
-operating system writes by itself what has been waiting for long.
+Modes, owners and times are not lost. A file remembers `_KEPT_WRITES` writes and `_KEPT_CUTS` cuts, because an operating
+system writes old changes by itself.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from random import Random
 from typing import Final
 
 PAGE: Final = 4096
-"""Bytes that a disk gets together. The order of pages is its own."""
+"""The bytes that a disk writes together. It may write pages in any order."""
 _KEPT_WRITES: Final = 256
-"""Writes over older bytes that may be lost."""
+"""The number of writes over older bytes that may be lost."""
 _KEPT_CUTS: Final = 8
-"""Cuts that may be lost."""
+"""The number of cuts that may be lost."""
 _SHARES: Final = (0, 1, None)
-"""Of the writes over older bytes that are lost; None: chance decides for each page."""
+"""The share of writes over older bytes that are lost: none, all, or a random number for each page (None)."""
 _TORN: Final = 0.5
-"""The share of pages of which the last write that is there is so in part only."""
+"""The share of pages whose last remaining write is torn."""
 _FULL: Final = 0o777
+"""The permissions of symbolic links, as on Linux."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Inode:
-    """The facts about one file of any kind. `links`: the names that it has."""
+    """The metadata of one file of any kind. `links` counts its names."""
 
     number: int
     mode: int
@@ -48,25 +49,25 @@ class Inode:
 
     @property
     def size(self) -> int:
-        """Bytes, as `stat` tells them."""
+        """The size in bytes, as `stat` reports it."""
         return 0
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Directory(Inode):
-    """Names. That of a removed directory has no links, and takes no names any more."""
+    """A directory. After its removal it has no links and accepts no names."""
 
     mode: int = stat.S_IFDIR | 0o755
     entries: dict[str, Inode] = field(default_factory=dict)
     parent: Directory | None = None
-    """None for the root."""
+    """The directory above, or None for the root."""
 
     @property
     def size(self) -> int:
         return PAGE
 
     def child(self, name: str) -> Inode | None:
-        """The file that a part of a path leads to."""
+        """Return the file that one part of a path names, or None."""
         if name == ".":
             return self
         if name == "..":
@@ -74,7 +75,7 @@ class Directory(Inode):
         return self.entries.get(name)
 
     def files(self) -> Iterator[Content]:
-        """The files below it. One with two names comes twice."""
+        """Yield the files below this directory. A file with two names comes twice."""
         for inode in self.entries.values():
             if isinstance(inode, Content):
                 yield inode
@@ -84,7 +85,7 @@ class Directory(Inode):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class SymbolicLink(Inode):
-    """A path in the place of a file."""
+    """A symbolic link."""
 
     mode: int = stat.S_IFLNK | _FULL
     target: str
@@ -96,7 +97,7 @@ class SymbolicLink(Inode):
 
 @dataclass(eq=False, slots=True)
 class _Overwrite:
-    """Bytes that were written over."""
+    """The old bytes that a write has replaced."""
 
     begin: int
     old: bytes
@@ -107,7 +108,7 @@ class _Overwrite:
         return self.begin + len(self.old)
 
     def undo(self, data: bytearray, begin: int, end: int) -> None:
-        """Put back what was there between two offsets."""
+        """Restore the old bytes between two offsets."""
         begin, end = max(begin, self.begin), min(end, self.end)
         if begin < end:
             data[begin:end] = self.old[begin - self.begin : end - self.begin]
@@ -115,27 +116,30 @@ class _Overwrite:
 
 @dataclass(eq=False, slots=True)
 class _Before:
-    """A file as it was before it was cut, as far as a disk may still have it."""
+    """A file as it was before a cut."""
 
     data: bytearray
     durable: int
     syncs: list[tuple[float, int]]
     overwrites: list[_Overwrite]
     durable_at: float = inf
-    """The time at which the cut is."""
+    """The time at which the cut becomes durable."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Content(Inode):
-    """The bytes of one file; the first `durable` of them survive a power failure for certain. `syncs` under way: the
-    time at which each is over, and so many bytes. Two threads may sync a file at the same time."""
+    """The content of one file, of which the first `durable` bytes certainly survive a power failure.
+
+    `syncs` in progress are pairs: the time at which the sync ends, and the bytes that are durable then. Two threads may
+    sync a file at the same time.
+    """
 
     mode: int = stat.S_IFREG | 0o644
     data: bytearray = field(default_factory=bytearray)
     durable: int = 0
     syncs: list[tuple[float, int]] = field(default_factory=list)
     overwrites: list[_Overwrite] = field(default_factory=list)
-    """Those that are not durable, oldest first."""
+    """The overwrites that are not durable, oldest first."""
     before: list[_Before] = field(default_factory=list)
     """The file as it was before each cut that is not durable, oldest first."""
 
@@ -144,7 +148,7 @@ class Content(Inode):
         return len(self.data)
 
     def settle(self, now: float) -> None:
-        """Syncs may be over."""
+        """Apply the syncs that have ended by `now`."""
         for end, size in self.syncs:
             if end <= now:
                 self.durable = max(self.durable, size)
@@ -155,7 +159,7 @@ class Content(Inode):
             self.before = [before for before in self.before if before.durable_at > now]
 
     def begin_sync(self, end: float) -> None:
-        """Make durable at a time what is there now."""
+        """Make the present content durable at the time `end`."""
         self.syncs.append((end, len(self.data)))
         if self.overwrites or self.before:
             for overwrite in self.overwrites:
@@ -164,7 +168,7 @@ class Content(Inode):
                 before.durable_at = min(before.durable_at, end)
 
     def put(self, data: bytes | memoryview, offset: int) -> None:
-        """Write at an offset; what is missing before it is filled with zeros."""
+        """Write at an offset; a gap before it is filled with zeros."""
         size = len(self.data)
         if offset > size:
             self.data += bytes(offset - size)
@@ -177,7 +181,7 @@ class Content(Inode):
         self.data[offset : offset + len(data)] = data
 
     def resize(self, size: int) -> None:
-        """Cut the file, which may be lost, or fill it with zeros."""
+        """Cut the file, which a power failure may undo, or extend it with zeros."""
         missing = size - len(self.data)
         if missing >= 0:
             self.data += bytes(missing)
@@ -188,7 +192,7 @@ class Content(Inode):
         self.cut(size)
 
     def cut(self, size: int) -> None:
-        """Forget what is behind."""
+        """Cut the file for good."""
         del self.data[size:]
         self.durable = min(self.durable, size)
         self.syncs = [(end, min(synced, size)) for end, synced in self.syncs]
@@ -200,7 +204,7 @@ class Content(Inode):
             ]
 
     def lose_power(self, now: float, random: Random) -> None:
-        """See the module's text. What is left is durable."""
+        """Undo a random part of what is not durable. What remains is durable."""
         self.settle(now)
         if self.before:
             self._undo_cuts(random)
@@ -219,7 +223,7 @@ class Content(Inode):
         self.before = []
 
     def _undo_overwrites(self, random: Random) -> None:
-        """All of them, none, or some in each page."""
+        """Undo all overwrites, none, or a random number in each page."""
         share = random.choice(_SHARES)
         pages = {page for one in self.overwrites for page in range(one.begin // PAGE, -(-one.end // PAGE))}
         for page in sorted(pages):

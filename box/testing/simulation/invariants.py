@@ -1,14 +1,14 @@
 """Invariants: what must hold between any two callbacks of a cluster, whatever its clients do.
 
 ```
-vclock    of a node never goes back, over restarts neither; no node has rows that their origin has not
-raft      a term has one leader; a node gives one vote in a term, and its terms never go back, over restarts neither;
-          a leader has the recorded votes of a quorum
-limbo     lsns grow from entry to entry; what one node confirms no other one rolls back; what is confirmed a quorum has
+vclock    it never goes back, not even over restarts; no node has rows that their origin does not have
+raft      a term has one leader; a node gives one vote in a term; its terms never go back, not even over restarts; a
+          leader has the recorded votes of a quorum
+limbo     lsns grow from entry to entry; no node rolls back what another one confirms; a quorum has what is confirmed
 ```
 
-`Invariants.look` is called between the turns of the loop. It compares what changes often with what it saw last, and
-looks closely only where something is new.
+`Invariants.look` is called between the turns of the loop. To be quick it compares what changes often with what it saw
+last, and checks closely only what is new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OUTCOMES: Final = {TxnState.COMMITTED: "confirmed", TxnState.ABORTED: "rolled b
 
 @dataclass(slots=True)
 class _Known:
-    """The state of one node at the last look. What stands first outlives a restart."""
+    """The state of one node at the last look. The first three fields outlive a restart."""
 
     reached: dict[int, int] = field(default_factory=dict)
     """The vclock of its log."""
@@ -43,15 +43,15 @@ class _Known:
     length: int = 0
     confirmed_lsn: int = 0
     rollback_count: int = 0
-    """Of the limbo."""
+    """The number of rollbacks of the limbo."""
     owner: int = 0
     entries: list[LimboEntry] = field(default_factory=list)
     leaving: list[LimboEntry] = field(default_factory=list)
-    """Entries that have left the limbo, whose transactions do not know their outcome yet."""
+    """Entries that have left the limbo, and whose transactions have no outcome yet."""
 
 
 class Invariants:
-    """See the module's text. `quorum` is that of synchronous transactions and of elections."""
+    """Checks the invariants of all nodes. `quorum` is that of synchronous transactions and elections."""
 
     def __init__(self, simulation: Simulation, quorum: int) -> None:
         self.violations: dict[str, None] = {}
@@ -61,18 +61,18 @@ class Invariants:
         self._quorum = quorum
         self._known: dict[str, _Known] = {name: _Known() for name in simulation.nodes}
         self._names: dict[int, str] = {}
-        """Nodes by their id."""
+        """The names of nodes by their ids."""
         self._leaders: dict[int, str] = {}
-        """By term."""
+        """The leader of each term."""
         self._outcomes: dict[tuple[int, int], tuple[str, str]] = {}
-        """By owner and lsn: the outcome and the node where it was seen first."""
+        """By owner and lsn: the outcome, and the node where it was seen first."""
 
     def reached(self, name: str) -> dict[int, int]:
-        """The vclock of a node's log as it was seen last, while the node ran or before it died."""
+        """Return the last vclock of a node's log, seen while the node ran."""
         return self._known[name].reached
 
     def look(self) -> None:
-        """Look at every node of which callbacks have run since the last time."""
+        """Check each node whose callbacks have run since the last look."""
         active, nodes = self._active, self._nodes
         for process in active:
             process.has_run = False
@@ -128,7 +128,7 @@ class Invariants:
         known.reached = now
 
     def _catch_up(self, name: str) -> None:
-        """The other node may have been active in the same turn."""
+        """Look at another node first, if it was active in the same turn."""
         node = self._simulation.nodes[name]
         instance = node.running
         if instance is not None and node.process.has_run:
@@ -172,7 +172,7 @@ class Invariants:
         known.entries = entries
 
     def _see_outcome(self, node: SimulatedNode, known: _Known, entry: LimboEntry) -> bool:
-        """False if the entry's transaction has none yet."""
+        """Check the outcome of an entry, and return False if it has none yet."""
         outcome = None if entry.outcome is None else _OUTCOMES[entry.outcome]
         if outcome is None:
             return False

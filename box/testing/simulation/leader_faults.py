@@ -1,16 +1,16 @@
-"""Faults that look for their moment: what befalls whoever leads, while synchronous transactions wait.
+"""Faults that wait for their moment: they strike the leader while synchronous transactions wait.
 
 ```
-heir     the leader reaches one other node only; when something of it waits there, the leader is cut off, and the
-         others hear of nobody but that one, until it leads: it alone has what waits, and gives it to a quorum first
-doubt    the leader is cut off; when something waits there, it is asked for a snapshot; when that has been decided
-         about, the node is killed and started again: what was rolled back must not be in the snapshot
-stumble  the leader is cut off; when something waits there, whoever is elected next cannot write until clients have come
-         to it: it leads long before its PROMOTE is in the log
+heir     the leader reaches only one other node; when a transaction waits there, the leader is cut off and the others
+         hear only that node, until it leads: it alone has the waiting transactions, and has to pass them to a quorum
+doubt    the leader is cut off; when a transaction waits there, a snapshot is requested; when the outcome is known, the
+         node is killed and started again: the snapshot must not contain what was rolled back
+stumble  the leader is cut off; when a transaction waits there, the next leader cannot write until clients have come to
+         it: it leads long before its PROMOTE is in the log
 ```
 
-Without elections the leader is the owner of the queue. Where nothing waits in time, or
-one of these faults is at work already, nothing happens.
+Without elections the leader is the owner of the limbo. If no transaction waits in time, or one of these faults is in
+progress, nothing happens.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ from box.testing.simulation.simulation import Simulation
 from box.txn.transaction import LimboEntry
 
 _WRITES: Final = 1.0
-"""Seconds in which clients write something that has to wait."""
+"""The seconds in which clients write a transaction that has to wait."""
 _ELECTION: Final = 8.0
-"""Seconds in which a node that can win a vote has won one."""
+"""The seconds in which a node that can win an election has won one."""
 _STUMBLE: Final = 4.5
-"""Seconds from the cut on in which the next leader cannot write: longer than clients wait for the former one."""
+"""The seconds after the cut in which the next leader cannot write: longer than clients wait for the former one."""
 _DECISION: Final = 10.0
-"""Seconds after a reunion in which the queue is decided about."""
+"""The seconds after the cut is mended in which the waiting transactions get their outcome."""
 
 
 class LeaderFaults:
-    """See the module's text."""
+    """Runs the faults of the module's table, one at a time."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._stories = OneStory()
 
     async def heir(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `heir` of the module's table."""
         await self._stories.tell(self._let_inherit, fault, leader)
 
     async def doubt(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `doubt` of the module's table."""
         await self._stories.tell(self._let_doubt, fault, leader)
 
     async def stumble(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault `stumble` of the module's table."""
         await self._stories.tell(self._let_stumble, fault, leader)
 
     def leader(self) -> SimulatedNode | None:
-        """The leader of the newest term; without elections the owner of the queue."""
+        """Return the leader of the newest term, or without elections the owner of the limbo."""
         running = [node for node in self._simulation.nodes.values() if node.is_running]
         leaders = [node for node in running if leads(node)]
         if leaders:
@@ -115,7 +115,7 @@ class LeaderFaults:
 
     @contextmanager
     def _failing_when_elected(self, nodes: Sequence[SimulatedNode]) -> Iterator[None]:
-        """From the moment at which one of the nodes comes to lead its disk takes no writes."""
+        """Make the disk of a node refuse writes from the moment at which the node becomes leader."""
 
         def look(node: SimulatedNode, raft: Raft) -> None:
             if raft.role is Role.LEADER:
@@ -145,5 +145,5 @@ class LeaderFaults:
 
 
 def _is_over(entry: LimboEntry, node: SimulatedNode) -> bool:
-    """Whether a transaction has its outcome, or the node has none any more."""
+    """Return True if a transaction has its outcome, or the node does not run any more."""
     return entry.done or not node.is_running

@@ -1,4 +1,4 @@
-"""Moments at which something befalls whoever leads."""
+"""Conditions for faults that strike the leader, and waiting for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from box.testing.simulation.simulated_node import SimulatedNode
 from box.txn.transaction import LimboEntry
 
 _LOOK: Final = 0.01
-"""Seconds between two looks for the moment."""
+"""Seconds between two checks of a condition."""
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for a condition for so long; whether it came about."""
+    """Wait up to `seconds` for a condition, and return False if it did not come true."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while not condition():
@@ -26,12 +26,12 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def leads(node: SimulatedNode) -> bool:
-    """Whether a node is a leader by its own account."""
+    """Return True if a node considers itself the leader."""
     return node.is_running and node.instance.elections.raft.role is Role.LEADER
 
 
 def last_waiting(node: SimulatedNode) -> LimboEntry | None:
-    """The newest synchronous transaction that waits at a node and is in its log, if any."""
+    """Return the newest synchronous transaction that waits at a node and is in its log, or None."""
     if not node.is_running:
         return None
     return next((entry for entry in reversed(node.instance.limbo.entries) if entry.wait_ack and entry.written), None)

@@ -1,13 +1,13 @@
-"""Linearisability: is there an order of the operations, in agreement with real time, that a single object would allow?
+"""Linearisability: is there an order of the operations, consistent with real time, that a single object would allow?
 
 ```
-state            what has taken effect, and the object's state after it
-step             one of the operations that began before the first end of those that are left takes effect
-dead end         the model refuses each of them: take the last step back
+state            the operations that have taken effect, and the object's state after them
+step             an operation takes effect that began before the first end of those that are left
+dead end         the model refuses each of them: the last step is taken back
 ```
 
-The search is Wing and Gong's with Lowe's memory of configurations that were tried already. Operations that failed are
-left out; one of unknown outcome may take effect at any time after it began, or never.
+The search is the one of Wing and Gong, with Lowe's memory of configurations tried before. Failed operations are left
+out; one of unknown outcome may take effect at any time after it began, or never.
 
 Source: J. M. Wing, C. Gong, Testing and verifying concurrent objects (1993); G. Lowe, Testing for linearizability
 (2017).
@@ -28,13 +28,17 @@ class Model(Protocol):
     initial: Hashable
 
     def step(self, state: Any, operation: ClientCall) -> tuple[bool, Any]:
-        """Whether the operation's result is possible in the state, and the state after it. The result of an operation
-        of unknown outcome is not looked at."""
+        """Return whether the operation's result is possible in a state, and the state after the operation.
+
+        The result of an operation of unknown outcome is ignored.
+        """
 
 
 class Register:
-    """`write` sets the value, `read` gives it, `cas` (argument: old, new) sets it if it is the old one; its result
-    tells whether it did."""
+    """A register: `write` sets the value, `read` returns it, `cas` (argument: old, new) sets it if it is the old one.
+
+    The result of `cas` is True if it has set the value.
+    """
 
     def __init__(self, initial: Hashable = None) -> None:
         self.initial = initial
@@ -54,11 +58,11 @@ class Register:
 
 
 class AppendList:
-    """`append` adds a value at the end, each value once; `read` gives all values as a tuple.
+    """A list: `append` adds a value at the end, each value once; `read` returns all values as a tuple.
 
-    `longest` is the longest result of the reads that will be looked at. Before that read every state is a beginning of
-    it, and after it an append of unknown outcome changes nothing that anybody has seen: without that the search would
-    try each of those at every place.
+    `longest` is the longest result of the checked reads. Up to that read every state is a prefix of it, and afterwards
+    an append of unknown outcome changes nothing that any read has seen. Without this the search would try each such
+    append at every place.
     """
 
     initial: Hashable = ()
@@ -68,7 +72,7 @@ class AppendList:
 
     @classmethod
     def of(cls, operations: Iterable[ClientCall]) -> Self:
-        """The model for a history."""
+        """Return the model for a history."""
         reads = (one.result for one in operations if one.name == "read" and one.ending is Ending.OK)
         return cls(max(reads, key=len, default=()))
 
@@ -84,7 +88,10 @@ class AppendList:
 
 
 class Unique:
-    """`insert` (argument: value) takes a key if it is free and gives True, else False; `delete` frees it; `read`."""
+    """A unique key: `insert` takes the key if it is free, `delete` frees it, `read` returns its value or None.
+
+    The result of `insert` is True if the key was free.
+    """
 
     initial: Hashable = None
 
@@ -102,7 +109,7 @@ class Unique:
 
 
 class Violation(NamedTuple):
-    """No order explains the operations. `longest` is the longest one that was found, `stuck` what could not follow."""
+    """A history that no order explains: `longest` is the longest order found, `stuck` what could not follow."""
 
     longest: list[ClientCall]
     stuck: list[ClientCall]
@@ -123,24 +130,25 @@ class _Step(NamedTuple):
 
 
 def check(operations: Sequence[ClientCall], model: Model) -> Violation | None:
-    """None if the history of one object is linearisable."""
+    """Check the history of one object; return None if it is linearisable."""
     return _Search([one for one in operations if one.ending is not Ending.FAILED], model).run()
 
 
 class _Search:
-    """Operations are numbered in the order in which they began."""
+    """A depth-first search for an order. Operations are numbered in the order in which they began."""
 
     def __init__(self, operations: list[ClientCall], model: Model) -> None:
         self._operations = sorted(operations, key=lambda one: (one.began, one.ended))
         self._model = model
         self._is_left = [True] * len(operations)
         self._first = 0
-        """Everything before this number has taken effect."""
+        """All operations before this number have taken effect."""
         self._ends_left = sum(one.ended != inf for one in operations)
-        """Operations without an end need not take effect."""
+        """The operations with a known end that are left; those without an end need not take effect."""
         self._done = 0
-        """The bits of the operations that have taken effect."""
+        """The operations that have taken effect, as bits."""
         self._tried: set[tuple[int, Any]] = set()
+        """Configurations that were reached before: the operations that took effect, and the state."""
         self._steps: list[_Step] = []
         self._longest: list[int] = []
 
@@ -179,7 +187,7 @@ class _Search:
         self._first = min(self._first, number)
 
     def _candidates(self) -> list[int]:
-        """Those that began before any of the others ended."""
+        """Return the operations that are left and began before any other of them ended."""
         first_end = inf
         found = []
         for number in range(self._first, len(self._operations)):
@@ -201,7 +209,7 @@ class _Search:
         return None
 
     def _violation(self) -> Violation:
-        """All steps have been taken back; show how far the longest order came."""
+        """Replay the longest order that was found, and report what could not follow it."""
         for number in self._longest:
             self._take(number)
         stuck = [self._operations[number] for number in self._candidates()]

@@ -1,14 +1,14 @@
-"""The contents of all logs of a cluster: a row is the same wherever it is, and a log tells its story in order.
+"""Checks of the logs of a cluster: a row is the same at every node, and rows of elections come in order.
 
 ```
-every row             the same type and body at every node, by origin and lsn; with elections it may be a NOP where it
-                      came from a leader whose time was over
-rows of elections     terms never go back, and a term has one vote; what a node tells of itself stands in its log, also
-                      after it has recovered from a snapshot and the log
+every row             equal type and body at all nodes, by origin and lsn; with elections it may be a NOP at some, if a
+                      leader wrote it after its time
+rows of elections     terms never go back, and a term has one vote; the log has the term and vote that its node reports,
+                      also after a recovery from a snapshot and the log
 ```
 
-The logs are read as they grow, because old files go. A row counts once the node's vclock covers it: what is behind may
-yet be taken back.
+The logs are read as they grow, because old files are deleted. A row counts only once the node's vclock covers it,
+because later rows may still be undone.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class _OneLog:
     process: object = None
     reader: LogReader | None = None
     pending: list[Row] = field(default_factory=list)
-    """Rows that the node has not counted yet."""
+    """Rows that the node's vclock does not cover yet."""
     term: int = 0
     vote: int = 0
-    """Of the last row of elections; no term while none was read."""
+    """The term and the vote of the last row of elections; the term is 0 if none was read."""
 
 
 class LogContents:
-    """See the module's text."""
+    """Compares the logs of all nodes."""
 
     def __init__(self, *, has_elections: bool) -> None:
         self.violations: dict[str, None] = {}
@@ -49,14 +49,14 @@ class LogContents:
         self._logs: dict[str, _OneLog] = {}
 
     def look_at(self, node: SimulatedNode) -> None:
-        """Read on in the log of a running node."""
+        """Read the new rows in the log of a running node."""
         log = self._logs.setdefault(node.name, _OneLog())
         if log.process is not node.process:
             log.process, log.reader, log.pending = node.process, None, []
         try:
             self._read_on(node, log)
         except BoxError as error:
-            # Files have gone that were not read yet, or the disk cannot be read now.
+            # Files were deleted before they were read, or reads of the disk fail now.
             log.reader, log.pending = None, []
             log.term = log.vote = 0
             if node.disk.failures == 0:
@@ -65,7 +65,11 @@ class LogContents:
                 node.log.lines.append(f"the log could not be compared: {error.message}")
 
     def read(self, name: str, directory: LogDirectory) -> None:
-        """Read the log of a node that has ended in order, as far as its files are there. Raises what the files do."""
+        """Read the whole log of a node that was stopped, as far as its files exist.
+
+        Raises:
+            BoxError: a file cannot be read.
+        """
         directory.scan()
         if not directory.files:
             return
@@ -96,8 +100,10 @@ class LogContents:
         self._compare_votes(node, log)
 
     def _are_gone(self, node: SimulatedNode, log: _OneLog) -> bool:
-        """Whether the next rows of the node itself may have been in files that a snapshot has made needless since the
-        last look. Older files may still be there: where a file cannot be removed, the next ones are."""
+        """Return True if the next local rows may have been in files that a newer snapshot has made unnecessary.
+
+        Older files may still exist, because a file that cannot be removed does not stop the removal of later ones.
+        """
         snapshots = _directory(node, LogKind.SNAP).files
         return bool(snapshots) and snapshots[-1].vclock[0] > log.checked[0]
 
@@ -124,7 +130,7 @@ class LogContents:
         log.term, log.vote = request.term, request.vote
 
     def _compare_votes(self, node: SimulatedNode, log: _OneLog) -> None:
-        """A row is written before the node tells of it, so the log may be ahead."""
+        """Compare the term and vote that a node reports with its log, which may be ahead: it is written first."""
         told = node.instance.elections.raft.local_state()
         if log.term and (told.term > log.term or (told.term == log.term and told.vote not in (0, log.vote))):
             text = f"{node.name}: tells of term {told.term}, vote {told.vote}; its log has {log.term}, {log.vote}"
@@ -132,7 +138,7 @@ class LogContents:
 
 
 def _directory(node: SimulatedNode, kind: LogKind) -> LogDirectory:
-    """The files of a kind that are there now."""
+    """Return the files of a kind that exist now."""
     directory = LogDirectory(node.disk, ".", kind, instance_uuid=node.instance.state.instance_uuid)
     directory.scan()
     return directory

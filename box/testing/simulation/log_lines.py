@@ -1,4 +1,4 @@
-"""The log of a simulated node, as far as a test asks for it."""
+"""The log of a simulated node, as far as checks need it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections import deque
 from box.log import Level
 
 _KEPT_LINES = 300
+"""The number of lines that a report of a failed run may show."""
 _LET_GO = "deactivated WAL consumer replica "
+"""The beginning of the line that reports the loss of files which a replica still needed."""
 
 
 class LogLines:
@@ -18,11 +20,11 @@ class LogLines:
         self.alarms: list[str] = []
         """Lines that no fault explains."""
         self.let_go: set[str] = set()
-        """UUIDs of replicas for which rows are gone that they lacked, because the disk was full."""
+        """UUIDs of replicas that lack rows deleted here because the disk was full."""
         self.is_deaf = False
 
     def take(self, level: Level, text: str) -> None:
-        """One more line."""
+        """Add a line."""
         if not self.is_deaf:
             self.lines.append(text)
             if "unexpected error" in text:

@@ -3,22 +3,22 @@
 ```
 ready callbacks        run in order, at one moment of simulated time
 none are ready         time jumps to the next timer
-no timer either        Deadlock: nobody will ever go on
+no timer either        Deadlock: nothing will ever happen again
 ```
 
-Each simulated process runs its callbacks in a context that names it (`Process.run`). Its gate decides what becomes of
-them:
+Each simulated process runs its callbacks in a context that names it (`Process.run`). The gate of the process decides
+what happens to them:
 
 ```
 gate     callbacks of the process
 none     run
-halted   are kept until it goes on, as those of a stopped operating-system process
-counts   so many run, then it dies: at any `await`
+halted   are kept until it continues, as those of a stopped operating-system process
+counts   a number of them run, then the process dies: at any `await`
 dead     never run
 ```
 
-Threads do not exist here: what a node gives to `run_in_executor` runs on the loop after a time of `call_delay`, and
-its outcome is known after such a time again. A process may die in between.
+There are no threads: what a node passes to `run_in_executor` runs on the loop after `call_delay`, and its result is
+delivered after another such delay. A process may die in between.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 _TURNS: Final = 256
-"""Turns of the loop between two looks at the processor time."""
+"""The turns of the loop between two checks of the processor time."""
 _RESOLUTION: Final = 1e-9
-"""Seconds within which timers are due at one moment."""
+"""The seconds within which timers count as due at the same moment."""
 _CANCELLED: Final = 200
-"""Cancelled timers that may lie about."""
+"""The number of cancelled timers from which on the list of timers is cleaned up."""
 
 EPOCH: Final = 1_600_000_000.0
-"""Seconds since 1970 at which every simulation begins."""
+"""The Unix time in seconds at which every simulation begins."""
 
 
 class Blocking(Protocol):
-    """Something that takes time while a callback runs."""
+    """A disk whose calls take time while a callback runs."""
 
     def time(self) -> float:
-        """Simulated time, and what has been taken since the callback began."""
+        """Return simulated time plus the seconds that calls have taken since the callback began."""
 
 
 class Metered(Protocol):
-    """A disk whose calls take time."""
+    """A disk that measures how long its calls take."""
 
     def restart_meter(self) -> float:
-        """Seconds that calls have taken since the last time."""
+        """Return the seconds that calls have taken since the last restart, and begin to count anew."""
 
 
 class Deadlock(Exception):
-    """Nothing is left to do, but somebody waits. The text lists the tasks and where each of them stands."""
+    """Nothing is left to do, but tasks wait. The text lists the tasks and the place where each waits."""
 
 
 class TooSlow(Exception):
-    """The processor time that a simulation may take is over. The text lists the tasks and where each of them stands."""
+    """The simulation has used up its processor time. The text lists the tasks and the place where each waits."""
 
 
 class SimulatedCall(asyncio.TimerHandle):
-    """A callback that is due at a time, in the name of a process."""
+    """A callback that is due at a time, and the process that it belongs to."""
 
     __slots__ = ("process",)
 
@@ -89,7 +89,7 @@ class SimulatedCall(asyncio.TimerHandle):
         context: Context,
         process: Process | None,
     ) -> None:
-        """All that the base's does, without what debugging costs."""
+        """Set the attributes as the base class does, without the cost of its debug mode."""
         self._when = when
         self._callback = callback
         self._args = args
@@ -102,7 +102,7 @@ class SimulatedCall(asyncio.TimerHandle):
         self.process = process
 
     def cancel(self) -> None:
-        """As the base's, without asking whether somebody debugs."""
+        """Cancel the call as the base class does, without the check for debug mode."""
         if not self._cancelled:
             self._cancelled = True
             self._callback = self._args = None  # type: ignore[assignment]
@@ -111,21 +111,21 @@ class SimulatedCall(asyncio.TimerHandle):
 
 
 class Process:
-    """One simulated operating-system process: the callbacks that run in its context."""
+    """A simulated operating-system process: the callbacks that run in its context."""
 
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
         self.name = name
         self.is_halted = False
         self.is_dead = False
         self.has_run = False
-        """Some of its callbacks have run since somebody looked; it is among the loop's `active` then."""
+        """True if callbacks have run since the last look; the process is in the loop's `active` then."""
         self._loop = loop
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        """Those that have not ended, in the order in which they began."""
+        """The tasks that have not ended, in the order in which they began."""
         self.ended: asyncio.Future[None] = loop.create_future()
-        """Has a result when the process is dead."""
+        """A future that is done when the process is dead."""
         self.gate: Callable[[SimulatedCall], bool] | None = None
-        """Asked for each callback whether it may run; see the module's table."""
+        """Called for each callback; returns True if it may run. None if all may."""
         self._held: deque[SimulatedCall] = deque()
         self._left = 0
         self._at_last: Callable[[], object] | None = None
@@ -136,15 +136,15 @@ class Process:
         return f"<process {self.name}>"
 
     def run(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Call something in the name of the process: what it starts belongs to the process, too."""
+        """Call a function in the context of the process, to which everything belongs that the function starts."""
         return self.context().run(function, *arguments)
 
     def context(self) -> Context:
-        """A context for a callback of the process."""
+        """Return a context for a callback of the process."""
         return self._context.copy()
 
     def mark(self) -> None:
-        """Something runs in its name."""
+        """Record that a callback of the process runs."""
         if not self.has_run:
             self.has_run = True
             self._loop.active.append(self)
@@ -175,24 +175,24 @@ class Process:
         return self.gate is None
 
     def halt(self) -> None:
-        """Stop as by SIGSTOP."""
+        """Stop the process as SIGSTOP does."""
         self.is_halted = True
         self._set_gate()
 
     def go_on(self) -> None:
-        """Run everything that has become due meanwhile."""
+        """Continue the process, and run everything that has become due meanwhile."""
         self.is_halted = False
         self._set_gate()
         self._loop.resume(self._held)
         self._held.clear()
 
     def after_callbacks(self, number: int, then: Callable[[], object]) -> None:
-        """Call `then` instead of the callback that comes after so many others."""
+        """Call `then` in place of the `number`-th next callback."""
         self._left, self._at_last = number, then
         self._set_gate()
 
     def die(self) -> None:
-        """End without a last word: no callback of the process runs any more."""
+        """End the process abruptly: none of its callbacks runs any more."""
         if self.is_dead:
             return
         self.is_dead = True
@@ -203,8 +203,10 @@ class Process:
         self.ended.set_result(None)
 
     def bury(self) -> None:
-        """Let go of the coroutines now, and not when the collector of garbage comes by. What their `finally` does finds
-        sockets and files closed, and what it starts never runs."""
+        """Close the coroutines of the process now, instead of whenever the garbage collector finds them.
+
+        Their `finally` blocks find sockets and files closed, and what they start never runs.
+        """
         tasks, self.tasks = list(self.tasks), {}
         for task in tasks:
             coroutine = task.get_coro()
@@ -215,44 +217,48 @@ class Process:
 
 
 _NOBODY: Final = Context()
+"""A context without a process."""
 
 
 def _nothing() -> None:
-    """Stand for a call of a dead process."""
+    """Do nothing, in place of a callback of a dead process."""
 
 
 _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 def current_process() -> Process | None:
-    """The process in whose name the present callback runs."""
+    """Return the process whose callback runs now, or None."""
     return _PROCESS.get()
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """See the module's text. `call_delay` gives the seconds that a call in another thread takes."""
+    """The event loop of a simulation. `call_delay` returns the seconds that a call in another thread takes to begin."""
 
     def __init__(self, call_delay: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__()
         self._simulated_time = 0.0
         self.turns = 0
-        """Of the loop, from the beginning on."""
+        """The number of turns of the loop so far."""
         self.cpu_deadline: float | None = None
-        """The processor time of this process at which the simulation has taken too long: it never sleeps, and a busy
-        machine does not change what it needs."""
+        """The processor time of this operating-system process at which `TooSlow` is raised, or None.
+
+        Processor time suits because a simulation never sleeps, and a busy machine does not change how much it needs.
+        """
         self.on_turn: Callable[[], None] | None = None
-        """Called before every turn of the loop after one in which a process has run: whatever it sees is the state
-        between two callbacks."""
+        """Called before each turn after one in which a process has run; it sees the state between two callbacks."""
         self.active: list[Process] = []
-        """Processes of which callbacks have run; whoever looks at them takes them out."""
+        """The processes whose callbacks have run; the code that looks at them clears the list."""
         self._call_delay = call_delay
         self._deadlock: Deadlock | None = None
         self._owners: dict[asyncio.Task[Any], Process | None] = {}
-        """The tasks that have not ended, in the order in which they began."""
+        """The tasks that have not ended, in the order in which they began, with their processes."""
         self._buried: list[asyncio.Task[Any]] = []
+        """Tasks of dead processes, which stay pending for ever."""
         self._last_told: dict[Process | None, float] = {}
+        """The time of the last `call_soon_threadsafe` of each process, so that such calls stay in order."""
         self.blocking: Blocking | None = None
-        """The disk of the thread that runs now: what the thread tells comes when the disk is ready."""
+        """The disk of the simulated thread that runs now: the thread's messages arrive when the disk is ready."""
         self._due: deque[SimulatedCall] = deque()
         self._timers: list[tuple[float, int, SimulatedCall]] = []
         self._numbers = count()
@@ -261,17 +267,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- time
 
     def time(self) -> float:
-        """Simulated seconds since the beginning."""
+        """Return the simulated seconds since the beginning."""
         return self._simulated_time
 
     def _check_deadline(self) -> None:
-        """TooSlow if `cpu_deadline` is over."""
+        """Check the processor time.
+
+        Raises:
+            TooSlow: `cpu_deadline` has passed.
+        """
         if self.cpu_deadline is not None and process_time() > self.cpu_deadline:
             self.cpu_deadline = None
             raise TooSlow(self.describe_tasks("the time for this run is over, and these wait:"))
 
     def run_until_complete(self, future: Any) -> Any:
-        """As asyncio's; raises Deadlock if nothing is left to do before the end."""
+        """Run until a future is done, as asyncio does.
+
+        Raises:
+            Deadlock: nothing is left to do before that.
+        """
         self._deadlock = None
         try:
             return super().run_until_complete(future)
@@ -281,20 +295,20 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise
 
     def describe_tasks(self, title: str = "nothing is left to do, and these wait:") -> str:
-        """Each task with its process, the calls that it is in, and the place where it waits."""
+        """Return a list of the tasks, each with its process, its chain of calls and the place where it waits."""
         lines = [title]
         for task, process in self._owners.items():
             lines.append(f"  {process.name if process else '-'}: {task.get_name()}: {_standing(task)}")
         return "\n".join(lines)
 
     def bury(self, task: asyncio.Task[Any]) -> None:
-        """A task of a dead process: it never ends."""
+        """Stop tracking a task of a dead process, which never ends."""
         self._owners.pop(task, None)
         self._buried.append(task)
 
     def bury_all(self) -> None:
-        """Let go of the tasks that belong to nobody: the simulation is over."""
-        while self._owners:  # what a `finally` starts is one more
+        """Close the coroutines of all tasks that are left, at the end of the simulation."""
+        while self._owners:  # a `finally` block may start one more task
             task = next(iter(self._owners))
             coroutine = task.get_coro()
             task._log_destroy_pending = False  # type: ignore[attr-defined]
@@ -304,7 +318,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     @contextmanager
     def as_running(self) -> Iterator[None]:
-        """For what may start tasks: without a running loop it would leave coroutines that nobody has awaited."""
+        """Make this the running loop, for code that may start tasks.
+
+        Without a running loop, `create_task` would fail and leave a coroutine that nothing awaits.
+        """
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -315,7 +332,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- turns
 
     def _run_once(self) -> None:
-        """Some turns. In one turn runs everything that is due now, and not what comes of it."""
+        """Run a number of turns. A turn runs everything that is due when it begins, not what that schedules."""
         due, timers, active = self._due, self._timers, self.active
         for _ in range(_TURNS):
             self.turns += 1
@@ -351,7 +368,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._check_deadline()
 
     def _pass_time(self) -> None:
-        """Time jumps to the next timer. Without one nothing will happen any more: `run_until_complete` raises."""
+        """Advance time to the next timer. If there is none, stop, so that `run_until_complete` raises Deadlock."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:
             heappop(timers)
@@ -366,7 +383,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         call._context.run(self.call_exception_handler, context)
 
     def resume(self, calls: deque[SimulatedCall]) -> None:
-        """Callbacks that were kept are due now."""
+        """Make callbacks due that were kept for a halted process."""
         self._due += calls
 
     # -- callbacks
@@ -411,8 +428,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_at(self._simulated_time + delay, callback, *args, context=context)
 
     def empty_timers(self, process: Process) -> None:
-        """Let go of what the timers of a dead process would have called, its instance mostly. They stay themselves:
-        time goes by in the same steps whether somebody dies or not."""
+        """Release what the timers of a dead process refer to, which is mostly its instance.
+
+        The timers themselves stay, so that time passes in the same steps whether a process dies or not.
+        """
         for _, _, call in self._timers:
             if call.process is process and not call._cancelled:
                 call._callback, call._args = _nothing, ()
@@ -422,7 +441,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         self._cancelled_timers += 1
         if self._cancelled_timers > _CANCELLED and self._cancelled_timers > len(self._timers) // 2:
-            # In place: a turn may be looking at the list.
+            # The list is changed in place, because a turn may be iterating over it.
             self._timers[:] = [timer for timer in self._timers if not timer[2]._cancelled and timer[2] is not handle]
             heapify(self._timers)
             self._cancelled_timers = 0
@@ -430,7 +449,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """A thread tells the loop something: in order, after what it has waited for its disk."""
+        """Schedule a callback from a simulated thread: in order, and not before the thread's disk is ready."""
         process = _PROCESS.get()
         at = self._simulated_time if self.blocking is None else self.blocking.time()
         if at == self._simulated_time and at > self._last_told.get(process, -1.0):
@@ -441,7 +460,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., _T], *args: Any
     ) -> asyncio.Future[_T]:
-        """Call `func` on the loop, later. The result comes when the disk of a simulated pool is ready."""
+        """Call `func` on the loop after a delay. The result comes when the disk of a simulated pool is ready."""
         future: asyncio.Future[_T] = self.create_future()
         disk: Metered | None = getattr(executor, "disk", None)
 
@@ -465,11 +484,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return future
 
     def _write_to_self(self) -> None:
-        """There is no other thread that could wake the loop."""
+        """Do nothing: no other thread has to wake the loop."""
 
 
 def _standing(task: asyncio.Task[Any]) -> str:
-    """The coroutines that wait for each other, the innermost last, and the file and line of that one."""
+    """Return the chain of coroutines that wait for each other, innermost last, and the file and line of that one."""
     names, place = [], "nowhere"
     waiting: Any = task.get_coro()
     while (frame := getattr(waiting, "cr_frame", None)) is not None:

@@ -1,4 +1,4 @@
-"""Workloads of few objects, the calls to each of which have to be linearisable: registers, lists, unique keys."""
+"""Workloads of a few objects, whose calls have to be linearisable: registers, lists, unique keys."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from box.testing.simulation.workload import LEDGER, SYNC, Body, Refused, Workloa
 
 
 class ObjectWorkload(Workload):
-    """Calls to few objects, each checked against its model."""
+    """Calls to a few objects, each checked against its model."""
 
     keys: ClassVar[int] = 4
     reads: ClassVar[frozenset[str]] = frozenset({"read"})
 
     @abstractmethod
     def model(self, calls: list[ClientCall]) -> Model:
-        """The model that the calls to one object are checked against."""
+        """Return the model for the calls to one object."""
 
     def verdict(self) -> Iterable[str]:
         for key, calls in self.history.by_key().items():
@@ -48,7 +48,7 @@ def _compare_and_set(key: int, old: int, value: int, changes: Changes) -> bool:
 
 
 class RegisterWorkload(ObjectWorkload):
-    """A row: key, value, number of reads."""
+    """Writes, reads, and compare-and-set. A row: key, value, number of reads."""
 
     name = "register"
 
@@ -81,7 +81,7 @@ def _read_list(key: int, changes: Changes) -> Any:
 
 
 class ListWorkload(ObjectWorkload):
-    """A row: key, values, number of reads."""
+    """Appends and reads. A row: key, values, number of reads."""
 
     name = "list"
     pause = (0.05, 0.3)
@@ -116,7 +116,10 @@ def _read_unique(key: int, value: int, changes: Changes) -> Any:
 
 
 class UniqueWorkload(ObjectWorkload):
-    """A row: key, value. An insert that meets a row says nothing: the row may yet go."""
+    """Inserts, deletes and reads. A row: key, value.
+
+    An insert that finds a row counts as failed, which the check leaves out, because that row may still be rolled back.
+    """
 
     name = "unique"
 

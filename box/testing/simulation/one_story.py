@@ -1,4 +1,4 @@
-"""One story at a time: faults that take several steps would undo each other's conditions."""
+"""A lock for faults of several steps, which would spoil each other's conditions if two ran at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _P = ParamSpec("_P")
 
 
 class OneStory:
-    """Tells one story at a time; whatever is asked for meanwhile does not happen."""
+    """Runs one fault at a time; a fault that comes meanwhile does not happen."""
 
     def __init__(self) -> None:
         self._is_told = False
@@ -17,7 +17,7 @@ class OneStory:
     async def tell(
         self, story: Callable[_P, Coroutine[Any, Any, None]], /, *arguments: _P.args, **named: _P.kwargs
     ) -> None:
-        """Until its end, unless another one is being told."""
+        """Run a fault to its end, unless another one is in progress."""
         if self._is_told:
             return
         self._is_told = True

@@ -1,4 +1,4 @@
-"""Patterns of paths over simulated files, as the `glob` of Python has them: `*`, `?` and `[...]` in every part."""
+"""Patterns of paths for simulated files, as in Python's `glob`: `*`, `?` and `[...]` in every part of a path."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from fnmatch import filter as matching
 from typing import Final, Protocol
 
 _SPECIAL: Final = frozenset(b"*?[")
+"""The bytes that make a part of a path a pattern."""
 
 
 class _Listed(Protocol):
-    """Files that can be looked at."""
+    """The files that are searched."""
 
     def stat(self, path: bytes, /) -> dict[str, int]: ...
 
@@ -21,8 +22,10 @@ class _Listed(Protocol):
 
 
 def matching_paths(files: _Listed, pattern: bytes) -> list[bytes]:
-    """The paths that match. What cannot be looked at does not. Names that begin with a dot match where the part of the
-    pattern does."""
+    """Return the paths that match a pattern; directories that cannot be read match nothing.
+
+    Names that begin with a dot match only if their part of the pattern begins with one.
+    """
     return list(_matches(files, pattern))
 
 
@@ -66,7 +69,10 @@ def _matches(files: _Listed, pattern: bytes) -> Iterator[bytes]:
 
 
 def _names_that_match(files: _Listed, directory: bytes, pattern: bytes) -> list[bytes]:
-    """Those in one directory; the pattern itself if it is a plain name, or nothing behind a slash."""
+    """Return the names in a directory that match a pattern.
+
+    A plain name is returned if it exists, and an empty pattern (the path ends with a slash) if the directory exists.
+    """
     if not pattern:
         return [pattern] if _is_directory(files, directory) else []
     if not _is_special(pattern):

@@ -1,12 +1,12 @@
 """A fault of manual elections: two terms pass while the snapshot of a former leader waits.
 
 ```
-1   acknowledgements reach the leader late; when something of it waits there and at its rival, it is asked for a
-    snapshot, which waits, too
-2   the rival is promoted, and only the leader hears of it: it votes, and its vote does not arrive
+1   acknowledgements reach the leader late; when a transaction of it waits there and at its rival, a snapshot of the
+    leader is requested, which has to wait as well
+2   the rival is promoted, and only the leader hears of it: it votes, but its vote does not arrive
 3   the rival is promoted again, and only the others hear of it: it leads. The former leader learns of that term from
-    the others, and has no vote in it
-4   everybody hears everybody, the snapshot is made, with the last term; its log goes on with the one before
+    the others, and gives no vote in it
+4   the network is mended, and the snapshot is made, with the last term; the log continues with the one before
 5   the former leader is killed and started again
 ```
 """
@@ -27,20 +27,21 @@ from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
 _LATE: Final = 3.0
-"""Seconds that acknowledgements take."""
+"""The delay of acknowledgements in seconds."""
 _SETTLING: Final = 0.01
-"""Seconds in which a snapshot has begun."""
+"""The seconds in which the snapshot has begun."""
 _WRITES: Final = 1.0
-"""Seconds in which clients write something that has to wait."""
+"""The seconds in which clients write a transaction that has to wait."""
 _VOTE: Final = 0.5
-"""Seconds in which a vote is written: a relay that hears nothing for longer ends."""
+"""The seconds in which a vote is written. A relay that hears nothing for longer would end."""
 _ELECTION: Final = 4.0
+"""The seconds in which the rival is elected."""
 _SNAPSHOT: Final = 10.0
-"""Seconds in which the queue is decided about, and the snapshot is made."""
+"""The seconds in which the waiting transactions get their outcome, and the snapshot is made."""
 
 
 class Rivals:
-    """See the module's text."""
+    """Runs the fault `rivals`."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -48,7 +49,7 @@ class Rivals:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def rivals(self, fault: Fault, leader: SimulatedNode) -> None:
-        """See the module's table."""
+        """Run the fault, if the cluster has at least three nodes, manual elections and a leader."""
         others = [node for node in self._simulation.nodes.values() if node is not leader]
         if len(others) > 1 and leads(leader) and leader.instance.elections.mode is ElectionMode.MANUAL:
             await self._stories.tell(self._play, fault, leader, others)

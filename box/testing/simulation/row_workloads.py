@@ -1,4 +1,4 @@
-"""Workloads of many rows: what was acknowledged is there, what was refused is not."""
+"""Workloads of many rows: acknowledged changes must be there, refused ones must not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from box.testing.simulation.workload import ASYNC, LEDGER, LOCAL, SYNC, ClusterN
 def _transfer(number: int, source: int, target: int, amount: int, changes: Changes) -> None:
     if changes.get(SYNC, source)[1] < amount:
         raise Refused
-    # In two steps: a transaction that changes a row twice has an order in which it is undone.
+    # In two steps, because undoing a transaction that changes a row twice is right in one order only.
     changes.update(SYNC, source, [["-", 2, amount - 1]])
     changes.update(SYNC, source, [["-", 2, 1]])
     changes.update(SYNC, target, [["+", 2, amount]])
@@ -23,7 +23,7 @@ def _transfer(number: int, source: int, target: int, amount: int, changes: Chang
 
 
 class BankWorkload(Workload):
-    """Transfers. A row: account, balance; each transfer leaves a row in the ledger."""
+    """Transfers between accounts. A row: account, balance. Each transfer also inserts a row into the ledger."""
 
     name = "bank"
     accounts: ClassVar[int] = 10
@@ -60,7 +60,7 @@ class BankWorkload(Workload):
 
 
 class SetWorkload(Workload):
-    """Synchronous inserts."""
+    """Inserts into a synchronous space."""
 
     name = "set"
 
@@ -74,7 +74,7 @@ class SetWorkload(Workload):
 
 
 class AsyncWorkload(Workload):
-    """Asynchronous inserts at every node, one or a few in a transaction, of keys of its own."""
+    """Asynchronous inserts at every node. A transaction has one or a few rows, whose keys no other transaction uses."""
 
     name = "async"
     clients = 5
@@ -108,10 +108,11 @@ def _pass_token(key: int, holder: str, heir: str, first: str, changes: Changes) 
 
 
 class TokenWorkload(Workload):
-    """Rows that the node that has them changes and gives to another one: whoever writes has seen all writes before.
+    """Rows that only their present holder changes, by passing them to another node.
 
-    So there is one order, though every node writes and nobody waits for anybody. A node that applies two changes the
-    other way round has another row in the end.
+    A node changes a row only after it has seen all earlier changes of it. So the changes have one order, though every
+    node writes and none waits for another. A node that applies two changes in the wrong order has another row in the
+    end.
     """
 
     name = "token"
@@ -127,7 +128,7 @@ class TokenWorkload(Workload):
         await self.call(node, call, partial(_pass_token, key, node.name, heir, self.owner.name))
 
     def verdict(self) -> Iterable[str]:
-        """A change that is acknowledged is there, or a later one."""
+        """Yield the tokens whose last acknowledged change, or a later one, is missing."""
         last: dict[Hashable, int] = {}
         for call in self.history.operations:
             if call.ending is Ending.OK:
@@ -140,9 +141,10 @@ class TokenWorkload(Workload):
 
 
 class LocalWorkload(Workload):
-    """Rows of a local space at every node, which no other one has, beside asynchronous ones of the first.
+    """Inserts into a local space of every node, beside asynchronous inserts at the first node.
 
-    A node that is too far behind must not be joined anew while it has such rows: it stays behind."""
+    A node that is too far behind must not join anew while it has local rows: it stays behind.
+    """
 
     name = "local"
     clients = 4

@@ -1,4 +1,4 @@
-"""One run: a cluster, a workload, faults and a verdict. It is made from a `Scenario`, which fits into a small file."""
+"""One run: a cluster, a workload, faults and a verdict, all derived from a `Scenario`, which fits into a small file."""
 
 from __future__ import annotations
 
@@ -27,27 +27,42 @@ from box.testing.simulation.workload import Workload
 from box.testing.simulation.workloads import WORKLOADS
 
 _VERSION: Final = 2
+"""The version of the files of scenarios."""
 _HUGE_TIMEOUT: Final = 1e6
-"""`replication_synchro_timeout` with elections. A leader that rolls back by itself, while others elect a new one that
-confirms, differs from them for ever: in this version the timeout must be longer than any partition."""
+"""The `replication_synchro_timeout` with elections, in seconds.
+
+A leader that rolls back by itself, while others elect a leader that confirms, differs from them for ever. In this
+version of Tarantool the timeout must be longer than any partition.
+"""
 _HAZARDOUS_TIMEOUTS: Final = (0.4, 0.8, 1.5, 3.0)
-"""`replication_synchro_timeout` of `Scenario.hazards`: an election takes a second of silence and one of votes."""
+"""The choices of `replication_synchro_timeout` for `Scenario.hazards`, in seconds.
+
+An election takes about a second of silence and one of votes, so these are shorter and longer than it.
+"""
 _ELECTION_OPTIONS: Final = {"replication_synchro_timeout": _HUGE_TIMEOUT, "replication_keep_promotions": True}
-"""Without the second, as in Tarantool, a node started from a snapshot takes rows that were rolled back for real, and
-may stop for good where they meet others."""
+"""Options of nodes with elections.
+
+Without the second one, as in Tarantool, a node started from a snapshot keeps rows that were rolled back elsewhere, and
+may stop for good when they conflict with others.
+"""
 _GRACE: Final = 5.0
-"""Seconds beyond the deadline after which a callback is broken off."""
+"""The seconds beyond the deadline after which a callback is interrupted."""
 _THRESHOLDS: Final = (20_000, 100_000)
-"""Bytes of the log after which a node makes a snapshot, a few times a minute: most of the time of long runs went into
-reading logs at restarts."""
+"""The choices of `checkpoint_wal_threshold`, in bytes: a few snapshots a minute.
+
+With fewer snapshots, long runs spend most of their time reading logs at restarts.
+"""
 _FIRST_LEADER: Final = 60.0
-"""Seconds in which a healthy cluster has elected one."""
+"""The seconds in which a healthy cluster elects its first leader."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Everything that a run follows from. `kinds` of faults are planned from the seed unless `faults` are given, and so
-    are the options of `box.cfg` that may be one way or the other, unless `options` are."""
+    """Everything that determines a run.
+
+    Unless `faults` are given, faults of the given `kinds` are planned from the seed, and so are some options of
+    `box.cfg`; `options` override them.
+    """
 
     seed: int
     nodes: int = 3
@@ -56,16 +71,16 @@ class Scenario:
     kinds: tuple[str, ...] = KINDS
     faults: tuple[Fault, ...] | None = None
     elections: str = "off"
-    """`election_mode` of all nodes."""
+    """The `election_mode` of all nodes."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Options of `box.cfg` for every node, beside those that the seed chooses."""
+    """Options of `box.cfg` for all nodes, which override those that the seed chooses."""
     hazards: bool = False
-    """Synchronous timeouts are shorter than elections, and soon after the last fault all nodes have equal vclocks."""
+    """True if synchronous timeouts are short, and all nodes must have equal vclocks soon after the last fault."""
     rate: float | None = None
-    """Calls a second that all clients make together, at most; None: as many as the workload's pauses allow."""
+    """The limit for the calls a second of all clients together; None for as many as the workload's pauses allow."""
 
     def planned(self) -> Self:
-        """The same with its faults and options written out."""
+        """Return this scenario with its faults and options written out."""
         if self.faults is not None:
             return self
         names = [f"node{number + 1}" for number in range(self.nodes)]
@@ -81,8 +96,8 @@ class Scenario:
             "memtx_use_mvcc_engine": random.random() < 0.3,
             "checkpoint_wal_threshold": random.choice(_THRESHOLDS),
         }
-        # `wal_cleanup_delay` stays as long as it is: if it were shorter than a node may be down, whoever is started
-        # again meanwhile would let go of files that a node needs which has rows of its own, and cannot be joined anew.
+        # `wal_cleanup_delay` keeps its long default. If it were shorter than a node may be down, nodes that restart
+        # meanwhile would delete files that this node needs; if it has rows of its own, it could not join anew.
         if self.hazards:
             random = Simulation.random_of(self.seed, "hazards")
             options["replication_synchro_timeout"] = random.choice(_HAZARDOUS_TIMEOUTS)
@@ -90,12 +105,12 @@ class Scenario:
 
     @property
     def quorum(self) -> int:
-        """The majority."""
+        """The majority of the nodes."""
         return self.nodes // 2 + 1
 
     @property
     def node_options(self) -> dict[str, Any]:
-        """Options of `box.cfg` for every node, of a scenario whose options are written out."""
+        """The options of `box.cfg` for every node, of a scenario whose options are written out."""
         options: dict[str, Any] = {
             "replication_synchro_quorum": self.quorum,
             "replication_synchro_timeout": 2,
@@ -107,12 +122,16 @@ class Scenario:
         return options | self.options | WORKLOADS[self.workload].options
 
     def to_json(self) -> str:
-        """The text of a file for `from_json`."""
+        """Return the text of a file for `from_json`."""
         return json.dumps({"version": _VERSION} | asdict(self.planned()), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """ValueError for what is no scenario."""
+        """Parse the text of a file.
+
+        Raises:
+            ValueError: the text is not a valid scenario.
+        """
         try:
             values = json.loads(text)
             if values.pop("version") != _VERSION:
@@ -125,7 +144,11 @@ class Scenario:
         return scenario
 
     def check(self) -> None:
-        """ValueError for what cannot be played."""
+        """Check that the scenario can be run.
+
+        Raises:
+            ValueError: it names an unknown workload, fault or node, or its options do not go together.
+        """
         known = {f"node{number + 1}" for number in range(self.nodes)}
         strangers = [
             one for one in self.faults or () if one.kind not in EVERY_KIND or not {one.node, one.other} <= known
@@ -140,25 +163,25 @@ class Scenario:
 
 @dataclass
 class Outcome:
-    """The end of a run. `violations` is empty if all went well."""
+    """The result of a run. `violations` is empty if all went well."""
 
     scenario: Scenario
     violations: list[str]
     noticed: float | None
     """Seconds from the clients' start to the first violation that showed before the end of the run."""
     cut_off: list[str]
-    """Nodes that a full disk has cut off for good, so that what needs rest was not checked."""
+    """Nodes that a full disk has cut off for good, so that the checks at rest were skipped."""
     digest: str
     simulated: float
     processor: float
-    """Seconds."""
+    """Simulated seconds, and seconds of processor time."""
     calls: dict[str, int]
     trace: Trace
     logs: dict[str, list[str]]
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """The result in one line."""
         scenario = self.scenario
         verdict = "failed" if self.violations else "ok"
         if self.cut_off:
@@ -176,7 +199,7 @@ class Outcome:
 
 @dataclass
 class _Findings:
-    """Whatever a run has found so far."""
+    """What a run has found so far."""
 
     violations: list[str] = field(default_factory=list)
     noticed: float | None = None
@@ -185,7 +208,10 @@ class _Findings:
 
 
 def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | None = None) -> Outcome:
-    """Run a scenario. `deadline` bounds the processor's seconds: beyond it the run has failed, and says who waits."""
+    """Run a scenario.
+
+    A run that exceeds `deadline` seconds of processor time fails, and reports the tasks that wait.
+    """
     scenario = scenario.planned()
     start = time.process_time()
     with Simulation(scenario.seed, keeps_messages=keeps_messages) as simulation:
@@ -199,7 +225,7 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
             violations.append(str(error))
         except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
             violations.append(f"the run ended early: {error!r}")
-        # A delay that was another one shows here at the latest.
+        # The number of turns enters the trace's digest, so that runs with different delays differ here at the latest.
         simulation.note("-", "end", f"after {simulation.loop.turns} turns")
         violations += uncaught(simulation)
         endings: dict[str, int] = {}
@@ -224,7 +250,7 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
 
 @contextmanager
 def _alarm(deadline: float | None) -> Iterator[None]:
-    """Break a callback that never ends, too: the loop itself looks at the deadline between callbacks only."""
+    """Interrupt a callback that never ends: the loop itself checks the deadline only between turns."""
     if deadline is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -243,7 +269,7 @@ def _alarm(deadline: float | None) -> Iterator[None]:
 
 
 async def _start(simulation: Simulation, scenario: Scenario, workload_class: type[Workload]) -> Workload:
-    """A cluster that is ready for its clients."""
+    """Start a cluster with its spaces, ready for clients."""
     nodes = await simulation.start_cluster(scenario.nodes, **scenario.node_options)
     workload = workload_class(simulation, nodes, has_elections=scenario.elections != "off")
     if scenario.rate is not None:
@@ -254,7 +280,7 @@ async def _start(simulation: Simulation, scenario: Scenario, workload_class: typ
 
 async def _elect(simulation: Simulation, scenario: Scenario, injector: Injector) -> None:
     nodes = list(simulation.nodes.values())
-    # What is asynchronous may be lost with its leader, and the spaces are.
+    # The spaces were created asynchronously, so they could be lost with the first leader.
     await simulation.until(lambda: is_at_rest(nodes), _FIRST_LEADER, "equal spaces")
     for node in nodes:
         await node.configure(election_mode=scenario.elections)
@@ -268,7 +294,7 @@ def _term(simulation: Simulation) -> int:
 
 
 def _restless(first_term: int, simulation: Simulation) -> list[str]:
-    """A leader of whom nothing is wrong leads on."""
+    """Report elections in a run without faults, in which the first leader should lead to the end."""
     term = _term(simulation)
     return [f"there was no fault, and still the term went from {first_term} to {term}"] if term > first_term else []
 

@@ -1,18 +1,17 @@
-"""Serialisability: is there an order of the transactions, in agreement with real time, in which each alone would have
-read what it has read?
+"""Serialisability: do the reads agree with some order of the transactions that is consistent with real time?
 
-Objects are lists to which unique values are appended, so that a read tells the whole history of its object, and the
-order of its versions with it. Transactions depend on each other:
+Objects are lists to which unique values are appended. So a read shows the whole history of its object, and with it the
+order of its versions. Transactions depend on each other:
 
 ```
-ww    the writer of a value          -> the writer of the next one
-wr    the writer of a read's last    -> the reader
-rw    a reader                       -> the writer of the first value that it has not seen
-real  one that has ended             -> one that began later
+ww    the writer of a value               -> the writer of the next one
+wr    the writer of a read's last value   -> the reader
+rw    a reader                            -> the writer of the first value that it has not seen
+real  a transaction that has ended        -> one that began later
 ```
 
-A cycle means that there is no such order. Besides, nobody may read what was refused, what comes from the middle of a
-transaction, or two histories of one object; and what was acknowledged is there in the end.
+A cycle means that there is no such order. Besides, no read may see refused values, the middle of a transaction, or a
+second history of an object; and acknowledged values are there in the end.
 
 Source: K. Kingsbury, P. Alvaro, Elle: inferring isolation anomalies from experimental observations (2020).
 """
@@ -29,14 +28,14 @@ Values = tuple[int, ...]
 
 
 class ListRead(NamedTuple):
-    """A transaction has found these values, its own included."""
+    """A transaction has read these values, which include its own."""
 
     key: Hashable
     values: Values
 
 
 class ListAppend(NamedTuple):
-    """A transaction has added a value, which no other one has."""
+    """A transaction has appended a value that no other transaction appends."""
 
     key: Hashable
     value: int
@@ -44,11 +43,14 @@ class ListAppend(NamedTuple):
 
 Operation = ListRead | ListAppend
 Edges = dict[int, dict[int, str]]
-"""From each transaction to those that come later, with the reason."""
+"""For each transaction the later ones that depend on it, with the kind of the dependency."""
 
 
 def check_serializability(calls: Sequence[ClientCall], final: Mapping[Hashable, Values]) -> Iterator[str]:
-    """Violations of a history whose calls have a list of operations as `argument`. `final` has the lists in the end."""
+    """Yield violations in a history of calls with a list of operations as `argument`.
+
+    `final` has the values of each list in the end.
+    """
     checker = _Checker(calls, final)
     found = list(checker.broken_reads())
     yield from found
@@ -63,21 +65,23 @@ class _Checker:
         self._final = final
         self._writer: dict[int, int] = {}
         self._last_of: dict[tuple[int, Hashable], int] = {}
-        """The last value that a transaction adds to an object: others never see one before it without it."""
+        """The last value that a transaction appends to an object: other transactions see it, or none of its values
+        there.
+        """
         for number, call in enumerate(self._calls):
             for key, value in _appends(call):
                 self._writer[value] = number
                 self._last_of[number, key] = value
 
     def _reads(self) -> Iterator[tuple[int, ListRead]]:
-        """Of transactions that have happened for certain. -1 reads what is there in the end."""
+        """Yield the reads of committed transactions, and those of the final state with the number -1."""
         for number, call in enumerate(self._calls):
             if call.ending is Ending.OK:
                 yield from ((number, one) for one in call.argument if isinstance(one, ListRead))
         yield from ((-1, ListRead(key, values)) for key, values in self._final.items())
 
     def broken_reads(self) -> Iterator[str]:
-        """Reads that no order explains."""
+        """Yield reads that no order explains, and acknowledged values that are lost."""
         for number, read in self._reads():
             who = "the end" if number < 0 else str(self._calls[number])
             final = self._final.get(read.key, ())
@@ -124,7 +128,10 @@ class _Checker:
         return edges
 
     def _add_real_time(self, add: Callable[[int, int, str], None]) -> None:
-        """Moments are nodes, too: every end leads to the next moment, and a moment to the next and to what begins."""
+        """Add moments as nodes: each end leads to the next moment, a moment to the next one and to what begins then.
+
+        This takes far fewer edges than one from every end to every later beginning.
+        """
         ends = sorted((call.ended, number) for number, call in enumerate(self._calls) if call.ending is Ending.OK)
         begins = sorted((call.began, number) for number, call in enumerate(self._calls))
         place, moment = 0, -1
@@ -141,7 +148,7 @@ class _Checker:
                 add(moment, number, "real")
 
     def cycles(self) -> Iterator[str]:
-        """One cycle, if there is any."""
+        """Yield one cycle, if there is any."""
         edges = self._edges()
         cycle = _find_cycle(edges)
         if cycle:
@@ -158,7 +165,7 @@ def _appends(call: ClientCall) -> Iterator[ListAppend]:
 
 
 def _find_cycle(edges: Edges) -> list[int]:
-    """A cycle, empty if there is none. Depth first, without recursion: histories are long."""
+    """Return a cycle, or an empty list. The search is depth first, without recursion because histories are long."""
     finished: set[int] = set()
     for start in list(edges):
         if start in finished:

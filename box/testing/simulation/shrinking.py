@@ -1,13 +1,12 @@
-"""A shorter scenario that fails, too: one that ends early, and has few faults.
+"""The search for a shorter scenario that fails as well: it ends early and has few faults.
 
 ```
-the end       where the first violation showed, if that was before the end; else half as late, and so on
+the end       soon after the first violation, if that was before the end; else by bisection
 the kinds     all faults of a kind are left out
-the faults    halves of the rest are left out, and smaller parts (Zeller's ddmin)
+the faults    halves of the rest are left out, then smaller parts (Zeller's ddmin)
 ```
 
-A run without some of its faults is another run from the first of these on: it fails, too, if the defect is not a matter
-of one moment only.
+A run without one of its faults differs from there on. It may still fail, unless the defect depends on one exact moment.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from box.testing.simulation.faults import Fault
 from box.testing.simulation.run import Outcome, Scenario, play
 
 _AFTERWARDS: Final = 1.0
-"""Seconds that a run goes on behind its violation."""
+"""The seconds that a run continues after its violation."""
 _SHORTEST: Final = 2.0
-"""Seconds; no shorter run is tried."""
+"""The seconds of the shortest run that is tried."""
 _FINEST: Final = 8
-"""The part of a run by which its end is not moved any more."""
+"""The bisection of the end stops at this fraction of the run."""
 
 
 def shorten(
     outcome: Outcome, *, runs: int = 60, deadline: float | None = None, tell: Callable[[str], None] = lambda text: None
 ) -> Outcome:
-    """A shorter run that fails, by at most so many tries. `tell` hears of each success."""
+    """Return a shorter run that fails, found in at most `runs` tries. `tell` is called with a text for each success."""
     shortening = _Shortening(outcome, runs, deadline, tell)
     shortening.move_end()
     shortening.leave_out_kinds()
@@ -39,7 +38,7 @@ def shorten(
 
 
 class _Shortening:
-    """See the module's text. `outcome` is the shortest one so far."""
+    """The search for a shorter scenario. `outcome` is that of the shortest one so far."""
 
     def __init__(self, outcome: Outcome, runs: int, deadline: float | None, tell: Callable[[str], None]) -> None:
         self.outcome = outcome
@@ -52,7 +51,7 @@ class _Shortening:
         return self.outcome.scenario.faults or ()
 
     def _try(self, scenario: Scenario) -> bool:
-        """Whether it fails, too."""
+        """Run a scenario, and keep it if it fails."""
         if self._runs <= 0:
             return False
         self._runs -= 1
@@ -69,7 +68,7 @@ class _Shortening:
         return self._try(replace(scenario, seconds=seconds, faults=earlier))
 
     def move_end(self) -> None:
-        """End earlier."""
+        """Let the run end earlier."""
         seconds, noticed = self.outcome.scenario.seconds, self.outcome.noticed
         if noticed is not None and noticed + _AFTERWARDS < seconds and self._try_end(noticed + _AFTERWARDS):
             return
@@ -89,7 +88,7 @@ class _Shortening:
                 self._try(replace(self.outcome.scenario, faults=rest))
 
     def leave_out_parts(self) -> None:
-        """Leave out halves and smaller parts."""
+        """Leave out halves of the faults, then smaller parts."""
         parts = 2
         while len(self._faults) > 1 and self._runs > 0:
             size = -(-len(self._faults) // parts)
@@ -101,7 +100,7 @@ class _Shortening:
                 parts = min(parts * 2, len(self._faults))
 
     def _leave_out_one(self, size: int) -> bool:
-        """Whether the run fails without one of the parts of this size."""
+        """Leave out one part of the given size, and return False if the run needs each part to fail."""
         faults = self._faults
         return any(
             self._try(replace(self.outcome.scenario, faults=(*faults[:begin], *faults[begin + size :])))

@@ -1,15 +1,15 @@
-"""The files of a simulated process, as its Lua modules reach them: those of its disk, beside the journal's.
+"""The files of a simulated process that its Lua modules see: those of its disk, including the journal's.
 
 ```
-path          the disk's root is `/`, and the working directory at first: `/a/b` and `a/b` are one place
+path          the disk's root is `/`, which is also the first working directory: `/a/b` and `a/b` are the same file
 descriptor    a number that no other file of the process has had, and that the operating system does not know
-reads, writes, syncs, walks through trees     take the time of the disk, and fail with its faults; fibers go on
-other calls                                   are made at once
+reads, writes, syncs, walks through trees     take the time of the disk and fail with its faults; other fibers run
+other calls                                   return at once
 ```
 
-Results, errnos and flags are those of Linux, with these limits: files end at `LARGEST`, holes take their room,
-O_TMPFILE and O_PATH are not supported (EOPNOTSUPP), no read changes the time of the last access. The process is root's;
-there are no devices, sockets and pipes among the files.
+Results, errnos and flags are those of Linux, with these limits: files end at `LARGEST`, holes take room, O_TMPFILE and
+O_PATH are not supported (EOPNOTSUPP), and reads do not change the access time. The process belongs to root. There are
+no devices, sockets and pipes among the files.
 """
 
 from __future__ import annotations
@@ -33,18 +33,26 @@ from lua.machine.files import Facts
 _T = TypeVar("_T")
 
 LARGEST: Final = 1 << 30
-"""Bytes of one file: all of them are in memory."""
+"""The bytes that a file may have; all of them are in memory."""
 _FIRST_DESCRIPTOR: Final = 1 << 20
-"""More than an operating system gives: who closes one by a call of C closes nothing of somebody else."""
+"""The first descriptor. An operating system gives smaller ones, so that a call of C with one of these fails."""
 _UMASK: Final = 0o022
+"""The usual umask of a process."""
 _DEVICE: Final = 1
+"""The number of the only device."""
 _BLOCK: Final = 512
+"""The bytes of the blocks that `stat` counts."""
 _MODE_BITS: Final = 0o7777
+"""The permissions of a mode, with the set-id and sticky bits."""
 _UNSUPPORTED: Final = (getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY) | getattr(os, "O_PATH", 0)
+"""The flags of `open` that are refused."""
 _TEMPORARY: Final = b"/tmp"
 _NAME_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_"
+"""The letters of names that `tempdir` makes up."""
 _NAME_SIZE: Final = 8
+"""The number of letters of such a name."""
 _SEEK_DATA, _SEEK_HOLE = 3, 4
+"""The values of Linux; Python does not define them everywhere."""
 
 
 def _text(path: bytes) -> str:
@@ -57,7 +65,7 @@ def _raw(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Threads whose calls take as long as a disk."""
+    """Stands for threads whose calls take as long as those of a disk."""
 
     disk: SimulatedDisk
 
@@ -81,7 +89,7 @@ class _Descriptor:
 
 
 class SimulatedFiles:
-    """See the module's text: `lua.machine.Files` of one process. Nothing can be done after the process's end."""
+    """The files of one process (`lua.machine.Files`). Every call fails after the process has ended."""
 
     direct_size = 0
     are_of_system = False
@@ -118,7 +126,11 @@ class SimulatedFiles:
         return opened, opened.inode
 
     def _writable(self, fd: int, number: int) -> tuple[_Descriptor, Content]:
-        """OSError with a number if it is not."""
+        """Return a descriptor and its file, which must be open for writing.
+
+        Raises:
+            OSError: `number` if it is not, EBADF if the descriptor is closed.
+        """
         opened = self._opened(fd)
         if not opened.can_write or not isinstance(opened.inode, Content):
             raise failure(number, opened.path)
@@ -143,7 +155,11 @@ class SimulatedFiles:
         return fd
 
     def _check_flags(self, end: PathEnd, inode: Inode, flags: int) -> None:
-        """Whether what exists can be opened so."""
+        """Check that an existing file can be opened with the flags.
+
+        Raises:
+            OSError: ELOOP, ENOTDIR or EISDIR.
+        """
         if isinstance(inode, SymbolicLink):
             raise failure(errno.ENOTDIR if flags & os.O_DIRECTORY else errno.ELOOP, end.path)
         if isinstance(inode, Directory):
@@ -187,7 +203,7 @@ class SimulatedFiles:
         if offset < 0:
             raise failure(errno.EINVAL, "")
         opened, content = self._writable(fd, errno.EBADF)
-        if opened.flags & os.O_APPEND:  # Linux does so, too
+        if opened.flags & os.O_APPEND:  # unlike POSIX, Linux ignores the offset then
             offset = content.size
         return self._put(opened, content, data, offset)
 
@@ -206,7 +222,7 @@ class SimulatedFiles:
         return size
 
     def _changed(self, content: Content, before: int) -> None:
-        """A file has other bytes; it had so many."""
+        """Update times and disk usage after a change of content; `before` is the former size."""
         content.mtime = content.ctime = self._disk.now()
         if content.links:
             self._disk.grow(content.size - before)
@@ -245,7 +261,7 @@ class SimulatedFiles:
         self._changed(content, before)
 
     def fsync(self, fd: int, /) -> None:
-        """Of a file its bytes; of a directory its names."""
+        """Sync the bytes of a file, or the names in a directory."""
         opened = self._opened(fd)
         if isinstance(opened.inode, Content):
             self._disk.sync_file(opened.inode, opened.path)
@@ -272,14 +288,18 @@ class SimulatedFiles:
         return self._find(path, follow=follow).existing()
 
     def _found(self, path: bytes) -> Inode | None:
-        """None for what cannot be found."""
+        """Return a file, or None if the path leads to none."""
         try:
             return self._existing(path)
         except OSError:
             return None
 
     def _make(self, end: PathEnd, make: Callable[[], _T]) -> _T:
-        """Make what is not there."""
+        """Call `make` to create a file at the end of a path.
+
+        Raises:
+            OSError: EEXIST, or ENOENT if the directory was removed.
+        """
         if end.inode is not None or not end.is_plain:
             raise failure(errno.EEXIST, end.path)
         if not end.directory.links:
@@ -287,14 +307,18 @@ class SimulatedFiles:
         return make()
 
     def _make_name(self, path: bytes, make: Callable[[], Inode]) -> None:
-        """A new name of what is no directory."""
+        """Add a name for a file that is not a directory.
+
+        Raises:
+            OSError: EEXIST, or ENOENT if the path ends with a slash.
+        """
         end = self._find_name(path)
         if end.inode is None and end.wants_directory:
             raise failure(errno.ENOENT, end.path)
         self._make(end, lambda: self._disk.add(end, make()))
 
     def _change(self, path: bytes) -> Inode:
-        """A file whose facts are about to change."""
+        """Return a file whose metadata is about to change."""
         inode = self._existing(path)
         self._disk.check(WRITE_FAILS, _text(path))
         inode.ctime = self._disk.now()
@@ -345,7 +369,11 @@ class SimulatedFiles:
         self._disk.move(old, new)
 
     def link(self, source: bytes, target: bytes, /) -> None:
-        """A second name of a file, or of a symbolic link."""
+        """Add a second name for a file or a symbolic link.
+
+        Raises:
+            OSError: EPERM for a directory.
+        """
         inode = self._existing(source, follow=False)
 
         def same() -> Inode:
@@ -411,8 +439,10 @@ class SimulatedFiles:
     # -- trees
 
     def tempdir(self, base: bytes | None, usual: bytes | None, /) -> bytes:
-        """Below `base` or /tmp, which is made if it is missing. The environment is the real machine's: it does not
-        count."""
+        """Create a directory below `base` or /tmp, which is created if it is missing, and return its path.
+
+        `usual` is ignored, because it comes from the environment of the real machine.
+        """
         if not base and self._find(_TEMPORARY).inode is None:
             self.mkdir(_TEMPORARY, 0o1777)
         while True:
@@ -496,7 +526,11 @@ def _facts(inode: Inode) -> Facts:
 
 
 def _check_rename(old: PathEnd, new: PathEnd) -> None:
-    """OSError for what cannot have another name."""
+    """Check that a file can be renamed.
+
+    Raises:
+        OSError: it cannot, for the same reasons as on Linux.
+    """
     if not old.is_plain or not new.is_plain:
         raise failure(errno.EBUSY, old.path)
     inode = old.existing()
@@ -516,7 +550,11 @@ def _check_rename(old: PathEnd, new: PathEnd) -> None:
 
 
 def _check_replaced(end: PathEnd, inode: Inode, *, is_directory: bool) -> None:
-    """Whether something may take the place of what exists: files that of files, directories that of empty ones."""
+    """Check that a file can take the place of an existing one: files replace files, directories empty directories.
+
+    Raises:
+        OSError: ENOTDIR, EISDIR or ENOTEMPTY.
+    """
     if is_directory and not isinstance(inode, Directory):
         raise failure(errno.ENOTDIR, end.path)
     if isinstance(inode, Directory):
@@ -527,7 +565,7 @@ def _check_replaced(end: PathEnd, inode: Inode, *, is_directory: bool) -> None:
 
 
 def _is_below(directory: Directory, above: Directory) -> bool:
-    """Whether one directory is another one, or somewhere in it."""
+    """Return True if `directory` is `above` or somewhere below it."""
     below: Directory | None = directory
     while below is not None and below is not above:
         below = below.parent

@@ -1,4 +1,4 @@
-"""The machine that the Lua modules of a simulated node reach: the disk, the network and the clock of its process."""
+"""The machine that the Lua modules of a simulated node see: the disk, the network and the clock of its process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from lua.machine import Machine
 from lua.machine.clocks import MONOTONIC, REALTIME
 
 _FIRST_PROCESS = 100
+"""The first process number; small ones belong to the system on a real machine."""
 
 
 class SimulatedClocks:
-    """The clock on the wall, and simulated time; work takes none, so that a process has used all that has passed."""
+    """The wall clock of a node, and simulated time.
+
+    Computation takes no simulated time, so the processor time of a process equals the time since its start.
+    """
 
     are_of_system = False
 
@@ -27,7 +31,7 @@ class SimulatedClocks:
         self._started = loop.time()
 
     def read(self, name: str) -> int:
-        """Nanoseconds."""
+        """Return the nanoseconds of a clock."""
         if name == REALTIME:
             seconds = self._now()
         else:
@@ -35,30 +39,30 @@ class SimulatedClocks:
         return round(seconds * 1e9)
 
     def utc_offset(self, epoch: int) -> int:
-        """None: the local time is UTC."""
+        """Return 0: the local time is UTC."""
         return 0
 
 
 class SimulatedIdentity:
-    """The number of a process follows from how many its node has had."""
+    """The number of a process, which counts the starts of its node, and its random bytes."""
 
     def __init__(self, start: int, random: Random) -> None:
         self._process_id = _FIRST_PROCESS + start
         self._random = random
 
     def process_id(self) -> int:
-        """The same for equal runs."""
+        """Return the process number, which is equal in equal runs."""
         return self._process_id
 
     def random_bytes(self, size: int) -> bytes:
-        """Of the seed."""
+        """Return random bytes, which are drawn from the seed."""
         return self._random.randbytes(size)
 
 
 def simulated_machine(
     disk: SimulatedDisk, host: SimulatedHost, loop: SimulatedLoop, now: Callable[[], float], start: int, random: Random
 ) -> Machine:
-    """The machine of one process: the one that its node starts for the `start`-th time."""
+    """Return the machine of the process that a node starts for the `start`-th time."""
     return Machine(
         files=SimulatedFiles(disk, random),
         sockets=SimulatedSockets(host, loop),

@@ -1,17 +1,17 @@
-"""A simulated network: streams between hosts, with everything that happens to them.
+"""A simulated network: streams between hosts, and their faults.
 
 ```
-healthy      bytes arrive in order, each write after a delay of its own; connections overtake each other
-cut          one direction between two hosts is cut. Of a connection that sends there, chance decides: either it is
-             broken (half open: what it sends is lost, it is reset when the way works again), or what it sends waits
-             and arrives after that. New connections come about when the way works again
-closed       the other side sees the end of the stream after a delay, if the way works
-corrupted    a write whose checksum is wrong comes once more, later
-datagrams    each takes a delay of its own; one that is corrupted, or meets a cut, is lost
+healthy      bytes arrive in order, each write after a delay of its own; connections may overtake each other
+cut          one direction between two hosts is cut. A connection that sends there is either broken (half open: what it
+             sends is lost, and it is reset when the way is mended), or its data waits and arrives after that; chance
+             decides. New connections succeed after the way is mended
+closed       the other end sees the end of the stream after a delay, if the way is not cut
+corrupted    a write with a wrong checksum is sent again, later
+datagrams    each has its own delay; one that is corrupted or meets a cut is lost
 ```
 
-Delays come from the network's random source: `latency` is the range in seconds, `bandwidth` bytes a second of one
-direction of one connection (None: no bound), `slow` more seconds for some ways.
+Delays are drawn from the network's random source. `latency` is their range in seconds, `bandwidth` the bytes a second
+of one direction of a connection (None for no limit), `slow` the additional seconds for some ways.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from box.testing.simulation.simulated_stream import RETRY, Stream, network_error
 from box.testing.simulation.trace import Trace
 
 PATIENCE: Final = 120.0
-"""Seconds of attempts to connect."""
+"""The seconds after which an attempt to connect ends with ETIMEDOUT, about as long as on Linux."""
 
 _OWN: Final = frozenset({"", "*", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::"})
-"""Hosts of addresses that mean the process's own."""
+"""The hosts in addresses that stand for the process's own host."""
 
 
 class ServedAddress(NamedTuple):
-    """A host, and a port of it or the path of a unix socket."""
+    """A host, and one of its ports or the path of a unix socket."""
 
     host: str
     service: str
@@ -54,13 +54,13 @@ class SimulatedNetwork:
     def __init__(self, loop: SimulatedLoop, random: Random, trace: Trace | None = None) -> None:
         self.loop = loop
         self.trace = trace
-        """Is told of every message if it keeps them."""
+        """Records every message, if it keeps messages."""
         self.latency = (0.0005, 0.01)
         self.bandwidth: float | None = None
         self.corruption = 0.0
         """The share of writes that arrive with a wrong checksum."""
         self.slow: dict[tuple[str, str], float] = {}
-        """Seconds that a write from one host to another takes besides the latency."""
+        """The additional seconds of a write from one host to another."""
         self.names = HostNames()
         self.places = BoundPlaces()
         self._random = random
@@ -70,7 +70,7 @@ class SimulatedNetwork:
         self._streams: dict[Stream, None] = {}
 
     def host(self, name: str, process: Process) -> SimulatedHost:
-        """The host on which a process runs, from now on."""
+        """Return the network as a new process on a host sees it."""
         self.names.add(name)
         host = self._hosts[name] = SimulatedHost(self, name, process)
         return host
@@ -78,11 +78,11 @@ class SimulatedNetwork:
     # -- faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing that `source` sends arrives at `target`; the other direction stays."""
+        """Stop everything that `source` sends to `target`; the other direction works on."""
         self._cut[source, target] = None
 
     def mend(self, source: str, target: str) -> None:
-        """The way works again; connections that lost something are reset, those that waited go on."""
+        """Mend a way: connections that lost data are reset, the data of others arrives."""
         self._cut.pop((source, target), None)
         for stream in list(self._streams):
             if (stream.host, stream.peer_host) == (source, target):
@@ -90,7 +90,7 @@ class SimulatedNetwork:
 
     @contextmanager
     def cuts(self, ways: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """Cut ways (source, target) for as long as the context takes."""
+        """Cut ways (source, target) within this context."""
         chosen = list(ways)
         for way in chosen:
             self.cut(*way)
@@ -101,7 +101,7 @@ class SimulatedNetwork:
                 self.mend(*way)
 
     def isolate(self, name: str) -> None:
-        """Cut a host off from all others, both ways."""
+        """Cut a host off from all others, in both directions."""
         for other in self._hosts:
             if other != name:
                 self.cut(name, other)
@@ -114,27 +114,27 @@ class SimulatedNetwork:
                 self.mend(source, target)
 
     def heal(self) -> None:
-        """Mend every way, and slow ones are quick again."""
+        """Mend all ways, and end additional delays."""
         self.slow.clear()
         for source, target in list(self._cut):
             self.mend(source, target)
 
     def reset_connections(self, name: str) -> None:
-        """Break all connections of a host, as a restarted switch does."""
+        """Break all connections of a host, as the restart of a switch does."""
         for stream in list(self._streams):
             if name in (stream.host, stream.peer_host):
                 stream.reset()
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Whether what `source` sends does not arrive at `target`."""
+        """Return True if nothing that `source` sends arrives at `target`."""
         return (source, target) in self._cut
 
     def is_refusing(self, source: str, target: str) -> bool:
-        """Whether two hosts cannot agree on a new connection."""
+        """Return True if two hosts cannot make a new connection, because a direction is cut."""
         return self.is_cut(source, target) or self.is_cut(target, source)
 
     def process_died(self, name: str) -> None:
-        """The operating system of a dead process closes its sockets."""
+        """Close the sockets of a dead process, as an operating system does."""
         for served in [served for served, listener in self._listeners.items() if listener.owner.name == name]:
             del self._listeners[served]
         host = self._hosts.get(name)
@@ -148,43 +148,50 @@ class SimulatedNetwork:
     # -- for streams
 
     def delay(self, source: str, target: str) -> float:
-        """Seconds that one write needs."""
+        """Return the seconds that one write takes."""
         low, high = self.latency
         delay = low + (high - low) * self._random.random()
         return delay + self.slow.get((source, target), 0.0) if self.slow else delay
 
     def chance(self, share: float) -> bool:
-        """Whether something happens that does so in this share of cases."""
+        """Return True in the given share of cases."""
         return share > 0 and self._random.random() < share
 
     def register(self, stream: Stream) -> None:
-        """Remember an open stream."""
+        """Add an open stream, which faults can then affect."""
         self._streams[stream] = None
 
     def forget(self, stream: Stream) -> None:
-        """A stream has ended."""
+        """Remove a stream that has ended."""
         self._streams.pop(stream, None)
 
     # -- for hosts
 
     def listen(self, listener: SimulatedListener) -> None:
-        """Serve an address. OSError (EADDRINUSE) if somebody does already."""
+        """Serve an address.
+
+        Raises:
+            OSError: EADDRINUSE if it is served already.
+        """
         if listener.served in self._listeners:
             raise network_error(errno.EADDRINUSE)
         self._listeners[listener.served] = listener
 
     def stop_listening(self, listener: SimulatedListener) -> None:
-        """Nobody is served there any more."""
+        """Stop serving the address of a listener."""
         if self._listeners.get(listener.served) is listener:
             del self._listeners[listener.served]
 
     def is_served(self, served: ServedAddress) -> bool:
-        """Whether somebody listens there."""
+        """Return True if an address is served."""
         return served in self._listeners
 
     def answering(self, host: SimulatedHost, served: ServedAddress, address: str = "") -> SimulatedListener | None:
-        """The listener that a connection to `address` meets, None as long as the way is cut or nobody accepts.
-        ConnectionRefusedError if nobody listens."""
+        """Return the listener for a connection to an address, or None while the way is cut or the listener is full.
+
+        Raises:
+            ConnectionRefusedError: the address is not served.
+        """
         if self.is_refusing(host.name, served.host):
             return None
         listener = self._listeners.get(served)
@@ -193,7 +200,11 @@ class SimulatedNetwork:
         return None if listener.is_full else listener
 
     async def connect(self, host: SimulatedHost, served: ServedAddress, factory: ProtocolFactory) -> None:
-        """A connection. ConnectionRefusedError if nobody listens; over a way that is cut it takes until it works."""
+        """Connect to an address; `factory` makes the protocol. While the way is cut it waits, at most for `PATIENCE`.
+
+        Raises:
+            OSError: ECONNREFUSED if the address is not served, ETIMEDOUT after `PATIENCE` seconds.
+        """
         target = served.host
         deadline = self.loop.time() + PATIENCE
         await asyncio.sleep(self.delay(host.name, target) + self.delay(target, host.name))
@@ -207,14 +218,14 @@ class SimulatedNetwork:
 
 
 class SimulatedHost:
-    """The network as one process sees it: a `Network`. An address without a host, or `localhost`, is its own."""
+    """The network as one process sees it, a `Network`. An address without a host, or with `localhost`, is its own."""
 
     def __init__(self, network: SimulatedNetwork, name: str, process: Process) -> None:
         self.name = name
         self.process = process
         self.network = network
         self.on_end: list[Callable[[], None]] = []
-        """Called when the process has died, as the operating system closes what it has left open."""
+        """Called when the process has died, to close what it left open."""
 
     def _served(self, uri: Uri) -> ServedAddress:
         if uri.unix is not None:
@@ -224,23 +235,31 @@ class SimulatedHost:
         return ServedAddress(self.network.names.name_of(uri.host) or uri.host, str(uri.service))
 
     async def listen(self, uri: Uri, factory: ProtocolFactory) -> NodeListener:
-        """Serve an address. OSError if it is taken."""
+        """Serve an address.
+
+        Raises:
+            OSError: EADDRINUSE if it is served already.
+        """
         listener = NodeListener(self.network, self, self._served(uri), factory)
         self.network.listen(listener)
         return listener
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
-        """Connect to an address; `factory` makes the protocol. OSError."""
+        """Connect to an address; `factory` makes the protocol.
+
+        Raises:
+            OSError: ECONNREFUSED or ETIMEDOUT.
+        """
         await self.network.connect(self, self._served(uri), factory)
 
 
 class SimulatedListener:
-    """An address that is served. Subclasses say what becomes of connections."""
+    """An address that is served. Subclasses decide what happens to connections."""
 
     partner: ClassVar[type[Stream]]
-    """The kind of end that a node has of a connection to here."""
+    """The class of the calling end, if a node's own protocol connects to here."""
     replaced: ClassVar[None] = None
-    """There are no files of such sockets."""
+    """Always None: no file is replaced by a simulated socket."""
 
     def __init__(self, network: SimulatedNetwork, owner: SimulatedHost, served: ServedAddress) -> None:
         self.owner = owner
@@ -249,16 +268,16 @@ class SimulatedListener:
 
     @property
     def address(self) -> str:
-        """As logs show it."""
+        """The address as logs show it."""
         return str(self.served)
 
     @property
     def is_full(self) -> bool:
-        """Whether too many wait to be accepted."""
+        """True if too many connections wait to be accepted."""
         return False
 
     def admits(self, caller: SimulatedHost, address: str) -> bool:
-        """Whether a connection to this address of the host, empty for any, is meant for it."""
+        """Return True if this listener takes a connection to an address of its host; an empty one stands for any."""
         return True
 
     def accept(self, caller: Stream) -> None:
@@ -271,7 +290,7 @@ class SimulatedListener:
 
 
 class NodeListener(SimulatedListener):
-    """An address that is served by a node's own protocol."""
+    """An address that a node's own protocol serves."""
 
     partner: ClassVar[type[Stream]] = Stream
 

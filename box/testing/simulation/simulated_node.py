@@ -1,10 +1,10 @@
-"""A simulated node: one instance after the other, on one disk, with everything that can happen to a process.
+"""A simulated node: its instances, one after the other, on one disk, and everything that can happen to its process.
 
 ```
 start, stop        as an administrator does
 kill               SIGKILL: the operating system keeps what was written
-crash_after        the same after so many callbacks more: at any `await`
-lose_power         besides, what was not synced may be gone
+crash_after        a kill after a number of callbacks: at any `await`
+lose_power         a kill that may also lose what was not synced
 halt, go_on        SIGSTOP and SIGCONT
 clock              jumps and drifts
 ```
@@ -40,21 +40,26 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 PORT = 3301
-"""All nodes listen on this port, each of its own host."""
+"""The port on which each node listens, on a host of its own."""
 _NOBODY = ContextVariables()
+"""A context without a process."""
 
 
 class NodeDied(Exception):
-    """The process ended before the call did: nobody knows what became of it."""
+    """The process ended before the call did, so that the outcome of the call is unknown."""
 
 
 def _refuse(option: str) -> NoReturn:
-    """UNSUPPORTED for what would reach the real machine."""
+    """Refuse an option that would affect the real machine.
+
+    Raises:
+        BoxError: UNSUPPORTED, always.
+    """
     raise BoxError(ErrorCode.UNSUPPORTED, f"the option '{option}' is not supported in a simulation")
 
 
 def _open_no_sink(target: str | None, resolve: Callable[[str], str]) -> Sink:
-    """Lines stay with the node."""
+    """Refuse log files and pipes; the lines of the log stay with the node."""
     if target:
         _refuse("log")
     return open_sink(None, resolve)
@@ -67,14 +72,14 @@ class World(Protocol):
     network: SimulatedNetwork
 
     def random(self, purpose: str) -> Random:
-        """A random source of its own."""
+        """Return the random source for a purpose."""
 
     def note(self, process: str, kind: str, text: str = "") -> None:
         """Add an event to the trace."""
 
 
 class WallClock:
-    """Seconds since the epoch, as one node believes them. `drift` is the share by which it goes too fast."""
+    """The Unix time in seconds that one node believes in. `drift` is the share by which the clock runs fast."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.drift = 0.0
@@ -82,33 +87,33 @@ class WallClock:
         self._loop = loop
 
     def now(self) -> float:
-        """The time."""
+        """Return the node's time."""
         return self._offset + self._loop.time() * (1.0 + self.drift)
 
     def jump(self, seconds: float) -> None:
-        """Somebody sets the clock."""
+        """Set the clock forward, or back if `seconds` is negative."""
         self._offset += seconds
 
     def set_right(self) -> None:
-        """The time that everybody has."""
+        """Set the clock to the true time, without drift."""
         self._offset, self.drift = EPOCH, 0.0
 
     def set_drift(self, drift: float) -> None:
-        """Go faster or slower from now on."""
+        """Run faster or slower from now on."""
         self._offset += self._loop.time() * (self.drift - drift)
         self.drift = drift
 
 
 class StopStage(Enum):
-    """The stages of an end in order, while the process is there."""
+    """The stages of an orderly stop, while the process exists."""
 
     BEGUN = auto()
     DONE = auto()
-    """Nothing is left but to end the process."""
+    """Only the end of the process is left."""
 
 
 class SimulatedNode:
-    """One node of a `Simulation`. `options` of `box.cfg` are kept from start to start."""
+    """One node of a `Simulation`. The options of `box.cfg` are kept from start to start."""
 
     def __init__(self, simulation: World, name: str, *, has_lua: bool, **options: Any) -> None:
         self.name = name
@@ -134,12 +139,12 @@ class SimulatedNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process."""
+        """True if there is a process."""
         return not self.process.is_dead
 
     @property
     def is_running(self) -> bool:
-        """Whether the instance is configured and can be asked."""
+        """True if the instance is configured."""
         return self.running is not None
 
     @property
@@ -152,35 +157,57 @@ class SimulatedNode:
 
     @property
     def instance(self) -> Instance:
-        """The instance of the process. NodeDied if there is none."""
+        """The instance of the process.
+
+        Raises:
+            NodeDied: there is no process.
+        """
         if self._instance is None or not self.is_up:
             raise NodeDied(self.name)
         return self._instance
 
     @property
     def is_remote(self) -> bool:
-        """Never: everything is called in this process."""
+        """Always False: every call runs in this operating-system process."""
         return False
 
     @property
     def instance_id(self) -> int:
-        """The id in the replica set. NodeDied if there is no process."""
+        """The node's id in the replica set.
+
+        Raises:
+            NodeDied: there is no process.
+        """
         return self.instance.state.instance_id
 
     @property
     def leader_id(self) -> int:
-        """The node that this one takes for the leader, 0 if it knows of none. NodeDied if there is no process."""
+        """The id of the node that this one considers the leader, or 0.
+
+        Raises:
+            NodeDied: there is no process.
+        """
         return self.instance.elections.raft.leader_id
 
     @property
     def application(self) -> Node:
-        """The node as programs see it (`box.Node`): `space`, `eval`, `call`. For nodes with Lua."""
+        """The node as programs see it, a `box.Node` with `space`, `eval` and `call`, if the node has Lua.
+
+        Raises:
+            NodeDied: there is no process, or it has no Lua.
+        """
         if self._application is None or not self.is_up:
             raise NodeDied(self.name)
         return self._application
 
     async def start(self, **options: Any) -> None:
-        """A new process that configures its instance. Raises what `box.cfg` does; NodeDied if the process ends."""
+        """Start a process, which configures its instance.
+
+        Raises:
+            BoxError: `box.cfg` fails.
+            NodeDied: the process ends meanwhile.
+            RuntimeError: the node is up already.
+        """
         if self.is_up:
             raise RuntimeError(f"{self.name} runs already")
         self.options |= options
@@ -218,7 +245,7 @@ class SimulatedNode:
         if not self.has_lua:
             await instance.configure(self.options)
             return
-        # Few simulated nodes have Lua.
+        # Imported here, because Lua takes time to load and few simulated nodes use it.
         from box.testing.simulation.application_node import make_application
         from box.testing.simulation.simulated_machine import simulated_machine
 
@@ -228,7 +255,7 @@ class SimulatedNode:
         await application.start()
 
     async def stop(self) -> None:
-        """End in order."""
+        """Stop the node in an orderly way, if it is up."""
         if not self.is_up:
             return
         process = self.process
@@ -246,29 +273,32 @@ class SimulatedNode:
         self.stops = StopStage.DONE
 
     def _end(self, process: Process) -> None:
-        """The disk and the network first: what coroutines do when they are closed reaches neither."""
+        """End the process.
+
+        The disk and the network go first, so that `finally` blocks of its coroutines reach neither.
+        """
         instance, self._instance = self._instance, None
         application, self._application = self._application, None
         self.stops = None
         self.disk = self.disk.successor()
         self._simulation.network.process_died(self.name)
-        self.log.is_deaf = True  # last words of coroutines that are closed
+        self.log.is_deaf = True  # coroutines that are closed now may write to the log
         process.die()
         if application is not None:
             application.abandon()
         if instance is not None:
             for _ in instance.tuples.abandon():
-                """Time stands still for the dead."""
+                """Release all tuples at once: the steps exist for nodes that have other work to do."""
         self.log.is_deaf = False
 
     def kill(self) -> None:
-        """End at once, at whatever `await` the process is."""
+        """End the process at once, at whichever `await` it is."""
         if self.is_up:
             self._simulation.note(self.name, "kill")
             self._end(self.process)
 
     def _panic(self) -> None:
-        """The process ends as soon as the callback is over that has found that it must."""
+        """End the process after the callback that has found a fatal error."""
         process = self.process
         self._simulation.note(self.name, "panic")
 
@@ -279,7 +309,7 @@ class SimulatedNode:
         self._loop.call_soon(end, context=_NOBODY)
 
     def crash_after(self, callbacks: int) -> None:
-        """End at once when the process has run so many callbacks more."""
+        """End the process when it has run the given number of callbacks."""
         if self.is_up:
             self.process.after_callbacks(callbacks, self._crash)
 
@@ -288,20 +318,20 @@ class SimulatedNode:
         self._end(self.process)
 
     def lose_power(self) -> None:
-        """End at once, and lose what was not synced."""
+        """End the process at once, and lose a part of what was not synced."""
         self._simulation.note(self.name, "power")
         if self.is_up:
             self._end(self.process)
         self.disk.lose_power()
 
     def halt(self) -> None:
-        """StopStage for a while: other nodes see silence."""
+        """Stop the process until `go_on`: other nodes see silence."""
         if self.is_up and not self.process.is_halted:
             self._simulation.note(self.name, "halt")
             self.process.halt()
 
     def go_on(self) -> None:
-        """Run again after `halt`."""
+        """Continue after `halt`."""
         if self.process.is_halted:
             self._simulation.note(self.name, "go on")
             self.process.go_on()
@@ -309,7 +339,11 @@ class SimulatedNode:
     # -- work
 
     async def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine in the process and wait for its end. NodeDied if the process ends first."""
+        """Run a coroutine in the process and return its result.
+
+        Raises:
+            NodeDied: the process ends first.
+        """
         process = self.process
         if process.is_dead:
             coroutine.close()
@@ -319,7 +353,7 @@ class SimulatedNode:
 
         def settle(_: object) -> None:
             if task.done() and not task.cancelled():
-                task.exception()  # whoever has asked may have gone
+                task.exception()  # marks it as retrieved, because the caller may have been cancelled
             if not over.done():
                 over.set_result(None)
 
@@ -334,29 +368,34 @@ class SimulatedNode:
         return task.result()  # type: ignore[no-any-return]
 
     async def transaction(self, body: Callable[[Changes], Any]) -> Any:
-        """Call `body` with what it may do, as one transaction, and wait for its commit. Raises what the commit does.
+        """Call `body` as one transaction, wait for its commit and return the result of `body`.
 
-        With `memtx_use_mvcc_engine` it may be a coroutine function, which waits in the middle."""
+        With `memtx_use_mvcc_engine` the body may be a coroutine function, which waits in the middle.
+
+        Raises:
+            BoxError: a change or the commit fails.
+            NodeDied: the process ends meanwhile.
+        """
         return await self.run(transact(self.instance, body))
 
     async def configure(self, **options: Any) -> None:
-        """`box.cfg{...}` of a running node."""
+        """Change options of a running node, as `box.cfg{...}` does."""
         self.options |= options
         await self.run(self.instance.configure(options))
 
     def rows(self, space: int) -> list[Any]:
-        """All tuples of a space, read without a transaction."""
+        """Return all tuples of a space, read without a transaction."""
         instance = self.instance
         return Changes(instance, instance.new_context()).select(space)
 
     def has(self, space: int, key: Any) -> bool:
-        """Whether a space has a tuple with a key at this moment."""
+        """Return True if a space has a tuple with a key now."""
         instance = self.instance
         return space in instance.schema.spaces and Changes(instance, instance.new_context()).get(space, key) is not None
 
 
 async def transact(instance: Instance, body: Callable[[Changes], Any]) -> Any:
-    """The same as `SimulatedNode.transaction` with any instance, in its own loop."""
+    """Call `body` as one transaction on any instance, wait for its commit and return the result of `body`."""
     ctx = instance.new_context()
     instance.txns.begin(ctx)
     try:
@@ -373,7 +412,7 @@ async def transact(instance: Instance, body: Callable[[Changes], Any]) -> Any:
 
 
 class Changes:
-    """Reads and writes of one transaction, by the number of the space."""
+    """The reads and writes of one transaction. Spaces are given by number."""
 
     def __init__(self, instance: Instance, ctx: Context) -> None:
         self._instance = instance
@@ -398,13 +437,13 @@ class Changes:
         return self._write(space, Request.delete([key], 0))
 
     def get(self, space: int, key: Any) -> Any:
-        """The tuple with a key, or None."""
+        """Return the tuple with a key, or None."""
         instance = self._instance
         raw = instance.dml.reads.get(self._ctx, instance.schema.space(space), 0, [key])
         return None if raw is None else unpack(raw)
 
     def select(self, space: int) -> list[Any]:
-        """All tuples."""
+        """Return all tuples of a space."""
         instance = self._instance
         if space not in instance.schema.spaces:
             return []

@@ -1,4 +1,4 @@
-"""A socket of a simulated process: what those of streams and of datagrams have in common."""
+"""The common part of stream and datagram sockets of a simulated process."""
 
 from __future__ import annotations
 
@@ -18,27 +18,31 @@ from box.testing.simulation.simulated_stream import network_error
 from lua.machine.sockets import READ, WRITE
 
 Endpoint = tuple[str, int]
-"""An address and a port; the path of a unix socket and 0."""
+"""An address and a port, or the path of a unix socket and 0."""
 
 _LONGEST_PATH: Final = 107
-"""Bytes."""
+"""The bytes of the longest path of a unix socket on Linux: `sun_path` without its final zero."""
 _BUFFER: Final = 212992
+"""The bytes of a socket's buffers, as by default on Linux."""
 _DEFAULTS: Final[dict[tuple[int, int], int | bytes]] = {
     (socket.SOL_SOCKET, socket.SO_SNDBUF): _BUFFER,
     (socket.SOL_SOCKET, socket.SO_RCVBUF): _BUFFER,
     (socket.SOL_SOCKET, socket.SO_RCVLOWAT): 1,
     (socket.SOL_SOCKET, socket.SO_LINGER): struct.pack("ii", 0, 0),
 }
+"""The options with a default other than 0, by level and number."""
 _FLAGS: Final = frozenset({socket.SO_REUSEADDR, socket.SO_REUSEPORT, socket.SO_KEEPALIVE, socket.SO_BROADCAST})
+"""The options that are read as 0 or 1."""
 _LEVELS: Final = {
     socket.AF_UNIX: {int(socket.SOL_SOCKET)},
     socket.AF_INET: {int(socket.SOL_SOCKET), int(socket.IPPROTO_IP)},
     socket.AF_INET6: {int(socket.SOL_SOCKET), int(socket.IPPROTO_IP), int(socket.IPPROTO_IPV6)},
 }
+"""The levels of options that each family knows, besides the protocol's own."""
 
 
 class SocketTable(Protocol):
-    """The sockets of a process, as one of them sees it."""
+    """The sockets of a process, as each of them uses it."""
 
     @property
     def host(self) -> SimulatedHost: ...
@@ -47,28 +51,28 @@ class SocketTable(Protocol):
     def loop(self) -> SimulatedLoop: ...
 
     def adopt(self, sock: SimulatedSocket) -> int:
-        """Give a socket a descriptor."""
+        """Give a socket a descriptor, and return it."""
 
     def forget(self, descriptor: int) -> None:
-        """It is closed."""
+        """Remove a socket that is closed."""
 
     def changed(self, descriptor: int) -> None:
-        """It may have become ready."""
+        """Tell watchers if a socket has become ready."""
 
 
 class SimulatedSocket(ABC):
-    """See the module's text. Subclasses say what happens to data."""
+    """A socket of a simulated process. Subclasses decide what happens to data."""
 
     def __init__(self, table: SocketTable, family: int, kind: int, protocol: int) -> None:
         self.family = socket.AddressFamily(family)
         self.type = socket.SocketKind(kind)
         self.proto = protocol
         self.own: Endpoint | None = None
-        """The place that it is bound to."""
+        """The address that the socket is bound to, or None."""
         self.shares_place = False
-        """Whether others may be bound to the same one."""
+        """True if other sockets may be bound to the same address."""
         self.error = 0
-        """The errno of what has happened behind the program's back."""
+        """The errno of an error that has not been reported to the program yet, or 0."""
         self.is_closed = False
         self._table = table
         self._host = table.host
@@ -85,23 +89,27 @@ class SimulatedSocket(ABC):
         return self._descriptor
 
     def setblocking(self, flag: bool, /) -> None:
-        """Kept and told; a simulated call never blocks."""
+        """Store the flag for `getblocking`; a simulated call never blocks."""
         self._is_blocking = flag
 
     def getblocking(self) -> bool:
         return self._is_blocking
 
     def check_open(self) -> None:
-        """OSError (EBADF) if it is closed."""
+        """Check that the socket is open.
+
+        Raises:
+            OSError: EBADF if it is closed.
+        """
         if self.is_closed:
             raise network_error(errno.EBADF)
 
     def changed(self) -> None:
-        """It may have become ready."""
+        """Tell watchers if the socket has become ready."""
         self._table.changed(self._descriptor)
 
     def ready(self, mask: int) -> int:
-        """The part of `mask` for which it is ready."""
+        """Return the part of `mask` (READ, WRITE) for which the socket is ready."""
         return (READ if mask & READ and self._is_readable() else 0) | (
             WRITE if mask & WRITE and self._is_writable() else 0
         )
@@ -112,7 +120,7 @@ class SimulatedSocket(ABC):
     @abstractmethod
     def _is_writable(self) -> bool: ...
 
-    # -- calls that are different for each kind: see `lua.machine.sockets.Socket`
+    # -- calls that differ between kinds of sockets; `lua.machine.sockets.Socket` describes them
 
     @abstractmethod
     def listen(self, backlog: int, /) -> None: ...
@@ -145,7 +153,7 @@ class SimulatedSocket(ABC):
 
     @property
     def is_unix(self) -> bool:
-        """Whether its addresses are paths."""
+        """True if its addresses are paths."""
         return self.family == socket.AF_UNIX
 
     @property
@@ -153,7 +161,12 @@ class SimulatedSocket(ABC):
     def _port_kind(self) -> str: ...
 
     def _endpoint(self, address: Any) -> Endpoint:
-        """An address with its name resolved. `socket.gaierror`; OSError (EINVAL) for a path that is too long."""
+        """Resolve an address.
+
+        Raises:
+            OSError: EINVAL for a path that is too long.
+            socket.gaierror: the name is unknown.
+        """
         if self.is_unix:
             if len(os.fsencode(address)) > _LONGEST_PATH:
                 raise network_error(errno.EINVAL)
@@ -165,7 +178,11 @@ class SimulatedSocket(ABC):
         return "::1" if self.family == socket.AF_INET6 else "127.0.0.1"
 
     def _target(self, endpoint: Endpoint) -> str:
-        """The host that has an address. OSError (ENETUNREACH) if there is none."""
+        """Return the host that has an address.
+
+        Raises:
+            OSError: ENETUNREACH if there is none.
+        """
         if self.is_unix or is_loopback(endpoint[0]) or is_wildcard(endpoint[0]):
             return self._host.name
         name = self._network.names.name_of(endpoint[0])
@@ -177,7 +194,7 @@ class SimulatedSocket(ABC):
         return SocketPlace(host, UNIX, endpoint[0]) if self.is_unix else SocketPlace(host, self._port_kind, endpoint[1])
 
     def _served_at(self, endpoint: Endpoint, host: str) -> ServedAddress:
-        """The same as listeners of the network are known."""
+        """Return the key by which the network knows a listener at an address."""
         return ServedAddress(host, f"{UNIX_HOST}:{endpoint[0]}" if self.is_unix else str(endpoint[1]))
 
     def bind(self, address: Any, /) -> None:
@@ -207,10 +224,14 @@ class SimulatedSocket(ABC):
 
     @abstractmethod
     def _check_place(self, endpoint: Endpoint) -> None:
-        """OSError (EADDRINUSE) if somebody is served there whose place nobody can share."""
+        """Check that no listener that cannot share its address serves this one.
+
+        Raises:
+            OSError: EADDRINUSE if one does.
+        """
 
     def _bind_anywhere(self) -> None:
-        """Take a port if there is none."""
+        """Bind to a free port, unless the socket is bound."""
         if self.own is None and not self.is_unix:
             self._bind((self._network.names.resolve("", self.family), 0))
 
@@ -220,7 +241,7 @@ class SimulatedSocket(ABC):
             self._place = None
 
     def _source(self, endpoint: Endpoint) -> Endpoint:
-        """The address that somebody at `endpoint` sees of this socket."""
+        """Return the address of this socket that the other side at `endpoint` sees."""
         own = self.own or ("", 0)
         if self.is_unix or (own[0] and not is_wildcard(own[0])):
             return own
@@ -229,7 +250,7 @@ class SimulatedSocket(ABC):
         return self._network.names.address(self._host.name, self.family), own[1]
 
     def _shown(self, endpoint: Endpoint) -> Any:
-        """An address as Python's sockets give it."""
+        """Return an address in the form of Python's sockets."""
         if self.is_unix:
             return endpoint[0]
         return (*endpoint, 0, 0) if self.family == socket.AF_INET6 else endpoint
@@ -248,7 +269,7 @@ class SimulatedSocket(ABC):
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
 
     def getsockopt(self, level: int, option: int, size: int | None = None, /) -> int | bytes:
-        """Options that nothing here follows are kept, and given back."""
+        """Return an option. Options without effect here have the value that was set, or the default."""
         self._check_level(level)
         value: int | bytes | None = self._fact(option) if level == socket.SOL_SOCKET else None
         if value is None:
@@ -258,7 +279,7 @@ class SimulatedSocket(ABC):
         return (value if isinstance(value, bytes) else struct.pack("i", value))[:size]
 
     def _fact(self, option: int) -> int | None:
-        """The value of an option that is no setting."""
+        """Return an option that describes the socket and cannot be set, or None."""
         match option:
             case socket.SO_TYPE:
                 return int(self.type)
@@ -279,7 +300,11 @@ class SimulatedSocket(ABC):
         self._options[level, option] = value
 
     def _check_level(self, level: int) -> None:
-        """OSError (EBADF, ENOPROTOOPT, EOPNOTSUPP)."""
+        """Check that the socket is open and knows a level of options.
+
+        Raises:
+            OSError: EBADF, ENOPROTOOPT or EOPNOTSUPP.
+        """
         self.check_open()
         if level not in _LEVELS[self.family] and level != self._own_level():
             raise network_error(errno.EOPNOTSUPP if self.is_unix else errno.ENOPROTOOPT)
@@ -291,14 +316,14 @@ class SimulatedSocket(ABC):
         return False
 
     def take_error(self) -> int:
-        """The errno of what has happened; 0 afterwards."""
+        """Return the errno of an unreported error, or 0, and clear it."""
         error, self.error = self.error, 0
         return error
 
     # -- the end
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the socket, unless it is closed."""
         if not self.is_closed:
             self.is_closed = True
             self._table.forget(self._descriptor)
@@ -309,6 +334,6 @@ class SimulatedSocket(ABC):
     def _end(self) -> None: ...
 
     def detach(self) -> int:
-        """The descriptor: it stays open until the process ends."""
+        """Return the descriptor, which stays open until the process ends."""
         self.check_open()
         return self._descriptor

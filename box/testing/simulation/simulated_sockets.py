@@ -1,16 +1,16 @@
-"""The sockets of a simulated process, as its Lua modules reach them: `lua.machine.Sockets` over the simulated network.
+"""The sockets of a simulated process that its Lua modules see: `lua.machine.Sockets` on the simulated network.
 
 ```
-addresses     names of hosts and their addresses (see `host_names.py`); `localhost` and 127.0.0.1 are the process's own
-streams       see `stream_socket.py`; they meet those of nodes: `box.cfg.listen`, `net.box`
-datagrams     see `datagram_socket.py`
+addresses     names of hosts and their addresses (`host_names.py`); `localhost` and 127.0.0.1 are the process's own host
+streams       `stream_socket.py`; they connect to nodes as well: `box.cfg.listen`, `net.box`
+datagrams     `datagram_socket.py`
 descriptors   numbers that no other socket of the process has had, and that the operating system does not know
-readiness     is told in a turn of its own, once for all that has happened before
-the end       of the process closes all, as the operating system does
+readiness     is reported in a turn of its own, once for everything that has happened before
+the end       of the process closes all sockets, as an operating system does
 ```
 
 Other kinds are not supported: EAFNOSUPPORT, ESOCKTNOSUPPORT. A read right after a write of the other side finds nothing
-yet, also in one process: what is sent takes its time, but for unix sockets.
+yet, even within one process, because data takes time to arrive; only unix sockets deliver at once.
 """
 
 from __future__ import annotations
@@ -31,18 +31,22 @@ from box.testing.simulation.stream_socket import StreamSocket
 from lua.machine.sockets import READ, WRITE, AddressInfo, AddressQuery, Watcher
 
 _FIRST_DESCRIPTOR: Final = 1 << 21
-"""More than an operating system gives: who closes one by a call of C closes nothing of somebody else."""
+"""The first descriptor: above those of files, and those of an operating system, so that a call of C with one fails."""
 _FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+"""The families that are supported."""
 _FLAGS: Final = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+"""Flags in the kind of a socket that have no effect: simulated calls never block, and nothing is executed."""
 _PROTOCOLS: Final = {
     int(socket.SOCK_STREAM): (0, int(socket.IPPROTO_TCP)),
     int(socket.SOCK_DGRAM): (0, int(socket.IPPROTO_UDP)),
 }
+"""The protocols of each kind."""
 _KINDS: Final = {int(socket.SOCK_STREAM): StreamSocket, int(socket.SOCK_DGRAM): DatagramSocket}
+"""The class of each kind."""
 
 
 class SimulatedSockets:
-    """See the module's text."""
+    """The sockets of one process."""
 
     def __init__(self, host: SimulatedHost, loop: SimulatedLoop) -> None:
         self.host = host
@@ -56,7 +60,11 @@ class SimulatedSockets:
     # -- the bindings
 
     def open(self, family: int, kind: int, protocol: int) -> SimulatedSocket:
-        """A new socket. OSError for kinds that are not supported."""
+        """Make a socket.
+
+        Raises:
+            OSError: the family, kind or protocol is not supported.
+        """
         self._check_process()
         kind &= ~_FLAGS
         if family not in _FAMILIES:
@@ -68,14 +76,14 @@ class SimulatedSockets:
         return _KINDS[kind](self, family, protocol)
 
     async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
-        """In a thread, as on a real machine."""
+        """Look up addresses as in a thread, as on a real machine."""
         return await loop.run_in_executor(None, self.host.network.names.look_up, query)
 
     def protocol_number(self, name: str) -> int:
         return protocol_number(name)
 
     def ready(self, descriptor: int, mask: int) -> int:
-        """Descriptors that are no sockets always are."""
+        """Return the part of `mask` for which a descriptor is ready. Descriptors of files are always ready."""
         sock = self._sockets.get(descriptor)
         return mask if sock is None else sock.ready(mask)
 
@@ -89,17 +97,17 @@ class SimulatedSockets:
     # -- the sockets
 
     def adopt(self, sock: SimulatedSocket) -> int:
-        """Give a socket a descriptor."""
+        """Give a socket a descriptor, and return it."""
         descriptor = next(self._numbers)
         self._sockets[descriptor] = sock
         return descriptor
 
     def forget(self, descriptor: int) -> None:
-        """It is closed."""
+        """Remove a socket that is closed."""
         self._sockets.pop(descriptor, None)
 
     def changed(self, descriptor: int) -> None:
-        """It may have become ready: whoever waits is told in the next turn, in the name of the process."""
+        """Tell watchers in the next turn, in the context of the process, if a descriptor is ready."""
         watched = self._watchers.get(descriptor)
         if watched is None or descriptor in self._to_tell or not self.ready(descriptor, watched[0]):
             return
@@ -114,7 +122,11 @@ class SimulatedSockets:
                 watcher(descriptor, event)
 
     def _check_process(self) -> None:
-        """OSError (EBADF) after the process's end."""
+        """Check that the process has not ended.
+
+        Raises:
+            OSError: EBADF if it has.
+        """
         if self.host.process.is_dead:
             raise network_error(errno.EBADF)
 

@@ -1,6 +1,6 @@
-"""A stream of a simulated network: one end of a connection, as a transport of asyncio.
+"""A stream of a simulated network: one end of a connection, as an asyncio transport.
 
-What happens to streams is told by `simulated_network.py`.
+The text of `simulated_network.py` lists what can happen to streams.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from box.testing.simulation.loop import Process, SimulatedLoop
 from box.testing.simulation.trace import Message, Trace
 
 HIGH_WATER: Final = 64 * 1024
-"""Bytes on their way above which a protocol is asked to pause writing."""
+"""The bytes on their way above which the protocol is asked to pause writing: asyncio's default."""
 RETRY: Final = 0.2
-"""Seconds until a block with a wrong checksum comes once more, and between two attempts to connect over a way that is
-cut."""
+"""The seconds until a write with a wrong checksum is sent again, and between two attempts to connect over a cut way.
+
+It is the shortest time after which TCP on Linux sends again.
+"""
 
 NOBODY: Final = Context()
-"""The context of what no process does: bytes on their way."""
+"""The context of events that belong to no process, such as the arrival of bytes."""
 
 
 def network_error(number: int) -> OSError:
-    """The error of a call that has failed with an errno."""
+    """Return the OSError of a call that has failed with an errno."""
     return OSError(number, os.strerror(number))
 
 
 class Ways(Protocol):
-    """The ways between hosts, with what happens there: a `SimulatedNetwork`."""
+    """The ways between hosts, and their faults: a `SimulatedNetwork`."""
 
     @property
     def loop(self) -> SimulatedLoop: ...
@@ -48,23 +50,23 @@ class Ways(Protocol):
     def corruption(self) -> float: ...
 
     def delay(self, source: str, target: str) -> float:
-        """Seconds that one write needs."""
+        """Return the seconds that one write takes."""
 
     def chance(self, share: float) -> bool:
-        """Whether something happens that does so in this share of cases."""
+        """Return True in the given share of cases."""
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Whether what `source` sends does not arrive at `target`."""
+        """Return True if nothing that `source` sends arrives at `target`."""
 
     def register(self, stream: Stream) -> None:
-        """Remember an open stream."""
+        """Add an open stream, which faults can then affect."""
 
     def forget(self, stream: Stream) -> None:
-        """A stream has ended."""
+        """Remove a stream that has ended."""
 
 
 class Host(Protocol):
-    """The process that has a stream, and its host's name."""
+    """The name of a host, and the process that owns a stream."""
 
     @property
     def name(self) -> str: ...
@@ -74,7 +76,7 @@ class Host(Protocol):
 
 
 class SocketFace:
-    """Answers the questions about the socket behind a transport."""
+    """Answers questions about the socket of a transport."""
 
     def __init__(self, own: tuple[str, int], peer: tuple[str, int]) -> None:
         self._own = own
@@ -91,10 +93,10 @@ class SocketFace:
 
 
 class Stream(asyncio.Transport):
-    """One end of a connection, of a node's own protocol. `own` and `peer` are the names of both ends."""
+    """One end of a connection of a node's own protocol. `own` and `peer` are the addresses of both ends."""
 
     partner: ClassVar[type[Stream]]
-    """The kind of the other end, if that is a node's own."""
+    """The class of the other end, if that is a node's own."""
 
     def __init__(self, network: Ways, owner: Host, peer_host: str, own: tuple[str, int], peer: tuple[str, int]) -> None:
         super().__init__()
@@ -112,16 +114,16 @@ class Stream(asyncio.Transport):
         self._is_closing = False
         self._is_reading = True
         self._is_broken = False
-        """Something of what this end sent was lost."""
+        """True if something that this end sent was lost."""
         self._waiting: deque[bytes | None] = deque()
-        """Writes that wait for the way to be mended; None for the end."""
+        """Writes that wait until the way is mended; None stands for the end of the stream."""
         self._unread: deque[bytes] = deque()
         self._end_is_here = False
         self._in_flight = 0
         self._is_full = False
 
     def make_partner(self, owner: Host, own: tuple[str, int]) -> Stream:
-        """The other end of the connection, for a node's own protocol."""
+        """Make the other end of the connection, for a node's own protocol."""
         partner = self.partner(self._network, owner, self.host, own, self.own_address)
         self.join(partner)
         return partner
@@ -133,7 +135,7 @@ class Stream(asyncio.Transport):
             self._network.register(end)
 
     def start(self, factory: ProtocolFactory) -> None:
-        """Make the protocol, in the name of the process that runs."""
+        """Make the protocol, in the context of the running process."""
         if self._is_closing:
             raise network_error(errno.ECONNRESET)
         self._protocol = factory()
@@ -141,7 +143,7 @@ class Stream(asyncio.Transport):
         self._read_on()
 
     def start_later(self, factory: ProtocolFactory) -> None:
-        """Make the protocol when the process that owns this end runs."""
+        """Make the protocol in the context of the process that owns this end."""
 
         def accept() -> None:
             if not self._is_closing:
@@ -151,7 +153,7 @@ class Stream(asyncio.Transport):
 
     @property
     def ways(self) -> Ways:
-        """The ways that its bytes go."""
+        """The ways that the stream's data takes."""
         return self._network
 
     # -- asyncio.Transport
@@ -208,10 +210,10 @@ class Stream(asyncio.Transport):
         return self._in_flight
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """The limit is `HIGH_WATER`."""
+        """Do nothing: the limit is always `HIGH_WATER`."""
 
     def close(self) -> None:
-        """Everything that was written arrives, then the end."""
+        """Close this end. What was written arrives first, then the end of the stream."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -224,11 +226,11 @@ class Stream(asyncio.Transport):
     # -- the way
 
     def _soon(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Call in the name of the owner."""
+        """Call a function in the context of the owner."""
         self._loop.call_soon(call, *arguments, context=self._process.context())
 
     def _at(self, when: float, call: Callable[..., object], *arguments: Any) -> None:
-        """Deliveries are nobody's callbacks: a process may be halted or dead when its bytes arrive elsewhere."""
+        """Call a function at a time, in no process's context: data arrives even if its sender is halted or dead."""
         self._loop.call_at(when, call, *arguments, context=NOBODY)
 
     def _arrive(self, data: bytes, sent: float) -> None:
@@ -241,7 +243,7 @@ class Stream(asyncio.Transport):
             self._hand_over(data)
 
     def _leave(self, size: int) -> None:
-        """So many bytes are not on their way any more."""
+        """Count bytes that are no longer on their way."""
         self._in_flight -= size
         if self._is_full:
             self._soon(self._update_fullness)
@@ -265,7 +267,7 @@ class Stream(asyncio.Transport):
             self._soon(self._read_on)
 
     def _pass_cut(self, data: bytes | None) -> bool:
-        """Whether a write, or the end (None), comes through. Otherwise it is lost or waits."""
+        """Return True if a write, or the end of the stream (None), passes the way. Otherwise it is lost or waits."""
         if self._is_broken:
             return False
         if self._waiting:
@@ -280,7 +282,7 @@ class Stream(asyncio.Transport):
         return False
 
     def way_is_mended(self) -> None:
-        """Go on after a cut; see the module's text."""
+        """Reset the connection if data was lost, else deliver what waited."""
         if self._is_broken:
             self.reset()
             return
@@ -305,7 +307,7 @@ class Stream(asyncio.Transport):
             peer._soon(peer._read_on)
 
     def _read_on(self) -> None:
-        """Hand over what has arrived."""
+        """Pass what has arrived to the protocol."""
         while self._unread and self._can_read():
             self._feed(self._unread.popleft())
         if self._end_is_here and not self._unread and self._can_read():
@@ -320,7 +322,7 @@ class Stream(asyncio.Transport):
         return self._protocol is not None and self._is_reading and not self._is_closing
 
     def _feed(self, data: bytes) -> int:
-        """Give the protocol what it takes: the number of bytes."""
+        """Pass data to the protocol, and return the number of bytes that it took."""
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             buffer = memoryview(protocol.get_buffer(len(data)))
@@ -353,7 +355,7 @@ class Stream(asyncio.Transport):
     # -- the end
 
     def reset(self) -> None:
-        """Both ends learn at once that the connection is broken."""
+        """Break the connection; both ends learn it at once."""
         for end in (self, self._peer):
             if end is not None:
                 end._break()
@@ -365,7 +367,7 @@ class Stream(asyncio.Transport):
             self._soon(self._lose, network_error(errno.ECONNRESET))
 
     def vanish(self) -> None:
-        """The owner died: the other end learns it as it learns the end of a stream."""
+        """End the stream of a dead process; the other end sees the end of the stream."""
         if not self._is_closing:
             self._is_closing = True
             self._send_end_later()

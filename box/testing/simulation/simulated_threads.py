@@ -1,12 +1,12 @@
-"""Simulated threads: steps on the loop that take the time that their disk takes.
+"""Simulated threads: steps on the loop that take as long as their disk does.
 
 ```
-a message is put        the worker wakes after a delay of chance
-a step runs             at one moment; what it tells the tx thread arrives when the disk would have been ready
-the next step           begins then, or when the signal is set for which it has to wait
+a message is put        the worker wakes after a random delay
+a step runs             at one moment; its messages to the tx thread arrive when the disk would have been ready
+the next step           begins then, or when the signal is set that it has to wait for
 ```
 
-The process may die in between: what was written is in the file, and nobody was told.
+The process may die in between: then data is in the file, but nobody was told.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.loop import SimulatedLoop
 
 _WAKE: Final = (0.00002, 0.0005)
-"""Seconds until a thread that waits runs."""
+"""The range of seconds until a waiting thread runs."""
 
 
 class SimulatedQueue:
@@ -38,7 +38,7 @@ class SimulatedQueue:
             self.worker.wake()
 
     def get(self) -> Any:
-        """The next message: a worker asks only if there is one."""
+        """Return the next message. Workers ask only if there is one."""
         return self._items.popleft()
 
     def empty(self) -> bool:
@@ -46,7 +46,7 @@ class SimulatedQueue:
 
 
 class SimulatedWorker:
-    """A thread that takes messages."""
+    """A thread that takes messages from a queue."""
 
     def __init__(self, threads: SimulatedThreads, queue: SimulatedQueue, step: Step) -> None:
         self._threads = threads
@@ -54,16 +54,16 @@ class SimulatedWorker:
         self._step = step
         self._is_scheduled = False
         self._is_waiting = False
-        """For a signal; messages do not wake it."""
+        """True while it waits for a signal; messages do not wake it then."""
         self._is_over = False
         self._ready_at = 0.0
-        """The time at which the last step is over."""
+        """The time at which the last step ends."""
         queue.worker = self
         if not queue.empty():
             self.wake()
 
     def wake(self) -> None:
-        """There is a message."""
+        """Schedule a step, because there is a message."""
         if not self._is_scheduled and not self._is_over and not self._is_waiting:
             self._is_scheduled = True
             loop = self._threads.loop
@@ -87,16 +87,16 @@ class SimulatedWorker:
             self.wake()
 
     def go_on(self) -> None:
-        """The signal for which it waits has been set."""
+        """Continue, because the signal that it waits for was set."""
         self._is_waiting = False
         self.wake()
 
     def join(self) -> None:
-        """It is over when it says so: there is nothing to wait for."""
+        """Do nothing: a simulated worker has ended when its last step has."""
 
 
 class _Blocking:
-    """While it is entered, what a thread tells the loop comes when its disk is ready."""
+    """A context in which messages to the loop arrive when the thread's disk is ready."""
 
     def __init__(self, loop: SimulatedLoop, disk: SimulatedDisk) -> None:
         self._loop = loop
@@ -110,7 +110,7 @@ class _Blocking:
 
 
 class SimulatedSignal:
-    """A signal for which a worker waits between two steps."""
+    """A signal that a worker waits for between two steps."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -126,11 +126,15 @@ class SimulatedSignal:
         self._is_set = False
 
     def wait(self) -> None:
-        """RuntimeError: a worker that waits gives the signal to whoever lets it take steps."""
+        """Fail: a simulated worker returns the signal from its step instead of waiting for it.
+
+        Raises:
+            RuntimeError: always.
+        """
         raise RuntimeError("a step of a simulated thread cannot wait in its middle")
 
     def keep_waiting(self, worker: SimulatedWorker) -> bool:
-        """Whether a worker has to wait; it is told when that is over."""
+        """Return True if a worker has to wait, and remember to wake it."""
         if self._is_set:
             return False
         self._waiting = worker
@@ -138,11 +142,11 @@ class SimulatedSignal:
 
 
 class SimulatedPool(Executor):
-    """Runs calls one by one, later."""
+    """Runs calls one by one, each after a delay."""
 
     def __init__(self, threads: SimulatedThreads) -> None:
         self.disk = threads.disk
-        """Calls of the loop's `run_in_executor` take as long as it."""
+        """The disk whose time calls of the loop's `run_in_executor` take."""
         self._threads = threads
         self._waiting: deque[Callable[[], None]] = deque()
 
@@ -169,7 +173,7 @@ class SimulatedPool(Executor):
 
 
 class SimulatedThreads:
-    """The threads of one process: see `box.journal.threads.Threads`."""
+    """The threads of one process (`box.journal.threads.Threads`)."""
 
     def __init__(self, loop: SimulatedLoop, disk: SimulatedDisk, random: Random) -> None:
         self.loop = loop
@@ -177,15 +181,15 @@ class SimulatedThreads:
         self._random = random
 
     def wake_delay(self) -> float:
-        """Seconds until a thread runs."""
+        """Return a random number of seconds until a thread runs."""
         return self._random.uniform(*_WAKE)
 
     def clock(self) -> float:
-        """Simulated time; a call of the disk in the tx thread shows as time that has passed."""
+        """Return simulated time, including the time that disk calls of the tx thread have taken in this callback."""
         return self.disk.time()
 
     def sleep(self, seconds: float) -> None:
-        """A thread that sleeps is as one whose disk is slow."""
+        """Let the thread sleep: its disk is busy for so long."""
         self.disk.time()
         self.disk.spent += seconds
 

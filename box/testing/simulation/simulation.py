@@ -1,10 +1,10 @@
-"""A replica set in one thread, in simulated time: everything that happens follows from one seed.
+"""A replica set in one thread, in simulated time, in which one seed determines everything that happens.
 
     with Simulation(seed=7) as simulation:
         simulation.run(scenario(simulation))
 
-`scenario` is a coroutine; it starts nodes (`add_node`), uses them and does to them what it likes. Equal seeds give
-equal traces (`trace.digest`).
+`scenario` is a coroutine function that starts nodes (`add_node`), uses them and injects faults. Equal seeds give equal
+traces (`trace.digest`).
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ from box.testing.simulation.trace import Trace
 _T = TypeVar("_T")
 
 _CALL: Final = (0.00005, 0.002)
-"""Seconds that a call in another thread takes to begin, and to be known here."""
+"""The range of seconds until a call in another thread begins, and again until its result arrives."""
 _GARBAGE: Final = (50_000, 20, 100)
-"""Objects that are made before the collector looks for garbage: little of what a node makes is in cycles."""
+"""The thresholds of the garbage collector during a simulation: high, because nodes make few reference cycles."""
 USUAL_OPTIONS: Final = {
     "replication_timeout": 0.25,
     "replication_connect_timeout": 5,
     "replication_sync_timeout": 5,
 }
-"""Options of `box.cfg` of the nodes of a cluster, where there are no others."""
+"""The default options of `box.cfg` for nodes of a cluster: short timeouts keep runs short."""
 _GUEST: Final = [1, 0, "universe", 0, 0xFFFFFFFF]
+"""A row of `_priv`: the user `guest` (0) gets all privileges on the universe."""
 _PRIV: Final = 312
+"""The number of the space `_priv`."""
 
 
 def let_guests_in(changes: Changes) -> None:
-    """A body: everybody may replicate from here."""
+    """A transaction body that lets every node replicate from here without a password."""
     changes.replace(_PRIV, _GUEST)
 
 
 class Simulation:
-    """See the module's text."""
+    """A replica set in simulated time. `seed` determines everything that happens in it."""
 
     def __init__(self, seed: int | str = 0, *, keeps_messages: bool = False) -> None:
         self.seed = seed
         self.trace = Trace(keeps_messages=keeps_messages)
         self.nodes: dict[str, SimulatedNode] = {}
         self.errors: list[str] = []
-        """Exceptions that nobody caught, with the process in which they were."""
+        """Uncaught exceptions, with the processes in which they were raised."""
         self._garbage = gc.get_threshold()
         calls = self.random("calls")
         self.loop = SimulatedLoop(lambda: calls.uniform(*_CALL))
@@ -58,12 +60,15 @@ class Simulation:
         self.network = SimulatedNetwork(self.loop, self.random("network"), self.trace)
 
     def random(self, purpose: str) -> Random:
-        """A random source of its own for each purpose, so that one more draw here changes nothing there."""
+        """Return the random source for a purpose.
+
+        Each purpose has its own source, so that draws for one do not change another.
+        """
         return self.random_of(self.seed, purpose)
 
     @staticmethod
     def random_of(seed: int | str, purpose: str) -> Random:
-        """The random source that a simulation of this seed has for a purpose."""
+        """Return the random source that a simulation with this seed uses for a purpose."""
         return Random(f"{seed} {purpose}")
 
     def note(self, process: str, kind: str, text: str = "") -> None:
@@ -79,14 +84,14 @@ class Simulation:
     # -- nodes
 
     def add_node(self, name: str | None = None, *, lua: bool = False, **options: Any) -> SimulatedNode:
-        """A node that has not been started. `options` are those of `box.cfg`; with `lua` it has a Lua runtime."""
+        """Add a node without starting it. `options` are those of `box.cfg`; with `lua` it has a Lua runtime."""
         name = name or f"node{len(self.nodes) + 1}"
         self.network.names.add(name)
         node = self.nodes[name] = SimulatedNode(self, name, has_lua=lua, **options)
         return node
 
     async def start_cluster(self, size: int = 3, *, lua: bool = False, **options: Any) -> list[SimulatedNode]:
-        """Nodes that all replicate from all others. The first founds the replica set."""
+        """Start nodes that all replicate from each other, and return them. The first one founds the replica set."""
         nodes = [self.add_node(lua=lua, **USUAL_OPTIONS | options) for _ in range(size)]
         founder, everybody = nodes[0], [node.uri for node in nodes]
         await founder.start()
@@ -102,16 +107,24 @@ class Simulation:
     # -- time
 
     def run(self, scenario: Coroutine[Any, Any, _T]) -> _T:
-        """Run a scenario to its end. Deadlock if nothing is left to do before that."""
+        """Run a scenario to its end and return its result.
+
+        Raises:
+            Deadlock: nothing is left to do before that.
+        """
         result: _T = self.loop.run_until_complete(scenario)
         return result
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for simulated seconds."""
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], bool], timeout: float, what: str = "a condition") -> None:
-        """Wait for a condition, looked at ten times a second. TimeoutError."""
+        """Wait for a condition, which is checked ten times a second.
+
+        Raises:
+            TimeoutError: it is not true within `timeout` simulated seconds.
+        """
         end = self.loop.time() + timeout
         while not condition():
             if self.loop.time() > end:
@@ -119,7 +132,11 @@ class Simulation:
             await asyncio.sleep(0.1)
 
     async def within(self, seconds: float, work: Awaitable[_T]) -> _T:
-        """Wait for something at most so long. TimeoutError."""
+        """Wait for an awaitable and return its result.
+
+        Raises:
+            TimeoutError: it takes longer than `seconds` simulated seconds.
+        """
         async with asyncio.timeout(seconds):
             return await work
 

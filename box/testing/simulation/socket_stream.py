@@ -1,16 +1,16 @@
-"""Ends of connections of which at least one is a socket of a Lua program.
+"""Ends of connections in which at least one end is a socket of a Lua program.
 
 ```
-a socket reads        bytes wait in its buffer until the program takes them; then they leave the sender's bound
-a sender              takes no more (EAGAIN; a node's protocol pauses) while `SEND_BOUND` bytes of it are not taken
-half closed           the end of what one side sends; the other one may go on
-closed                the end; or a reset, where something was not read. What comes then is answered by a reset
-reset                 ECONNRESET; EPIPE for who had seen the end of the stream. Also where both directions are shut, but
-                      the socket is not closed, and something comes
+a socket reads        bytes wait in its buffer until the program takes them, and count as the sender's until then
+a sender              takes no more (EAGAIN; a node's protocol pauses) while `SEND_BOUND` of its bytes are not taken
+half closed           one side has ended its stream; the other one may continue
+closed                the end of the stream, or a reset if something was not read; later data is answered by a reset
+reset                 ECONNRESET, or EPIPE for a program that has seen the end of the stream. A reset also answers data
+                      for a socket that is not closed, but has both directions shut
 ```
 
-As on Linux, what has arrived before a reset can be read, and an end that has arrived stays the end. Unix sockets tell
-of the reset first.
+As on Linux, what has arrived before a reset can still be read, and an end that has arrived stays the end. Unix sockets
+report the reset first.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from box.testing.simulation.loop import SimulatedLoop
 from box.testing.simulation.simulated_stream import Host, Stream, Ways, network_error
 
 SEND_BOUND: Final = 256 * 1024
-"""Bytes of one direction that are on their way or not taken."""
+"""The limit for the bytes of one direction that are on their way or not taken."""
 
 
 class CountedStream(Stream):
-    """An end whose bytes count until the other end takes them: a node's own, of a connection to a socket."""
+    """A node's end of a connection to a socket: its bytes count until the other end takes them."""
 
     _peer: CountedStream | None
 
     def _leave(self, size: int) -> None:
-        """They count until they are taken."""
+        """Do nothing: bytes that have arrived still count until they are taken."""
 
     def _hand_over(self, data: bytes) -> None:
         peer = self._peer
@@ -44,7 +44,7 @@ class CountedStream(Stream):
             peer._receive(data)
 
     def taken(self, size: int) -> None:
-        """The other end has taken so many bytes."""
+        """Count bytes that the other end has taken."""
         super()._leave(size)
 
     def _feed(self, data: bytes) -> int:
@@ -54,7 +54,7 @@ class CountedStream(Stream):
         return size
 
     def _take_end(self) -> None:
-        """As the transports of asyncio: a protocol may keep its own direction open."""
+        """Handle the end of the other side as asyncio does: the protocol may keep its own direction open."""
         self._end_is_here = False
         protocol: Any = self._protocol
         if not protocol.eof_received():
@@ -67,7 +67,7 @@ class CountedStream(Stream):
             super()._send_end_later()
 
     def send_reset(self) -> None:
-        """This end is closed: the other one learns that nothing is taken here any more."""
+        """Send a reset to the other end, because this one is closed and takes nothing any more."""
         now = self._loop.time()
         self._last_arrival = max(self._last_arrival + 1e-9, now + self._network.delay(self.host, self.peer_host))
         self._at(self._last_arrival, self._reset_arrives)
@@ -80,49 +80,53 @@ class CountedStream(Stream):
 
 
 def _ignore() -> None:
-    """Nobody waits."""
+    """Do nothing, in place of a callback."""
 
 
 class SocketStream(CountedStream):
-    """An end that is a socket."""
+    """An end that is a socket of a program."""
 
     def __init__(self, network: Ways, owner: Host, peer_host: str, own: tuple[str, int], peer: tuple[str, int]) -> None:
         super().__init__(network, owner, peer_host, own, peer)
         self.on_change: Callable[[], None] = _ignore
-        """Called when it may have become ready."""
+        """Called when the socket may have become ready."""
         self.is_over = False
-        """Both directions have ended by a reset."""
+        """True if a reset has ended both directions."""
         self.is_read_shut = False
         self.is_write_shut = False
         self._error = 0
         self._is_end_there = False
-        """Whether the other side has the end of what this one sent."""
+        """True if the end of this side's stream has arrived at the other side."""
         self._inbox = bytearray()
 
     # -- the program
 
     def take_error(self) -> int:
-        """The errno of what has happened; 0 afterwards."""
+        """Return the errno of an unreported error, or 0, and clear it."""
         error, self._error = self._error, 0
         return error
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is no connection any more: it was reset, or both sides have the end."""
+        """True if the connection has ended, by a reset or because both sides have ended their streams."""
         return self.is_over or (self._is_end_there and self._end_is_here)
 
     @property
     def is_readable(self) -> bool:
-        """Whether a read returns at once."""
+        """True if a read returns at once."""
         return bool(self._inbox) or self._end_is_here or self.is_read_shut or self.is_over or bool(self._error)
 
     @property
     def is_writable(self) -> bool:
-        """Whether a write takes a good deal at once, or fails."""
+        """True if a write takes at least half of `SEND_BOUND` at once, or fails."""
         return self._in_flight <= SEND_BOUND // 2 or self.is_write_shut or self.is_over or bool(self._error)
 
     def send(self, data: bytes) -> int:
-        """The number of bytes that were taken. OSError."""
+        """Send data and return the number of bytes taken.
+
+        Raises:
+            OSError: EAGAIN if there is no room, EPIPE after the end, or an unreported error.
+        """
         if error := self.take_error():
             raise network_error(error)
         if self.is_write_shut or self.is_over:
@@ -135,7 +139,11 @@ class SocketStream(CountedStream):
         return len(block)
 
     def receive(self, size: int, *, peeks: bool = False) -> bytes:
-        """Up to `size` bytes, none at the end. OSError."""
+        """Return up to `size` bytes, or none at the end of the stream. With `peeks` they stay in the buffer.
+
+        Raises:
+            OSError: EAGAIN if nothing has arrived, or an unreported error.
+        """
         inbox = self._inbox
         if not inbox:
             return self._receive_nothing()
@@ -155,19 +163,19 @@ class SocketStream(CountedStream):
         return b""
 
     def shut_writing(self) -> None:
-        """Send the end."""
+        """End this side's stream."""
         if not self.is_write_shut:
             self.is_write_shut = True
             self._send_end_later()
             self.on_change()
 
     def shut_reading(self) -> None:
-        """Wait for nothing any more."""
+        """Read nothing more."""
         self.is_read_shut = True
         self.on_change()
 
     def end(self, *, abruptly: bool = False) -> None:
-        """Close it."""
+        """Close the connection; a reset is sent if data was not read, or with `abruptly`."""
         self.on_change = _ignore
         if self._is_closing:
             return
@@ -218,7 +226,7 @@ class SocketStream(CountedStream):
 
 
 class LocalWays:
-    """The way of unix sockets: inside of one host nothing happens to what is sent."""
+    """The way of unix sockets, which has no delays and no faults because it stays within a host."""
 
     trace = None
     bandwidth = None
@@ -228,7 +236,7 @@ class LocalWays:
         self.loop = loop
 
     def delay(self, source: str, target: str) -> float:
-        """Seconds that one write needs."""
+        """Return 0."""
         return 0.0
 
     def chance(self, share: float) -> bool:
@@ -238,19 +246,19 @@ class LocalWays:
         return False
 
     def register(self, stream: Stream) -> None:
-        """Only those of the network can be reset."""
+        """Do nothing: faults of the network do not affect unix sockets."""
 
     def forget(self, stream: Stream) -> None:
-        """The same."""
+        """Do nothing, because `register` has not stored the stream."""
 
 
 class LocalSocketStream(SocketStream):
-    """An end of a unix socket: between two of them everything is there at once."""
+    """An end of a unix socket. Between two of these, data arrives at once."""
 
     def _at(self, when: float, call: Callable[..., object], *arguments: Any) -> None:
         if isinstance(self._peer, LocalSocketStream):
             call(*arguments)
-        else:  # a node's protocol takes it in a turn of its own
+        else:  # a node's protocol must not be called in the middle of the program's call
             super()._at(when, call, *arguments)
 
     def send(self, data: bytes) -> int:
@@ -259,7 +267,7 @@ class LocalSocketStream(SocketStream):
         return super().send(data)
 
     def _receive_nothing(self) -> bytes:
-        """A reset counts more than the end."""
+        """Report a reset in preference to the end of the stream."""
         if error := self.take_error():
             raise network_error(error)
         return super()._receive_nothing()
@@ -270,7 +278,7 @@ class LocalSocketStream(SocketStream):
             self._error = errno.ECONNRESET
 
     def shut_reading(self) -> None:
-        """The other side may not write any more."""
+        """Read nothing more, and stop the other side from writing."""
         super().shut_reading()
         if isinstance(self._peer, LocalSocketStream):
             self._peer.is_write_shut = True

@@ -1,16 +1,16 @@
-"""Sockets of streams (SOCK_STREAM) of a simulated process: TCP and unix.
+"""Stream sockets (SOCK_STREAM) of a simulated process: TCP and unix.
 
 ```
 fresh         bound or not
-connecting    until somebody answers; ETIMEDOUT after the network's patience
-connected     see `socket_stream.py`; a `connect` that asks for the outcome succeeds once
-failed        to connect: the next `connect` tells why, if nobody has asked, and the one after that tries again
+connecting    until a listener answers; ETIMEDOUT after the network's patience
+connected     `socket_stream.py`; a `connect` that asks for the result succeeds once
+failed        to connect: the next `connect` raises the error, unless that was read before; the one after it tries again
 listening     connections wait to be accepted
-shut          a socket that does not listen any more
+shut          a socket that no longer listens
 ```
 
-The operating system goes on with all that while the process is halted: connections are made, and bytes taken, up to the
-bounds of their buffers.
+As with a real operating system, this continues while the process is halted: connections are made and bytes taken, up to
+the limits of the buffers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from box.testing.simulation.simulated_stream import NOBODY, RETRY, Stream, netwo
 from box.testing.simulation.socket_stream import CountedStream, LocalSocketStream, LocalWays, SocketStream
 
 _BACKLOG_MOST: Final = 4096
+"""The largest backlog: `net.core.somaxconn` of Linux."""
 _PEEK: Final = int(socket.MSG_PEEK)
 _OUT_OF_BAND: Final = int(socket.MSG_OOB)
 
 
 class StreamState(Enum):
-    """See the module's table."""
+    """The state of a stream socket; see the module's table."""
 
     FRESH = auto()
     CONNECTING = auto()
@@ -47,7 +48,7 @@ class StreamState(Enum):
 
 
 class AcceptQueue(SimulatedListener):
-    """A socket that listens, as the network sees it."""
+    """A listening socket, as the network sees it."""
 
     partner: ClassVar[type[Stream]] = CountedStream
 
@@ -62,11 +63,14 @@ class AcceptQueue(SimulatedListener):
 
     @property
     def is_full(self) -> bool:
-        """One more than the backlog may wait, as on Linux."""
+        """True if more connections wait than the backlog says; Linux accepts one more as well."""
         return len(self.waiting) > self.backlog
 
     def admits(self, caller: SimulatedHost, address: str) -> bool:
-        """It is bound to the address that is called; a node that calls has no address."""
+        """Return True if the socket is bound to the called address.
+
+        A call by a node's own protocol has an empty address.
+        """
         own = self._own[0]
         if not address:
             return not is_loopback(own) or caller is self.owner
@@ -74,7 +78,7 @@ class AcceptQueue(SimulatedListener):
         return is_reached and (is_wildcard(own) or own == address)
 
     def accept(self, caller: Stream) -> None:
-        """Make the end that the program will accept."""
+        """Make the end of the connection that the program will accept."""
         kind = LocalSocketStream if isinstance(caller, LocalSocketStream) else SocketStream
         own, peer = caller.peer_address, caller.own_address
         if not isinstance(caller, SocketStream):
@@ -85,7 +89,7 @@ class AcceptQueue(SimulatedListener):
         self._on_change()
 
     def _node_called(self, host: str) -> tuple[Endpoint, Endpoint]:
-        """The addresses of a connection that a node's own protocol makes: ours, theirs."""
+        """Return both addresses of a connection that a node's own protocol makes, first that of this side."""
         path, port = self._own
         if self.served.service == str(self.served):
             return (path, 0), ("", 0)
@@ -97,14 +101,14 @@ class AcceptQueue(SimulatedListener):
         return (path, port), (theirs, places.free_port(host, TCP))
 
     def close(self) -> None:
-        """Connections that nobody has accepted are reset."""
+        """Stop listening, and reset connections that were not accepted."""
         super().close()
         while self.waiting:
             self.waiting.popleft().end(abruptly=True)
 
 
 class StreamSocket(SimulatedSocket):
-    """See the module's text."""
+    """A TCP or unix stream socket; see the module's table."""
 
     def __init__(self, table: SocketTable, family: int, protocol: int) -> None:
         super().__init__(table, family, int(socket.SOCK_STREAM), protocol)
@@ -114,7 +118,7 @@ class StreamSocket(SimulatedSocket):
         self._local = LocalWays(table.loop)
         self._deadline = 0.0
         self._is_to_ask = False
-        """Whether it was connected behind the program's back, which has not asked."""
+        """True if the socket is connected, and the program has not learned it yet by a second `connect`."""
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self._state.name.lower()}>"
@@ -147,7 +151,11 @@ class StreamSocket(SimulatedSocket):
 
     @property
     def _connected(self) -> SocketStream:
-        """The connection. OSError (ENOTCONN)."""
+        """The connection.
+
+        Raises:
+            OSError: ENOTCONN if there is none.
+        """
         if self._stream is None:
             raise network_error(errno.ENOTCONN)
         return self._stream
@@ -232,7 +240,11 @@ class StreamSocket(SimulatedSocket):
         self._adopt(stream)
 
     def _fail_locally(self, place: SocketPlace) -> None:
-        """OSError: nobody listens at a path."""
+        """Report that no socket listens at a path.
+
+        Raises:
+            OSError: ENOENT, ECONNREFUSED, or EPROTOTYPE for a datagram socket.
+        """
         places = self._network.places
         owners = places.owners(place)
         if owners and owners[0].type != self.type:
@@ -240,7 +252,7 @@ class StreamSocket(SimulatedSocket):
         raise network_error(errno.ECONNREFUSED if owners or places.is_left(place) else errno.ENOENT)
 
     def _try_to_connect(self, endpoint: Endpoint, target: str) -> None:
-        """In nobody's name: the process may be halted."""
+        """Connect if a listener answers, else try again later; this runs outside the process, which may be halted."""
         if self.is_closed or self._state is not StreamState.CONNECTING:
             return
         network, loop = self._network, self._table.loop
@@ -304,11 +316,15 @@ class StreamSocket(SimulatedSocket):
         raise network_error(errno.ENOTCONN if self.is_unix else errno.EPIPE)
 
     def recvfrom(self, size: int, flags: int, /) -> tuple[bytes, Any]:
-        """A stream does not tell of its sender."""
+        """Receive data. The address is None, because a stream does not name its sender."""
         return self.recv(size, flags), None
 
     def sendto(self, data: bytes, flags: int, address: Any, /) -> int:
-        """The address does not count; that of a unix socket must not be there."""
+        """Send data. TCP ignores the address.
+
+        Raises:
+            OSError: EISCONN or EOPNOTSUPP for a unix socket, which takes no address.
+        """
         if self.is_unix:
             self.check_open()
             raise network_error(errno.EISCONN if self._stream is not None else errno.EOPNOTSUPP)
@@ -332,7 +348,7 @@ class StreamSocket(SimulatedSocket):
             stream.shut_reading()
 
     def _stop_listening(self, how: int) -> None:
-        """Only who reads no more accepts no more."""
+        """Stop listening if reading is shut; shutting only writing has no effect."""
         if how != socket.SHUT_WR and self._queue is not None:
             self._queue.close()
             self._queue, self._state = None, StreamState.SHUT
@@ -345,6 +361,6 @@ class StreamSocket(SimulatedSocket):
             self._stream.end(abruptly=not self.is_unix and self._lingers_not())
 
     def _lingers_not(self) -> bool:
-        """Whether what was not sent is to be thrown away: SO_LINGER with no time."""
+        """Return True if SO_LINGER with a time of 0 asks to discard unsent data on close."""
         value = self._options.get((int(socket.SOL_SOCKET), int(socket.SO_LINGER)))
         return isinstance(value, bytes) and struct.unpack("ii", value[:8]) == (1, 0)

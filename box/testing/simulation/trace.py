@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
-    """Something that happened at a process. `time` is in simulated seconds; `kind` is one word."""
+    """Something that happened in a process. `time` is in simulated seconds; `kind` is one word."""
 
     time: float
     process: str
@@ -19,7 +19,7 @@ class Event(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Bytes on their way from one process to another. `arrived` is None if they were lost."""
+    """Bytes sent from one process to another. `arrived` is None if they were lost."""
 
     sent: float
     source: str
@@ -29,7 +29,7 @@ class Message(NamedTuple):
 
 
 class Trace:
-    """Events and messages, in the order in which they became known. `keeps_messages` costs memory in long runs."""
+    """Events and messages in the order in which they became known. `keeps_messages` costs memory in long runs."""
 
     def __init__(self, *, keeps_messages: bool = False) -> None:
         self.events: list[Event] = []
@@ -40,22 +40,22 @@ class Trace:
         """The digest of a trace that was made in another process."""
 
     def add(self, time: float, process: str, kind: str, text: str = "") -> None:
-        """Note an event."""
+        """Add an event."""
         event = Event(time, process, kind, text)
         self.events.append(event)
         self._hash.update(repr(event).encode())
 
     def add_message(self, message: Message) -> None:
-        """Note a message; it counts for the digest in any case."""
+        """Add a message. It counts in the digest even if messages are not kept."""
         if self.keeps_messages:
             self.messages.append(message)
         self._hash.update(repr(message).encode())
 
     @property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that tell one run from another."""
+        """Sixteen hexadecimal digits that identify the run."""
         return self._final or self._hash.hexdigest()[:16]
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: it learns the digest, and goes on with none."""
+        """Return the state for another process: the digest in place of the hash, which cannot be pickled."""
         return self.__dict__ | {"_hash": None, "_final": self.digest}

@@ -1,11 +1,11 @@
 """Transactions that wait in the middle (`memtx_use_mvcc_engine`), and have to be serialisable.
 
-Some only read, a few objects and some of them twice: whoever writes meanwhile sends them into a read view. Nobody tells
-them that all they have read is confirmed, so that they are not compared with the others; but what they have read is one
-state, with every transaction whole or not at all.
+Reports only read a few objects, some of them twice; a writer in between moves them to a read view. Nothing confirms
+that all they have read was committed, so they are not compared with the other transactions. But what they have read
+must be one state, with each transaction there as a whole or not at all.
 
-A transaction is a script. Its steps are drawn as it goes, so that numbers follow each other as values do; where it
-goes to another process, they are all drawn before.
+A transaction is a script. Its steps are drawn as it runs, so that the order of numbers is that of values; if it runs in
+another process, they are all drawn before.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from box.testing.simulation.simulated_node import Changes
 from box.testing.simulation.workload import LEDGER, SYNC, ClusterNode, Workload
 
 _KEYS: Final = 5
-"""Objects in use at a time."""
+"""The number of objects in use at a time."""
 _LIFE: Final = 40
-"""Calls after which the next object takes the place of the first: new ones have no row yet."""
+"""The number of calls after which a new object, which has no row yet, replaces the oldest one."""
 _WAIT: Final = 0.01
-"""Seconds that a transaction waits between two operations, at most."""
+"""The longest wait between two operations of a transaction, in seconds."""
 _REPORTS: Final = 0.25
-"""The share of calls that only read."""
+"""The share of calls that are reports."""
 _LOOKS: Final = (3, 8)
-"""Reads of one that only reads."""
+"""The range of the number of reads of a report."""
 
 
 class _Note(NamedTuple):
@@ -58,7 +58,7 @@ class _Append(NamedTuple):
 
 
 class _Wait(NamedTuple):
-    """Let others have their turn."""
+    """Let other transactions run."""
 
     seconds: float
 
@@ -67,15 +67,17 @@ _Step = _Note | _ReadOne | _ReadAll | _Append | _Wait
 
 
 class Script:
-    """The body of a transaction. `done` are the operations so far, those that are tried included; its result."""
+    """The body of a transaction. `done`, its result, lists the operations so far, including one being tried."""
 
     def __init__(self, steps: Iterator[_Step], done: list[Operation]) -> None:
         self.done = done
         self._steps: Iterable[_Step] = steps
 
     def draw(self) -> None:
-        """Draw all steps now. Nobody here learns how far the transaction comes: all that it would append counts as
-        tried."""
+        """Draw all steps now, for a run in another process.
+
+        The caller does not learn how far the transaction comes, so all its appends count as tried.
+        """
         self._steps = list(self._steps)
         self.done += [ListAppend(*step) for step in self._steps if isinstance(step, _Append)]
 
@@ -107,7 +109,7 @@ class Script:
 class TransactionWorkload(Workload):
     """Reads, appends and reads of all objects. A row: key, values.
 
-    Every transaction but reports writes something, so that its answer tells that all it has read is confirmed.
+    Each transaction other than a report writes something, so that its answer shows that all it has read is confirmed.
     """
 
     name = "transactions"
@@ -178,8 +180,10 @@ def _values(row: Any) -> tuple[int, ...]:
 
 
 def torn_reports(reports: Iterable[ClientCall], transactions: Iterable[ClientCall]) -> Iterable[str]:
-    """Reports that did not read one state: an object was another one the second time, or half of a transaction's
-    appends were there."""
+    """Yield reports that did not read one state.
+
+    Either an object has changed between two reads, or a part of a transaction's appends is missing.
+    """
     appends: dict[int, list[ListAppend]] = {}
     for call in transactions:
         own = [one for one in call.argument if isinstance(one, ListAppend)]

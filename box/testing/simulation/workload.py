@@ -1,16 +1,16 @@
 """A workload: clients that call a cluster, the history of their calls, and what must be true of it.
 
 ```
-without elections    the first node alone writes to synchronous spaces: it is the owner of the limbo
-with elections       a client calls the node that it takes for the leader; one that refuses tells whom it takes for it,
-                     and where nobody answers the client tries another node
+without elections    only the first node, the owner of the limbo, writes to synchronous spaces
+with elections       a client calls the node that it considers the leader. A node that refuses names the leader that it
+                     knows; if no node answers, the client tries another one
 ```
 
-A read of a synchronous space is an update that changes nothing of note: it is answered when everything that it saw is
-confirmed.
+To read a synchronous space a client makes an update that changes only a counter: its answer comes when everything that
+it read is confirmed.
 
-The body of a call is a function of a module with its arguments (`functools.partial`), or an object of plain data: a
-node may be another process, and calls a copy of it.
+The body of a call is a function of a module with its arguments (`functools.partial`), or an object of plain data,
+because a node may be another process that calls a copy of it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from box.testing.simulation.simulated_node import Changes, NodeDied
 _T = TypeVar("_T")
 
 SYNC, ASYNC, LEDGER, LOCAL = 512, 513, 514, 515
-"""The spaces of all workloads: synchronous, asynchronous, synchronous for whatever a client notes, and local."""
+"""The numbers of the workloads' spaces: synchronous, asynchronous, a synchronous one for notes of clients, local."""
 _SPACE, _INDEX = 280, 288
+"""The numbers of the spaces `_space` and `_index`."""
 _LOCAL_GROUP: Final = 1
+"""The `group_id` of local spaces."""
 _PATIENCE: Final = 4.0
-"""Seconds that a client waits for an answer."""
+"""The seconds that a client waits for an answer."""
 
 NO_EFFECT: Final = frozenset(
     {
@@ -47,14 +49,16 @@ NO_EFFECT: Final = frozenset(
         ErrorCode.TRANSACTION_CONFLICT,
     }
 )
-"""Errors that say: nothing has happened, nor will."""
+"""Codes of errors which guarantee that the call has no effect."""
 
 Body = Callable[[Changes], Any]
 
 
 def ending_of(error: BoxError) -> Ending:
-    """The ending of a call with an error: a timeout of a leader that may have been deposed leaves the
-    outcome to the next leader, and says so in a field."""
+    """Return the ending of a call that got an error.
+
+    A timeout of a leader that may have been deposed leaves the outcome to the next leader, and says so in a field.
+    """
     is_unknown = (error.fields or {}).get("outcome") == "unknown"
     return Ending.FAILED if error.code in NO_EFFECT and not is_unknown else Ending.UNKNOWN
 
@@ -66,16 +70,20 @@ class ClientWorld(Protocol):
     def loop(self) -> asyncio.AbstractEventLoop: ...
 
     def random(self, purpose: str) -> Random:
-        """A random source of its own."""
+        """Return the random source for a purpose."""
 
     def note(self, process: str, kind: str, text: str = "") -> None:
-        """Something happened."""
+        """Record an event."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for a number of seconds."""
 
     async def within(self, seconds: float, work: Awaitable[_T]) -> _T:
-        """Wait for something at most so long. TimeoutError."""
+        """Wait for an awaitable and return its result.
+
+        Raises:
+            TimeoutError: it takes longer than `seconds`.
+        """
 
 
 class ClusterNode(Protocol):
@@ -86,28 +94,32 @@ class ClusterNode(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether it answers."""
+        """True if the node answers."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether it calls a copy of what it is given, in a process of its own."""
+        """True if the node runs in another process, and calls copies of bodies."""
 
     @property
     def instance_id(self) -> int:
-        """Its id in the replica set."""
+        """The node's id in the replica set."""
 
     @property
     def leader_id(self) -> int:
-        """The node that it takes for the leader, 0 if it knows of none."""
+        """The id of the node that this one considers the leader, or 0."""
 
     async def transaction(self, body: Body) -> Any:
-        """Call `body`, maybe a coroutine function, as one transaction; its result. Raises what the commit does."""
+        """Call `body`, maybe a coroutine function, as one transaction and return its result.
+
+        Raises:
+            BoxError: a change or the commit fails.
+        """
 
     def rows(self, space: int) -> list[Any]:
-        """All tuples of a space."""
+        """Return all tuples of a space."""
 
     def has(self, space: int, key: Any) -> bool:
-        """Whether a space has a tuple with a key."""
+        """Return True if a space has a tuple with a key."""
 
 
 class Refused(Exception):
@@ -115,7 +127,7 @@ class Refused(Exception):
 
 
 def insert_rows(space: int, rows: list[list[Any]], changes: Changes) -> None:
-    """A body: insert some rows."""
+    """A transaction body that inserts rows."""
     for row in rows:
         changes.insert(space, row)
 
@@ -132,17 +144,18 @@ def _create_spaces(changes: Changes) -> None:
 
 
 class Workload(ABC):
-    """Clients of a cluster. `stop_at` is the time of the loop at which they make no more calls."""
+    """The clients of a cluster. `stop_at` is the time of the loop after which they make no more calls."""
 
     name: ClassVar[str]
     clients: ClassVar[int] = 3
     pause: tuple[float, float] = (0.0, 0.1)
-    """Seconds between two calls of a client."""
+    """The range of seconds between two calls of a client."""
     options: ClassVar[dict[str, Any]] = {}
-    """Options of `box.cfg` without which it makes no sense."""
+    """Options of `box.cfg` that the workload requires."""
     needs_rest: ClassVar[bool] = True
-    """All nodes have the same in the end."""
+    """True if all nodes must have the same rows in the end."""
     may_elect: ClassVar[bool] = True
+    """True if the workload can run with elections, which make all nodes but the leader read-only."""
 
     def __init__(self, surroundings: ClientWorld, nodes: Sequence[ClusterNode], *, has_elections: bool) -> None:
         self.surroundings = surroundings
@@ -158,25 +171,25 @@ class Workload(ABC):
     # -- before
 
     async def prepare(self) -> None:
-        """Make the spaces and their first rows, before there are elections."""
+        """Create the spaces and their first rows, before elections begin."""
         await self.owner.transaction(_create_spaces)
         first = self.first_rows()
         if first:
             await self.owner.transaction(partial(insert_rows, SYNC, first))
 
     def first_rows(self) -> list[list[Any]]:
-        """Rows of the synchronous space before the clients begin."""
+        """Return the rows of the synchronous space before the clients begin."""
         return []
 
     # -- during
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Start all clients."""
+        """Start all clients, and return their tasks."""
         loop = self.surroundings.loop
         return [loop.create_task(self._client(f"client{number}")) for number in range(self.clients)]
 
     def slow_down(self, rate: float) -> None:
-        """Make at most so many calls a second, all clients together, on the average."""
+        """Limit the average number of calls a second of all clients together."""
         self.pause = (0.0, 2 * self.clients / rate)
 
     async def _client(self, name: str) -> None:
@@ -187,19 +200,19 @@ class Workload(ABC):
 
     @abstractmethod
     async def step(self, client: str, random: Random) -> None:
-        """One call of a client."""
+        """Make one call of a client."""
 
     def next_value(self) -> int:
-        """A number that no other call has."""
+        """Return a number that no other call uses."""
         self._last_value += 1
         return self._last_value
 
     def begin(self, client: str, name: str, key: Any, argument: Any) -> ClientCall:
-        """A call begins now."""
+        """Record the beginning of a call."""
         return self.history.begin(client, name, key, argument, self.surroundings.loop.time())
 
     def target(self, client: str) -> ClusterNode:
-        """The node that a client calls; see the module's table."""
+        """Return the node that a client calls; see the module's table."""
         return self._guesses.get(client, self.owner) if self.has_elections else self.owner
 
     def _guess_again(self, client: str, node: ClusterNode, *, has_answered: bool = False) -> None:
@@ -208,7 +221,7 @@ class Workload(ABC):
         self._guesses[client] = named[0] if named else self.random.choice(self.nodes)
 
     async def call(self, node: ClusterNode, call: ClientCall, body: Body) -> None:
-        """Make a call as one transaction, and note in the history what came of it."""
+        """Make a call as one transaction, and record its end in the history."""
         loop, history = self.surroundings.loop, self.history
         if not node.is_running:
             history.end(call, Ending.FAILED, loop.time())
@@ -231,22 +244,22 @@ class Workload(ABC):
             self.surroundings.note(node.name, "ok", f"{call.name} {call.key}")
 
     def watch(self) -> Iterable[str]:
-        """Violations that show at this moment."""
+        """Return the violations that show at this moment."""
         return ()
 
     # -- afterwards
 
     @abstractmethod
     def verdict(self) -> Iterable[str]:
-        """Violations of what must be true when the cluster has come to rest."""
+        """Yield violations of what must be true when the cluster has come to rest."""
 
     def rows_everywhere(self, space: int) -> Iterable[tuple[ClusterNode, dict[int, Any]]]:
-        """The rows of a space on every node by key."""
+        """Yield each node with the rows of a space by key."""
         for node in self.nodes:
             yield node, {row[0]: row for row in node.rows(space)}
 
     def kept(self, space: int, calls: Iterable[ClientCall]) -> Iterable[str]:
-        """Violations of: acknowledged inserts are everywhere, refused ones nowhere."""
+        """Yield acknowledged inserts that a node lacks, and refused ones that a node has."""
         calls = list(calls)
         for node, rows in self.rows_everywhere(space):
             for call in calls:

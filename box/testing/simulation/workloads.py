@@ -5,12 +5,11 @@ workload       space          clients                                        che
 register       synchronous    write, read, compare and set of few keys       linearisable
 list           synchronous    append, read                                   linearisable
 unique         synchronous    insert, delete, read                           linearisable
-bank           synchronous    transfers between ten accounts                 the sum stays on every node, at any moment
-set            synchronous    inserts                                        what is acknowledged is there, what is
-                                                                             refused is not
-async          asynchronous   inserts at every node, of keys of its own      the same; a transaction is there or not
-token          asynchronous   changes of rows that go from node to node      the same, and one order of changes
-local          local          inserts at every node, which has them alone    the same
+bank           synchronous    transfers between ten accounts                 the sum is constant on every node, always
+set            synchronous    inserts                                        acknowledged rows exist, refused do not
+async          asynchronous   inserts at every node, of keys of its own      as for set; transactions are whole
+token          asynchronous   changes of rows that go from node to node      acknowledged changes exist, in one order
+local          local          inserts at every node, which stay there        acknowledged rows exist, refused do not
 transactions   synchronous    reads and appends, with waits between them     serialisable
 ```
 """
