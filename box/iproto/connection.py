@@ -42,6 +42,7 @@ _GENERAL: Final = 3
 """The number of requests more for which one that takes the general way counts."""
 _GATHER: Final = 0.005
 """Seconds in which replies gather over several turns, as each write costs as much as some requests."""
+_CALLS: Final = (RequestType.CALL, RequestType.EVAL)
 _QUICK_SIZE: Final = 4096
 """Bytes of a quick reply."""
 
@@ -155,6 +156,10 @@ class ServerConnection(CallingHalf):
         self._wake_pushers()
         if transport is not None:
             transport.abort()
+
+    def push(self, value: bytes, sync: int) -> None:
+        self._server.calls.drain(self)
+        super().push(value, sync)
 
     # -- flow control -----------------------------------------------------------------------------------------
 
@@ -367,6 +372,11 @@ class ServerConnection(CallingHalf):
                 mark = 0
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
+                if kind > 3 and kind in _CALLS and stop <= end:
+                    behind, served = server.calls.serve(self, data, pos, self._deadline)
+                    if served:
+                        pos, count, self._look_at = behind, count + served, 0
+                        continue
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
                     self._look_at -= _GENERAL
                     server.dispatcher.run(self, Row(kind, sync=sync, body=data[start:stop]))

@@ -215,14 +215,18 @@ class Dispatcher:
         if functions is None:
             self._refuse_function(ctx, request.text, is_eval)
         connection.look_soon()
-        ended = partial(self._function_ended, connection, row.type, ctx)
+        ended = partial(self.function_ended, connection, row.type, ctx)
         (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
         if not ctx.has_ended:
-            ctx.has_waited = True
-            self._server.in_flight += 1
-            connection.call_waits()
+            self.function_waits(connection, ctx)
 
-    def _function_ended(
+    def function_waits(self, connection: ServerConnection, ctx: RequestContext) -> None:
+        """A function has begun to wait; `function_ended` will be told of its end."""
+        ctx.has_waited = True
+        self._server.in_flight += 1
+        connection.call_waits()
+
+    def function_ended(
         self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
         """Take the outcome of CALL or EVAL. Raises nothing: the request has left, and is answered here or never."""

@@ -107,6 +107,8 @@ class Schema:
         """By id, what listeners will hear of when a load ends."""
         self._regranted: dict[int, User] = {}
         """By id, whose privileges are reckoned when a load ends."""
+        self.on_change: list[Callable[[], None]] = []
+        """The version has grown, a function has come or gone, or the rights of a user are others."""
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
@@ -210,10 +212,21 @@ class Schema:
             if changed:
                 self._tell_of(list(changed.values()))
 
+    def grow(self) -> None:
+        """Make a new version, and tell of it."""
+        self.version += 1
+        self.tell_change()
+
+    def tell_change(self) -> None:
+        """Call the listeners of `on_change`."""
+        for hook in self.on_change:
+            hook()
+
     def privileges_changed(self, user: User) -> None:
         """Recompute the rights of a user and its members; during a load that is done at its end."""
         if self._changed is None:
             refresh(user)
+            self.tell_change()
         else:
             self._regranted[user.uid] = user
 
@@ -293,6 +306,7 @@ class Schema:
         """Add a function to the dictionary and call the listeners."""
         self.functions[function.id] = function
         self._functions_by_name[function.name] = function
+        self.tell_change()
         for hook in self.on_alter_function:
             hook(function)
 
@@ -300,6 +314,7 @@ class Schema:
         """Remove a function from the dictionary and call the listeners."""
         del self.functions[function.id]
         del self._functions_by_name[function.name]
+        self.tell_change()
         for hook in self.on_alter_function:
             hook(function)
 

@@ -64,7 +64,7 @@ def _tables_of_view(schema: Schema, definition: SpaceDef) -> list[int]:
 
 
 def _changed(schema: Schema, space: Space) -> None:
-    schema.version += 1
+    schema.grow()
     schema.space_changed(space)
 
 

@@ -48,10 +48,10 @@ def _restore(target: dict[str, TriggerDef], before: dict[str, TriggerDef]) -> No
 
 
 def _changed(schema: Schema, stmt: DdlStatement, undo: object) -> None:
-    schema.version += 1
+    schema.grow()
 
     def take_back() -> None:
-        schema.version += 1
+        schema.grow()
         assert callable(undo)
         undo()
 
@@ -147,7 +147,7 @@ def install_checks(schema: Schema, stmt: DdlStatement, space: Space, checks: dic
     def set_checks(target: dict[str, CheckConstraint]) -> None:
         space.checks = target
         space.write_plan = None
-        schema.version += 1
+        schema.grow()
         schema.space_changed(space)
 
     set_checks(checks)
