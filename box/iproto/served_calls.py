@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from box.iproto.interface import CallWaveLike
 
 if TYPE_CHECKING:
+    from box.errors import BoxError
     from box.iproto.connection import ServerConnection
     from box.iproto.server import IprotoServer
 
@@ -48,9 +49,7 @@ class ServedCalls:
             return pos, 0
         return pos + wave.position, count
 
-    def _run(
-        self, connection: ServerConnection, wave: CallWaveLike, data: bytes, pos: int, seconds: float
-    ) -> int:
+    def _run(self, connection: ServerConnection, wave: CallWaveLike, data: bytes, pos: int, seconds: float) -> int:
         self._running = connection
         try:
             count, outcome = wave.run(connection.session, data, pos, seconds)
@@ -69,7 +68,7 @@ class ServedCalls:
             self._end(connection, wave, outcome)
         return count
 
-    def _end(self, connection: ServerConnection, wave: CallWaveLike, outcome: object) -> None:
+    def _end(self, connection: ServerConnection, wave: CallWaveLike, outcome: bytes | BoxError | int) -> None:
         """The last function's outcome is no reply yet."""
         ctx = wave.context
         assert ctx is not None

@@ -52,7 +52,7 @@ class _SharedContext(RequestContext):
         super().__init__(session, 0)
 
     @property
-    def sync(self) -> int:  # type: ignore[override]
+    def sync(self) -> int:
         """The sync of the request that runs."""
         return self._settled if self._cell is None else int(self._cell[0])
 
@@ -113,7 +113,11 @@ class CallWave(Binding):
         if ctx.txn is not None:
             return _OPEN
         mine = self._credentials
-        return _DIRTY if ctx.error is not None or ctx.credentials is not mine or session.credentials is not mine else _CLEAN
+        return (
+            _DIRTY
+            if ctx.error is not None or ctx.credentials is not mine or session.credentials is not mine
+            else _CLEAN
+        )
 
     def _make_context(self) -> _SharedContext:
         session = self._session

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_universe
-from lua.bindings.call_wave import CallWave
 from lua.bindings.binding import Binding, Outcome, guarded, text
+from lua.bindings.call_wave import CallWave
 from lua.boundary import decode_error
 
 if TYPE_CHECKING:

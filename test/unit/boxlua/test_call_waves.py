@@ -6,7 +6,6 @@ The same packets go to two nodes, one of which serves each call by itself.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from box.wire.constants import GREETING_SIZE, RequestType
 from box.wire.error import decode_error_body
 from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row, encode_packet
+from lua.bindings.call_wave import CallWave
 
 SERVER = b"""
 box.cfg{listen = '127.0.0.1:0', wal_mode = (...), memtx_use_mvcc_engine = false}
@@ -98,24 +98,104 @@ function rows() local r = {} for _, tuple in s:pairs() do r[#r + 1] = tuple end 
 """
 
 _FIXED = [
-    ("nothing",), ("echo",), ("echo", 1), ("echo", 1, [2], {"a": None}, "t" * 40, 2.5, None, -7, 2**63, b"\x00\xff"), ("put", 1),
-    ("get", 1), ("get", 77), ("all",), ("twice", 5), ("open", 6), ("get", 6), ("undone", 7), ("fails", "no"), ("fails", 5),
-    ("raises", 3), ("fails_open", 8), ("get", 8), ("caught",), ("last",), ("duplicate",), ("yields", 1), ("yields", 2), ("sleeps", 3),
-    ("yields_then_fails", 4), ("yields_open", 9), ("yields_large", 300_000), ("large", 10), ("large", 60_000), ("large", 140_000),
-    ("large", 400_000), ("many", 0), ("many", 2), ("many", 20), ("many", 300), ("session",), ("stores", 1), ("stores", 2),
-    ("storage", 1), ("storage", 2), ("name", "mine"), ("name", "other"), ("names",), ("cancels",), ("spawns", 4), ("su",),
-    ("su_fails",), ("unencodable",), ("half",), ("serialized",), ("serialized_late",), ("trace",), ("counted",),
-    ("pushes", 1), ("ddl", 1), ("hidden_ddl", 2), ("becomes_stored", 1), ("echo2", 5), ("drops_stored",), ("changes_echo",),
-    ("tuples",), ("null",), ("wide",), ("kept", 4), ("owned",), ("deep.er.add", 1, 2), ("deep.er:me", 3), ("deep.2.x",), ("callable", 1),
-    ("missing",), ("box.session.user",), ("math.floor", 2.5), ("string.rep", "x", 3), ("echo", *range(300)), ("echo", "z" * 5000), ("rows",),
-    ("box.space.waves:count",), ("becomes", "poor"), ("becomes", "admin"),
-]  # fmt: skip
+    ("nothing",),
+    ("echo",),
+    ("echo", 1),
+    ("echo", 1, [2], {"a": None}, "t" * 40, 2.5, None, -7, 2**63, b"\x00\xff"),
+    ("put", 1),
+    ("get", 1),
+    ("get", 77),
+    ("all",),
+    ("twice", 5),
+    ("open", 6),
+    ("get", 6),
+    ("undone", 7),
+    ("fails", "no"),
+    ("fails", 5),
+    ("raises", 3),
+    ("fails_open", 8),
+    ("get", 8),
+    ("caught",),
+    ("last",),
+    ("duplicate",),
+    ("yields", 1),
+    ("yields", 2),
+    ("sleeps", 3),
+    ("yields_then_fails", 4),
+    ("yields_open", 9),
+    ("yields_large", 300_000),
+    ("large", 10),
+    ("large", 60_000),
+    ("large", 140_000),
+    ("large", 400_000),
+    ("many", 0),
+    ("many", 2),
+    ("many", 20),
+    ("many", 300),
+    ("session",),
+    ("stores", 1),
+    ("stores", 2),
+    ("storage", 1),
+    ("storage", 2),
+    ("name", "mine"),
+    ("name", "other"),
+    ("names",),
+    ("cancels",),
+    ("spawns", 4),
+    ("su",),
+    ("su_fails",),
+    ("unencodable",),
+    ("half",),
+    ("serialized",),
+    ("serialized_late",),
+    ("trace",),
+    ("counted",),
+    ("pushes", 1),
+    ("ddl", 1),
+    ("hidden_ddl", 2),
+    ("becomes_stored", 1),
+    ("echo2", 5),
+    ("drops_stored",),
+    ("changes_echo",),
+    ("tuples",),
+    ("null",),
+    ("wide",),
+    ("kept", 4),
+    ("owned",),
+    ("deep.er.add", 1, 2),
+    ("deep.er:me", 3),
+    ("deep.2.x",),
+    ("callable", 1),
+    ("missing",),
+    ("box.session.user",),
+    ("math.floor", 2.5),
+    ("string.rep", "x", 3),
+    ("echo", *range(300)),
+    ("echo", "z" * 5000),
+    ("rows",),
+    ("box.space.waves:count",),
+    ("becomes", "poor"),
+    ("becomes", "admin"),
+]
 _TEXTS = [
-    "return ...", "return 1, 2, nil", "x = (x or 0) + 1 return x", "setfenv(1, {}) y = 1 return y", "return y", "syntax error here",
-    "error('bad')", "error('bad', 2)", "require('fiber').yield() return ...", "local a = ... box.begin() return a", "return debug.traceback()",
-    "box.space.waves:replace{...} return box.space.waves:get{...}", "return box.session.sync()", "-- " + "c" * 300 + "\nreturn 1",
-    "local n = (n or 0) + 1 n = n + 1 return n", "return box.error.last() == nil", "setfenv(1, {error = error}) error('inside')",
-]  # fmt: skip
+    "return ...",
+    "return 1, 2, nil",
+    "x = (x or 0) + 1 return x",
+    "setfenv(1, {}) y = 1 return y",
+    "return y",
+    "syntax error here",
+    "error('bad')",
+    "error('bad', 2)",
+    "require('fiber').yield() return ...",
+    "local a = ... box.begin() return a",
+    "return debug.traceback()",
+    "box.space.waves:replace{...} return box.space.waves:get{...}",
+    "return box.session.sync()",
+    "-- " + "c" * 300 + "\nreturn 1",
+    "local n = (n or 0) + 1 n = n + 1 return n",
+    "return box.error.last() == nil",
+    "setfenv(1, {error = error}) error('inside')",
+]
 
 
 def _call(name: str, *arguments: Any) -> Row:
@@ -216,15 +296,24 @@ def _general_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def _answers(rows: list[Row], wal_mode: str, directory: Path, flavour: str | None = None) -> list[Any]:
-    directory.mkdir()
-    os.chdir(directory)
+def _batches(rows: list[Row], wal_mode: str) -> Iterator[list[Row]]:
+    """What is sent at once. What waits comes last, as it depends on the time what runs meanwhile."""
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if wal_mode == "write" or b"yield" in row.body or b"sleeps" in row.body:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def _answers(rows: list[Row], wal_mode: str, directory: str, flavour: str | None = None) -> list[Any]:
     instance = LuaInstance(directory, flavour=flavour)
     try:
         await instance.runtime.eval(SERVER, msgpack.packb([wal_mode]))
         client = await _Client.connect(instance)
-        batches = [rows] if wal_mode == "none" else [[row] for row in rows]  # no batch while others write
-        packets = [packet for batch in batches for packet in await client.ask(batch)]
+        packets = [packet for batch in _batches(rows, wal_mode) for packet in await client.ask(batch)]
         totals = {name: counter["total"] for name, counter in instance.node.stats.show_box().items()}
         client.close()
         return [packets, totals]
@@ -247,12 +336,52 @@ def test_replies_are_those_of_the_general_way(
 ) -> None:
     """Each request of a program gets the same reply, and the counters are the same at the end."""
     rows = _program(seed)
+    monkeypatch.chdir(tmp_path)
+    for name in ("waves", "general"):
+        (tmp_path / name).mkdir()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        found, totals = runner.run(_answers(rows, wal_mode, tmp_path / "waves"))
+        found, totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "waves")))
         with _general_way(monkeypatch):
-            wanted, wanted_totals = runner.run(_answers(rows, wal_mode, tmp_path / "general"))
+            wanted, wanted_totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "general")))
     by_sync = {row.sync: row for row in rows}
     left, right = sorted(map(_shown, found)), sorted(map(_shown, wanted))
     for mine, other in zip(left, right, strict=True):
         assert mine == other, by_sync[mine[0]]
     assert totals == wanted_totals
+
+
+def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[bytes], list[int]]:
+    """The packets that answer, and how many requests each wave took."""
+    taken: list[int] = []
+    run = CallWave.run
+
+    def counted(self: CallWave, *args: Any) -> Any:
+        count, outcome = run(self, *args)
+        taken.append(count)
+        return count, outcome
+
+    monkeypatch.setattr(CallWave, "run", counted)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        packets, _ = runner.run(_answers(rows, "none", str(tmp_path)))
+    return packets, taken
+
+
+def _numbered(rows: list[Row]) -> list[Row]:
+    return [Row(row.type, sync=number, body=row.body) for number, row in enumerate(rows)]
+
+
+def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions that need nothing of Python, and those that share a context, are served with few entries into Lua."""
+    rows = _numbered([_call("echo", n) for n in range(40)] + [_call("put", n) for n in range(40)])
+    packets, taken = _serve(rows, monkeypatch, tmp_path)
+    assert [decode_row(packet).sync for packet in packets] == list(range(80))
+    assert sum(taken) == 80
+    assert len(taken) < 20
+
+
+def test_a_wave_gives_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions that take longer than a turn are not served together."""
+    busy = "local clock = require('clock') local e = clock.monotonic() + 0.004 while clock.monotonic() < e do end"
+    packets, taken = _serve(_numbered([_eval(busy)] * 10), monkeypatch, tmp_path)
+    assert len(packets) == 10
+    assert taken == [1] * 10
