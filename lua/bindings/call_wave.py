@@ -165,8 +165,8 @@ class CallWave(Binding):
         """Serve the requests of `data` from `start` on for about so many seconds.
 
         Returns how many were taken, and what became of the last: None when its reply is among the others, its results
-        as one encoded array, its error, or the number for `tell_end` of one that waits. `context` has its context then, if
-        there is one; a transaction that is open in it is the caller's.
+        as one encoded array, its error, or the number for `tell_end` of one that waits. Unless that is None, `context`
+        has its context; a transaction that is open in it is the caller's.
         """
         credentials = session.credentials
         if self._session is not None or not may_execute_all(credentials):

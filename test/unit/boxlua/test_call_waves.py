@@ -79,7 +79,10 @@ function serialized_late() return setmetatable({}, {__serialize = function() err
 function trace() return debug.traceback('here') end
 function counted() return box.stat().CALL.total, box.stat().EVAL.total end
 function pushes(x) box.session.push({x}) return x end
-function ddl(n) box.schema.space.create('new' .. n) box.space['new' .. n]:drop() return box.internal.schema_version() end
+function ddl(n)
+    box.schema.space.create('new' .. n) box.space['new' .. n]:drop()
+    return box.internal.schema_version()
+end
 function hidden_ddl(n)
     fiber.create(function() box.schema.space.create('h' .. n) box.space['h' .. n]:drop() end)
     return n
@@ -367,14 +370,14 @@ def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def _numbered(rows: list[Row]) -> list[Row]:
-    return [Row(row.type, sync=number, body=row.body) for number, row in enumerate(rows)]
+    return [Row(row.type, sync=number, body=row.body) for number, row in enumerate(rows, 1)]
 
 
 def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Functions that need nothing of Python, and those that share a context, are served with few entries into Lua."""
     rows = _numbered([_call("echo", n) for n in range(40)] + [_call("put", n) for n in range(40)])
     packets, taken = _serve(rows, monkeypatch, tmp_path)
-    assert [decode_row(packet).sync for packet in packets] == list(range(80))
+    assert [decode_row(packet).sync for packet in packets] == list(range(1, 81))
     assert sum(taken) == 80
     assert len(taken) < 20
 
