@@ -91,6 +91,8 @@ class Runtime:
         self.contexts: dict[int, Any] = {}
         """The contexts by the id of their fiber; other modules only read them."""
         self._lent: set[int] = set()
+        self._makers: dict[int, Callable[[], Any]] = {}
+        """By the id of their fiber, what makes a Context that is not the runtime's own."""
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
@@ -174,7 +176,12 @@ class Runtime:
     def _make_context(self, fiber_id: int) -> Any:
         if fiber_id == 0:
             raise RuntimeError("no Lua fiber is running")
-        ctx = self.new_context()
+        make = self._makers.get(fiber_id)
+        if make is None:
+            ctx = self.new_context()
+        else:
+            ctx = make()
+            self._lent.add(fiber_id)
         if self.closed:
             return ctx  # for finalizers, which run when the Lua state is freed
         self.contexts[fiber_id] = ctx
@@ -295,6 +302,31 @@ class Runtime:
             ended(decode_error(outcome[1]))
         else:
             self._activations[status] = ended
+
+    def start_lazily(self, make_context: Callable[[], Any], handle: int, *args: Value) -> Any:
+        """Start a registered function on a new fiber, whose Context `make_context` makes when something asks for it,
+        or when the function waits.
+
+        Returns what Lua gives: `(True, values...)`, `(False, error bytes)`, or `(activation, fiber id)` for a function
+        that waits, whose end `tell_end` sends.
+        """
+        cells = self.cells
+        fiber_id = cells[_NEXT_ID]
+        cells[_NEXT_ID] = fiber_id + 1
+        self._makers[fiber_id] = make_context
+        try:
+            outcome = self._start(0, b"lua", -fiber_id, handle, *args)
+            if outcome is not True and not isinstance(outcome[0], bool) and fiber_id not in self.contexts:
+                self._make_context(fiber_id)
+        finally:
+            del self._makers[fiber_id]
+        if cells[_TICK_WANTED]:
+            self.waits.schedule_tick()
+        return outcome
+
+    def tell_end(self, activation: int, ended: Ending) -> None:
+        """Pass the values or the error of a call that waits to `ended`."""
+        self._activations[activation] = ended
 
     async def call_raw(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values:
         """Call a registered function with plain values on a new fiber, and return its values."""

@@ -241,7 +241,7 @@ class Instance:
         """Connect the parts to each other's changes."""
         schema, limbo, elections = self.schema, self.limbo, self.elections
         schema.errinj = self.errinj
-        schema.on_version = self.events.changed
+        schema.on_change.append(self.events.changed)
         schema.progress = self.progress
         schema.release = self.releaser.release
         schema.on_replicaset_uuid.append(self.state.set_replicaset_uuid)

@@ -45,6 +45,7 @@ _GENERAL: Final = 3
 """The number of additional requests that one which takes the general way counts for."""
 _GATHER: Final = 0.005
 """Seconds for which replies gather over several turns, because a write costs as much as a few requests."""
+_CALLS: Final = (RequestType.CALL, RequestType.EVAL)
 _QUICK_SIZE: Final = 4096
 """The bytes up to which a single tuple is sent by the short cut."""
 
@@ -209,6 +210,11 @@ class ServerConnection(CallingHalf):
         """Send an EVENT."""
         if self._transport is not None:
             self.reply(packet)
+
+    def push(self, value: bytes, sync: int) -> None:
+        """Send a value out of band, after the replies to calls that have run before it."""
+        self._server.calls.drain(self)
+        super().push(value, sync)
 
     # -- flow control -----------------------------------------------------------------------------------------
 
@@ -426,6 +432,11 @@ class ServerConnection(CallingHalf):
             # The usual header (`headers.py`); 5 bytes are its mark and length, which the length does not count.
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
+                if kind > 3 and kind in _CALLS and stop <= end:
+                    behind, served = server.calls.serve(self, data, pos, self._deadline)
+                    if served:
+                        pos, count, self._look_at = behind, count + served, 0
+                        continue
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
                     self._look_at -= _GENERAL
                     server.dispatcher.run(self, Row(kind, sync=sync, body=data[start:stop]))

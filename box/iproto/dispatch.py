@@ -319,14 +319,18 @@ class Dispatcher:
         if functions is None or not self._node.state.is_configured:
             self._refuse_function(ctx, request.text, is_eval)
         connection.look_soon()
-        ended = partial(self._function_ended, connection, row.type, ctx)
+        ended = partial(self.function_ended, connection, row.type, ctx)
         (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
         if not ctx.has_ended:
-            ctx.has_waited = True
-            self._server.in_flight += 1
-            connection.call_waits()
+            self.function_waits(connection, ctx)
 
-    def _function_ended(
+    def function_waits(self, connection: Requester, ctx: RequestContext) -> None:
+        """Count a function that has begun to wait; `function_ended` will be called at its end."""
+        ctx.has_waited = True
+        self._server.in_flight += 1
+        connection.call_waits()
+
+    def function_ended(
         self, connection: Requester, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
         """Reply to CALL or EVAL after the function has ended. Raises nothing: no caller is left to handle it."""

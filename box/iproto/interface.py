@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from box.iproto.stats import Stats
     from box.net.network import Network
     from box.schema.access import Credentials, User
-    from box.session import Context, Sessions
+    from box.session import Context, RequestContext, Session, Sessions
     from box.sql.engine import Sql
     from box.txn.pending import Outcome
     from box.txn.reads import Page
@@ -120,12 +120,39 @@ class TransactionsLike(Protocol):
     def rollback_open(self, ctx: Context, txn: Transaction) -> None: ...
 
 
+class CallWaveLike(Protocol):
+    """Runs the functions of many requests at once; see `lua.bindings.call_wave`."""
+
+    @property
+    def context(self) -> RequestContext | None: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def kind(self) -> int: ...
+
+    @property
+    def sync(self) -> int: ...
+
+    def take_replies(self) -> bytes: ...
+
+    def run(
+        self, session: Session, data: bytes, start: int, seconds: float
+    ) -> tuple[int, bytes | BoxError | int | None]: ...
+
+    def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None: ...
+
+
 class FunctionsLike(Protocol):
     """Runs CALL and EVAL after a check of privileges; arguments and results are one encoded array each.
 
     `ctx` is of this request alone, or of a stream, and may have a transaction open then. A refusal is raised; `ended`
     is told once of the results or the error, now or later.
     """
+
+    @property
+    def wave(self) -> CallWaveLike | None: ...
 
     def call(self, ctx: Context, name: str, args: bytes, ended: Callable[[bytes | BoxError], None]) -> None: ...
 

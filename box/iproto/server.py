@@ -13,6 +13,7 @@ from box.iproto.dispatch import Dispatcher
 from box.iproto.input import InputBuffer
 from box.iproto.plans import Plans
 from box.iproto.rate import RateLimit
+from box.iproto.served_calls import ServedCalls
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
@@ -42,6 +43,7 @@ class IprotoServer:
         self.stats = node.stats
         self.dispatcher = Dispatcher(self)
         self.plans = Plans()
+        self.calls = ServedCalls(self)
         self.connections: dict[ServerConnection, None] = {}
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]

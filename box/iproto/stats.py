@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
@@ -44,6 +45,10 @@ BOX_NAMES: Final[dict[int, str]] = {
     ERROR: "ERROR",
 }
 """The names that `box.stat()` shows, by the place of the counter: the request type, or `ERROR`."""
+
+
+def _nothing() -> None:
+    """Stands in for `Stats.settle`."""
 
 
 class Meter:
@@ -88,6 +93,8 @@ class Stats:
         self.connections = 0
         self.requests = 0
         self._timer: asyncio.TimerHandle | None = None
+        self.settle: Callable[[], None] = _nothing
+        """Adds what is counted elsewhere, before somebody looks."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to compute rates."""
@@ -116,11 +123,13 @@ class Stats:
 
     def reset(self) -> None:
         """Set all totals and rates to zero (`box.stat.reset()`)."""
+        self.settle()
         self.box.reset()
         self.net.reset()
 
     def show_box(self) -> dict[str, dict[str, int]]:
         """Return `box.stat()`."""
+        self.settle()
         return self.box.show()
 
     def show_net(self) -> dict[str, dict[str, int]]:

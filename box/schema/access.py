@@ -210,6 +210,11 @@ def check_universe(
         raise denied(credentials, missing, object_type, object_name)
 
 
+def may_execute_all(credentials: Credentials) -> bool:
+    """Return whether the user may execute every function and expression."""
+    return not (Privilege.X | _USAGE) & ~credentials.universal
+
+
 def check_session(user: User) -> None:
     """Check that the user may open a session, at authentication."""
     if not user.credentials.universal & Privilege.S:

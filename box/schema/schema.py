@@ -60,8 +60,6 @@ class Schema:
 
     def __init__(self) -> None:
         self.version = 0
-        self.on_version: Callable[[], None] = lambda: None
-        """The version has grown."""
         self.spaces: dict[int, Space] = {}
         self.users: dict[int, User] = {}
         self.functions: dict[int, Function] = {}
@@ -115,6 +113,8 @@ class Schema:
         """During a load, the changed spaces by id, which listeners get when it ends; otherwise None."""
         self._regranted: dict[int, User] = {}
         """During a load, the users by id whose privileges are computed when it ends."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called after a new version, the creation or drop of a function, and a change of the rights of a user."""
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
@@ -145,11 +145,6 @@ class Schema:
         admin.granted[UNIVERSE] = ALL_PRIVILEGES
         refresh(admin)
         self.add_user(admin)
-
-    def new_version(self) -> None:
-        """Count a change of the definition of a space or an index."""
-        self.version += 1
-        self.on_version()
 
     # --- spaces ---
 
@@ -231,10 +226,21 @@ class Schema:
             if changed:
                 self._tell_of(list(changed.values()))
 
+    def new_version(self) -> None:
+        """Count a change of the definition of a space or an index, and call the listeners of `on_change`."""
+        self.version += 1
+        self.tell_change()
+
+    def tell_change(self) -> None:
+        """Call the listeners of `on_change`."""
+        for hook in self.on_change:
+            hook()
+
     def privileges_changed(self, user: User) -> None:
         """Recompute the rights of a user and its members; during a load that is done at its end."""
         if self._changed is None:
             refresh(user)
+            self.tell_change()
         else:
             self._regranted[user.uid] = user
 
@@ -314,6 +320,7 @@ class Schema:
         """Add a function to the dictionary and call the listeners."""
         self.functions[function.id] = function
         self._functions_by_name[function.name] = function
+        self.tell_change()
         for hook in self.on_alter_function:
             hook(function)
 
@@ -321,6 +328,7 @@ class Schema:
         """Remove a function from the dictionary and call the listeners."""
         del self.functions[function.id]
         del self._functions_by_name[function.name]
+        self.tell_change()
         for hook in self.on_alter_function:
             hook(function)
 

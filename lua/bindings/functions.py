@@ -13,6 +13,7 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_universe
 from lua.bindings.binding import Binding, Outcome, guarded, text
+from lua.bindings.call_wave import CallWave
 from lua.boundary import decode_error
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class FunctionBinding(Binding):
     def __init__(self, runtime: Runtime, node: Instance, sessions: SessionBinding) -> None:
         super().__init__(runtime, node)
         self._sessions = sessions
+        self.wave = CallWave(runtime, node)
 
     def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
         """Run a CALL; arguments and results are MessagePack arrays.

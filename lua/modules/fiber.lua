@@ -17,10 +17,13 @@ local fiber = {}
 local methods = {}
 local new_object, id_of
 
+-- A fiber whose program looks at it, or that another one looks at, is marked with `is_seen`: box.call_wave gives it to no
+-- other call.
 -- One object for each living fiber: fiber.self() == fiber.self().
 local objects = setmetatable({}, {__mode = 'v'})
 
 local function object_of(record)
+    record.is_seen = true
     local object = objects[record.id]
     if object == nil then
         object = new_object(record.id)
@@ -46,11 +49,15 @@ end
 local function check(...)
     local object = ...
     local id = type(object) == 'number' and object or check_id(...)
-    return fibers[id] or error('the fiber is dead', 0)
+    local record = fibers[id] or error('the fiber is dead', 0)
+    record.is_seen = true
+    return record
 end
 
 local function current()
-    return scheduler.current_fiber() or error('no fiber is running', 0)
+    local record = scheduler.current_fiber() or error('no fiber is running', 0)
+    record.is_seen = true
+    return record
 end
 
 -- ---- life -----------------------------------------------------------------------------------------------

@@ -94,6 +94,12 @@ def _without_usual_changes() -> None:
     change._decode_usual = lambda *_: None
 
 
+def _without_call_waves() -> None:
+    from box.iproto.served_calls import ServedCalls
+
+    ServedCalls.serve = lambda self, connection, data, pos, deadline: (pos, 0)  # type: ignore[method-assign]
+
+
 def _without_usual_calls() -> None:
     from box.wire import request
 
@@ -153,6 +159,7 @@ SHORTCUTS = {
     "learned_bodies": Shortcut(("iproto replace", "iproto select"), _without_learned_bodies),
     "header_shapes": Shortcut(("iproto ping", "iproto update"), _without_header_shapes),
     "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
+    "call_waves": Shortcut(("iproto call",), _without_call_waves),
     "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
     "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
     "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),

@@ -59,6 +59,7 @@ def _create_user(schema: Schema, credentials: Credentials, stmt: DdlStatement) -
         user.dropped = True
         schema.remove_user(user)
         refresh(user)
+        schema.tell_change()
 
     stmt.on_rollback.append(undo)
 
@@ -72,11 +73,13 @@ def _drop_user(schema: Schema, credentials: Credentials, stmt: DdlStatement, use
     schema.remove_user(user)
     user.dropped = True
     refresh(user)
+    schema.tell_change()
 
     def undo() -> None:
         user.dropped = False
         schema.add_user(user)
         refresh(user)
+        schema.tell_change()
 
     stmt.on_rollback.append(undo)
 
@@ -172,6 +175,7 @@ def on_replace_priv(schema: Schema, credentials: Credentials, txn: DdlTransactio
         _store_grant(schema, grantee, key, old_grant, old_mask)
         _set_roles(grantee, old_roles)
         refresh(grantee)
+        schema.tell_change()
 
     stmt.on_rollback.append(undo)
 

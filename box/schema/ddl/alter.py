@@ -142,7 +142,8 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
             if space.primary is not None:
                 space.primary.use_memory(schema.memory)
         schema.rename_space(space, old_name)
-        schema.version += is_visible
+        if is_visible:
+            schema.new_version()
         schema.space_changed(space)
 
     install(layout)

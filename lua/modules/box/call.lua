@@ -1,6 +1,7 @@
 -- Functions by name: what a CALL request, a stored function and box.schema.func.call run.
 
 local box_error = require('box.error')
+local call_wave = require('box.call_wave')
 local direct = require('box.direct')
 local entry = require('internal.entry')
 local finish = require('box.finish')
@@ -22,6 +23,7 @@ local function call_by_name(name, ...)
     end
     return found(...)
 end
+call_wave.call_by_name = call_by_name
 
 local SANDBOX = {
     'assert', 'error', 'ipairs', 'math', 'next', 'pairs', 'pcall', 'print', 'select', 'string', 'table', 'tonumber',

@@ -5,6 +5,8 @@
 --   encode_args(...) -> bytes of the array of all arguments
 --   encode_salted(value) -> bytes that cross to Python
 --   decode(bytes[, offset]) -> value, next offset (1-based)
+--   encode_args_at(target, room, ...) -> size of the elements of that array, put to a place in memory
+--   decode_args_at(p, pos) -> as decode_args, of an array in memory
 --   decode_args(bytes) -> the elements of an array, as several results
 --   encode_tuple(table | tuple) -> bytes of an array; Tarantool's error for anything else
 --   register(ctype, put) / register_extension(type, decode): cdata of other modules
@@ -33,6 +35,8 @@ local M = {
 }
 
 local encode, encode_salted, encode_array = encoder.encode, encoder.encode_salted, encoder.encode_array
+
+local encode_at, encode_elements_at = encoder.encode_at, encoder.encode_elements_at
 
 function M.encode(value)
     return encode(DEFAULTS, value)
@@ -64,13 +68,27 @@ local function decode_rest(p, pos, left)
     end
 end
 
-function M.decode_args(bytes)
-    local p = ffi.cast(byte_pointer, bytes)
-    local count, pos = decoder.array_header(p, 0)
+local function decode_args_at(p, start)
+    local count, pos = decoder.array_header(p, start)
     if count < 200 then
         return decode_rest(p, pos, count)
     end
-    return unpack(decoder.get_sized(DEFAULTS, p, 0), 1, count)
+    return unpack(decoder.get_sized(DEFAULTS, p, start), 1, count)
+end
+M.decode_args_at = decode_args_at
+
+function M.decode_args(bytes)
+    return decode_args_at(ffi.cast(byte_pointer, bytes), 0)
+end
+
+-- The elements of the array of all arguments, without its header, at `target`: their size. With more than `room` bytes
+-- nil and the bytes of the array.
+function M.encode_args_at(target, room, ...)
+    local count = select('#', ...)
+    if count == 1 then
+        return encode_at(OPTIONS, target, room, ...)
+    end
+    return encode_elements_at(OPTIONS, target, room, {...}, count)
 end
 
 -- `put(value, pos, buffer)` writes a value of the ctype at a position of the encoder's buffer and returns the position

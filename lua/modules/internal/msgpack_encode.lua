@@ -495,4 +495,26 @@ function encoder.encode_array(cfg, list, count)
     return taken(put_array(cfg, list, count, 0, 0))
 end
 
+-- The bytes of `list[1 .. count]`, without the header of an array, at `target`: their size. With more than `room` bytes
+-- nil and the bytes of the array.
+function encoder.encode_elements_at(cfg, target, room, list, count)
+    local size = put_elements(cfg, list, count, 0, 0)
+    if size > room then
+        local header = put_array_header(count, size)
+        return nil, ffi.string(buffer + size, header - size) .. taken(size)
+    end
+    ffi.copy(target, buffer, size)
+    return size
+end
+
+-- The same of one value.
+function encoder.encode_at(cfg, target, room, value)
+    local size = put(cfg, value, 0, 0)
+    if size > room then
+        return nil, '\145' .. taken(size)
+    end
+    ffi.copy(target, buffer, size)
+    return size
+end
+
 return encoder

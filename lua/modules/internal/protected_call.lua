@@ -69,7 +69,7 @@ end
 -- the standard one, what runs a request, a script, a strand.
 local OWN_LINES = {
     "\n\tbuiltin/internal/protected_call%.lua:%d+: in function 'xpcall'",
-    '\n\tbuiltin/box/call%.lua:[^\n]*',
+    '\n\tbuiltin/box/call[%a_]*%.lua:[^\n]*',
     '\n\tbuiltin/main%.lua:[^\n]*',
     "\n\t%[C%]: in function 'pcall'\n\tbuiltin/internal/strand%.lua:[^\n]*",
 }

@@ -201,15 +201,15 @@ function scheduler.current_coroutine()
 end
 
 -- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one. `lent` is
--- the id that the new fiber has to have, because its context is known already; 0: it has none.
+-- the id that the new fiber has to have, because its context is known already, or, below 0, how to make it; 0: it has none.
 -- Returns `true, values...` or `false, error bytes` if it ended, else the number that `finish` will report.
 function scheduler.start(fiber_id, name, lent, handle, ...)
     take_woken()
     local run = registry.get(handle)
     local fiber = fibers[fiber_id]
     if fiber == nil then
-        fiber = lent ~= 0 and new_fiber(name, lent) or new_fiber(name)
-        fiber.has_context, fiber.started_by_python = lent ~= 0, true
+        fiber = lent ~= 0 and new_fiber(name, lent > 0 and lent or -lent) or new_fiber(name)
+        fiber.has_context, fiber.started_by_python = lent > 0, true
     end
     local strand = new_strand(fiber, run, ...)
     strand.for_python = true

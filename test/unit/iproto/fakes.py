@@ -204,6 +204,7 @@ class FakeFunctions:
 
     def __init__(self) -> None:
         self.gate: asyncio.Future[None] | None = None
+        self.wave = None
         self.contexts: list[Any] = []
 
     def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None]) -> None:

@@ -27,6 +27,7 @@ class Function:
 
     def __init__(self, node: FakeNode, run: Callable[[Any, Callable[[Any], None]], None]) -> None:
         self._run = run
+        self.wave = None
         node.functions = self  # type: ignore[assignment]
 
     def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None]) -> None:

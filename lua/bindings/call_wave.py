@@ -1,0 +1,214 @@
+"""The Python half of `box.call_wave`: runs the calls of one read of a client with one entry into Lua.
+
+```
+state    uint32 x 8   position behind the last packet taken, bytes of replies, CALLs, EVALs, type of the last request,
+                      schema version, whether the dictionary has changed
+sync     double       of the last request
+input    packets as they came
+output   reply packets
+```
+
+All of it is memory that Lua shares. The context of the functions is made when one of them first needs it, and serves
+those that follow, as long as they leave it as it was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from box.errors import BoxError
+from box.schema.access import may_execute_all
+from box.session import RequestContext
+from box.wire.constants import RequestType
+from lua.bindings.binding import Binding, exported, text
+from lua.boundary import decode_error
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from box.schema.access import Credentials
+    from box.schema.schema import Schema
+    from box.session import Session
+    from lua.runtime import Runtime, Values
+
+_POSITION, _OUTPUT, _CALLS, _EVALS, _KIND, _VERSION, _CHANGED = range(7)
+_STATE_SIZE: Final = 8
+_INPUT_SIZE: Final = 65536
+_OUTPUT_SIZE: Final = 131072
+_CLEAN, _DIRTY, _OPEN = range(3)
+_DONE, _IN_TRANSACTION = range(2)
+_NO_RESULTS: Final = b"\x90"
+
+
+class _SharedContext(RequestContext):
+    """The context of the functions of one wave: `sync` is that of the running one, until `settle`."""
+
+    __slots__ = ("_cell", "_settled")
+
+    def __init__(self, session: Session, cell: memoryview[float]) -> None:
+        self._cell: memoryview[float] | None = cell
+        self._settled = 0
+        super().__init__(session, 0)
+
+    @property
+    def sync(self) -> int:
+        """The sync of the request that runs."""
+        return self._settled if self._cell is None else int(self._cell[0])
+
+    @sync.setter
+    def sync(self, value: int) -> None:
+        """`RequestContext` sets it; the cell decides."""
+
+    def settle(self) -> None:
+        """The context now belongs to one request for good, the one that has run last."""
+        self._settled = self.sync
+        self._cell = None
+
+
+class CallWave(Binding):
+    """Runs waves, one at a time. What the last one has left is in `position`, `sync`, `kind` and `context`."""
+
+    is_direct = True
+
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
+        self._state_memory = (ctypes.c_uint32 * _STATE_SIZE)()
+        self._sync_memory = (ctypes.c_double * 1)()
+        self._input_memory = (ctypes.c_uint8 * _INPUT_SIZE)()
+        self._output_memory = (ctypes.c_uint8 * _OUTPUT_SIZE)()
+        self._state = memoryview(self._state_memory).cast("B").cast("I")
+        self._sync = memoryview(self._sync_memory).cast("B").cast("d")
+        self._input = memoryview(self._input_memory).cast("B")
+        self._output = memoryview(self._output_memory).cast("B")
+        self._taken = 0
+        """Bytes of replies that have been taken."""
+        self._served = 0
+        self._session: Session | None = None
+        """That of the wave that runs."""
+        self._credentials: Credentials | None = None
+        self._schema: Schema | None = None
+        self.context: _SharedContext | None = None
+        super().__init__(runtime, node)
+        node.stats.settle = self._count
+        self._entry = 0
+
+    @exported("call_wave_memory")
+    def memory(self) -> tuple[float, float, float, float, int]:
+        """Return the addresses of the shared memory, and the size of the output."""
+        memories = (self._state_memory, self._sync_memory, self._input_memory, self._output_memory)
+        state, sync, read, written = (float(ctypes.addressof(memory)) for memory in memories)
+        return state, sync, read, written, _OUTPUT_SIZE
+
+    @exported("is_stored_function")
+    def is_stored(self, name: bytes) -> int:
+        """Return 1 for the name of a function in `_func`."""
+        return int(self.node.schema.function_by_name(text(name)) is not None)
+
+    @exported("call_is_clean")
+    def is_clean(self) -> int:
+        """Return 0 if the next function may have the context of the one that has run, 2 with an open transaction."""
+        ctx, session = self.context, self._session
+        if ctx is None or session is None:
+            return _CLEAN
+        if ctx.txn is not None:
+            return _OPEN
+        mine = self._credentials
+        return (
+            _DIRTY
+            if ctx.error is not None or ctx.credentials is not mine or session.credentials is not mine
+            else _CLEAN
+        )
+
+    def _make_context(self) -> _SharedContext:
+        session = self._session
+        assert session is not None
+        self.context = _SharedContext(session, self._sync)
+        session.sync = self.context.sync
+        return self.context
+
+    def _note_change(self) -> None:
+        self._state[_VERSION] = self.node.schema.version & 0xFFFFFFFF
+        self._state[_CHANGED] = 1
+
+    def _count(self) -> None:
+        """Add the requests of the wave to the node's counters."""
+        state = self._state
+        totals = self.node.stats.box.totals
+        totals[RequestType.CALL] += state[_CALLS]
+        totals[RequestType.EVAL] += state[_EVALS]
+        self._served += state[_CALLS] + state[_EVALS]
+        state[_CALLS] = state[_EVALS] = 0
+
+    # For the connections
+
+    @property
+    def position(self) -> int:
+        """Bytes of packets that were taken."""
+        return self._state[_POSITION]
+
+    @property
+    def kind(self) -> int:
+        """The type of the last request."""
+        return self._state[_KIND]
+
+    @property
+    def sync(self) -> int:
+        """The sync of the last request."""
+        return int(self._sync[0])
+
+    def take_replies(self) -> bytes:
+        """Return the replies that are ready and were not taken yet."""
+        start, self._taken = self._taken, self._state[_OUTPUT]
+        return bytes(self._output[start : self._taken])
+
+    def run(self, session: Session, data: bytes, start: int, seconds: float) -> tuple[int, Any]:
+        """Serve the requests of `data` from `start` on for about so many seconds.
+
+        Returns how many were taken, and what became of the last: None when its reply is among the others, its results
+        as one encoded array, its error, or the number for `tell_end` of one that waits. Unless that is None, `context`
+        has its context; a transaction that is open in it is the caller's.
+        """
+        credentials = session.credentials
+        if self._session is not None or not may_execute_all(credentials):
+            return 0, None
+        schema = self.node.schema
+        if schema is not self._schema:
+            self._attach(schema)
+        size = min(len(data) - start, _INPUT_SIZE)
+        self._input[:size] = data[start : start + size] if start or size < len(data) else data
+        state = self._state
+        state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
+        state[_VERSION] = schema.version & 0xFFFFFFFF
+        self._session, self._credentials, self.context = session, credentials, None
+        try:
+            outcome = self._outcome(self.runtime.start_lazily(self._make_context, self._entry, size, seconds))
+        finally:
+            self._session = None
+            self._count()
+            session.sync = self.sync
+        return self._served, outcome
+
+    def _outcome(self, outcome: Any) -> bytes | BoxError | int | None:
+        """Convert what Lua gives to what `run` returns."""
+        status, value = outcome
+        if status is True and value == _DONE:
+            return None
+        ctx = self.context or self._make_context()
+        ctx.settle()
+        if status is True:
+            return _NO_RESULTS if value == _IN_TRANSACTION else cast(bytes, value)
+        return decode_error(value) if status is False else cast(int, status)
+
+    def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None:
+        """Pass the results or the error of a function that waits to `ended`."""
+
+        def told(outcome: Values | BoxError) -> None:
+            ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
+
+        self.runtime.tell_end(number, told)
+
+    def _attach(self, schema: Schema) -> None:
+        self._schema = schema
+        schema.on_change.append(self._note_change)
+        self._note_change()
+        self._entry = self.runtime.handle_of("box.call_wave")

@@ -1,0 +1,272 @@
+-- Waves: the calls of one read of a client, one after another in one fiber, without Python between them.
+--
+-- Python (lua/bindings/call_wave.py) leaves packets in `input`; functions get their arguments from there, and replies
+-- are put to `output`. A wave ends, and Python goes on, before a packet of an unusual form, and behind a function that
+-- has waited, failed, left a transaction open, looked at its fiber, changed its user or the dictionary, or made a large
+-- result; and when its time is over.
+local entry = require('internal.entry')
+local ffi = require('ffi')
+local bit = require('bit')
+local decoder = require('internal.msgpack_decode')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local registry = require('internal.registry')
+local returned = require('internal.returned')
+local running = require('internal.scheduler').running
+
+local band, rshift, tobit = bit.band, bit.rshift, bit.tobit
+local check = decoder.check
+local find, compile = entry.find, entry.compile
+local decode_args_at, encode_args, encode_args_at = msgpack.decode_args_at, msgpack.encode_args, msgpack.encode_args_at
+local getfenv, globals, pcall, rawget, select, type = getfenv, _G, pcall, rawget, select, type
+local seconds = python.seconds or require('clock').monotonic
+local call_is_clean = python.call_is_clean
+
+local M = {}
+
+-- Set by box.call: runs a function by its name, as a request does.
+M.call_by_name = nil
+
+local state_address, sync_address, input_address, output_address, output_size = python.call_wave_memory()
+local state, syncs = ffi.cast('uint32_t *', state_address), ffi.cast('double *', sync_address)
+local input, output = ffi.cast('const uint8_t *', input_address), ffi.cast('uint8_t *', output_address)
+
+-- Places in `state`: the position behind the packet that was taken last and behind the replies, how many requests of
+-- each type were taken since Python has looked, the type of the last, the schema version, and 1 once the dictionary has
+-- changed.
+local POS, OUT, CALLS, EVALS, KIND, VERSION, CHANGED = 0, 1, 2, 3, 4, 5, 6
+local CALL, EVAL = 0x0a, 0x08
+local FUNCTION_NAME, EXPRESSION, TUPLE = 0x22, 0x27, 0x21
+-- ce <u32 length> 83 00 ce <u32 0> 01 cf <u64 sync> 05 ce <u32 schema version> 81 30 dd <u32 count>, see box/wire/reply.py.
+local REPLY = ffi.new('const uint8_t[35]', {
+    0xce, 0, 0, 0, 0, 0x83, 0, 0xce, 0, 0, 0, 0, 1, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0xce, 0, 0, 0, 0, 0x81, 0x30, 0xdd,
+    0, 0, 0, 0,
+})
+local REPLY_SIZE = 35
+-- Arguments with more bytes are unusual.
+local ARGS_MAX = 4096
+-- A wave ends when there are so many bytes of replies, so that there is room for one that is not large.
+local ENOUGH = output_size / 2
+-- Results of a wave, see `serve`.
+local DONE, IN_TRANSACTION = 0, 1
+-- What `call_is_clean` says.
+local CLEAN, OPEN = 0, 2
+
+-- ---- packets: small functions, which are compiled ---------------------------------------------------------
+
+local function be32(pos)
+    return input[pos] * 0x1000000 + input[pos + 1] * 0x10000 + input[pos + 2] * 0x100 + input[pos + 3]
+end
+
+-- The sync at `pos` and the position behind it; nil for one that is no number of Lua, and for what is none.
+local function read_sync(pos)
+    local mark = input[pos]
+    if mark < 0x80 then
+        return mark, pos + 1
+    elseif mark == 0xcc then
+        return input[pos + 1], pos + 2
+    elseif mark == 0xcd then
+        return input[pos + 1] * 0x100 + input[pos + 2], pos + 3
+    elseif mark == 0xce then
+        return be32(pos + 1), pos + 5
+    elseif mark == 0xcf and input[pos + 1] == 0 and input[pos + 2] < 0x10 then
+        return be32(pos + 1) * 0x100000000 + be32(pos + 5), pos + 9
+    end
+end
+
+-- Whether `pos .. stop` holds one array and no byte of the mark that MessagePack has none for.
+local function is_array(pos, stop)
+    local mark = input[pos]
+    if not (mark >= 0x90 and mark < 0xa0 or mark == 0xdc) or stop - pos > ARGS_MAX or check(input, pos, stop) ~= stop then
+        return false
+    end
+    for i = pos, stop - 1 do
+        if input[i] == 0xc1 then
+            return false
+        end
+    end
+    return true
+end
+
+-- A request at `pos` in the usual form, ce <u32 length> 82 00 <type> 01 <sync> 82 22 <text> 21 <array>: its sync, type, the
+-- position and the size of its text, the position of its array and that behind the packet; nil for any other.
+local function read_packet(pos, limit)
+    if pos + 16 > limit or input[pos] ~= 0xce or input[pos + 5] ~= 0x82 or input[pos + 6] ~= 0 or input[pos + 8] ~= 1 then
+        return nil
+    end
+    local kind, stop = input[pos + 7], pos + 5 + be32(pos + 1)
+    if stop > limit or stop < pos + 14 or (kind ~= CALL and kind ~= EVAL) then
+        return nil
+    end
+    local sync, at = read_sync(pos + 9)
+    if sync == nil or at + 4 > stop or input[at] ~= 0x82
+            or input[at + 1] ~= (kind == EVAL and EXPRESSION or FUNCTION_NAME) then
+        return nil
+    end
+    local size, text = input[at + 2], at + 3
+    if size >= 0xa0 and size < 0xc0 then
+        size = size - 0xa0
+    elseif size == 0xd9 then
+        size, text = input[text], text + 1
+    else
+        return nil
+    end
+    local args = text + size + 1
+    if args >= stop or input[args - 1] ~= TUPLE or not is_array(args, stop) then
+        return nil
+    end
+    return sync, kind, text, size, args, stop
+end
+
+local function put_be32(pos, value)
+    local whole = tobit(value)
+    output[pos], output[pos + 1] = rshift(whole, 24), band(rshift(whole, 16), 0xff)
+    output[pos + 2], output[pos + 3] = band(rshift(whole, 8), 0xff), band(whole, 0xff)
+end
+
+-- The beginning of a reply with `count` results of `size` bytes together.
+local function put_reply(pos, sync, count, size)
+    ffi.copy(output + pos, REPLY, REPLY_SIZE)
+    put_be32(pos + 1, REPLY_SIZE - 5 + size)
+    local high = math.floor(sync / 0x100000000)
+    put_be32(pos + 14, high)
+    put_be32(pos + 18, sync - high * 0x100000000)
+    put_be32(pos + 24, state[VERSION])
+    put_be32(pos + 31, count)
+end
+
+local function take(sync, kind, stop)
+    syncs[0], state[KIND], state[POS] = sync, kind, stop
+    if kind == EVAL then
+        state[EVALS] = state[EVALS] + 1
+    else
+        state[CALLS] = state[CALLS] + 1
+    end
+end
+
+local function get_state(place)
+    return state[place]
+end
+
+local function get_text(pos, size)
+    return ffi.string(input + pos, size)
+end
+
+-- ---- what runs ---------------------------------------------------------------------------------------------
+
+-- Name -> true: a global function, found by its name as it is; false: one that is found step by step; nil: not looked at.
+-- Those of functions in _func are not in it.
+local plain_names = {}
+
+-- Whether a request for this name needs a look at the dictionary.
+local function is_stored(name)
+    if plain_names[name] ~= nil then
+        return false
+    elseif python.is_stored_function(name) == 1 then
+        return true
+    end
+    plain_names[name] = name:find('[.:]') == nil and tonumber(name) == nil
+    return false
+end
+
+-- Texts of EVAL -> functions that they were compiled to; false: it runs, waits, has failed or has another environment than
+-- at first, so that the next one is compiled anew.
+local compiled, compiled_count = {}, 0
+local COMPILED_MOST, COMPILED_SIZE = 256, 1024
+
+local function take_chunk(text)
+    local chunk = compiled[text]
+    if chunk then
+        compiled[text] = false
+        return chunk
+    end
+    return compile(text)
+end
+
+local function give_chunk_back(text, chunk)
+    if compiled[text] == nil then
+        if #text > COMPILED_SIZE then
+            return
+        elseif compiled_count >= COMPILED_MOST then
+            compiled, compiled_count = {}, 0
+        end
+        compiled_count = compiled_count + 1
+    end
+    compiled[text] = chunk
+end
+
+-- The results of a request: nil once its reply is in `output` and the wave may go on; else what `serve` gives.
+local function answer(strand, sync, ...)
+    if strand.activation then    -- it has waited, and Python waits for its results
+        return encode_args(...)
+    end
+    local pos = get_state(OUT)
+    local size, large = encode_args_at(output + (pos + REPLY_SIZE), output_size - pos - REPLY_SIZE, ...)
+    local fiber, verdict = strand.fiber, CLEAN
+    if fiber.has_context then
+        verdict = call_is_clean()
+        if verdict == OPEN then
+            return IN_TRANSACTION
+        end
+    end
+    if size == nil then
+        return large
+    end
+    put_reply(pos, sync, select('#', ...), size)
+    pos = pos + REPLY_SIZE + size
+    state[OUT] = pos
+    if verdict ~= CLEAN or pos > ENOUGH or fiber.is_seen or fiber.cancelled or fiber.on_yield or get_state(CHANGED) ~= 0 then
+        return DONE
+    end
+end
+
+-- An expression: errors that name the place of a caller name none, as in box.call.
+local function answer_eval(strand, sync, text, args)
+    local chunk = take_chunk(text)
+    local result = answer(strand, sync, returned(pcall(chunk, decode_args_at(input, args))))
+    if not strand.activation and getfenv(chunk) == globals then
+        give_chunk_back(text, chunk)
+    end
+    return result
+end
+
+local function answer_call(strand, sync, name, args)
+    local found = plain_names[name] and rawget(globals, name)
+    if type(found) == 'function' then
+        return answer(strand, sync, found(decode_args_at(input, args)))
+    end
+    return answer(strand, sync, M.call_by_name(name, decode_args_at(input, args)))
+end
+
+-- From Python: serve packets up to `limit` of `input`, for about so many seconds. DONE when Python shall look at what
+-- comes next, IN_TRANSACTION when the last function has left one open, or the results of the last function in bytes.
+-- Raises the error of the last one.
+local function serve(limit, budget)
+    local strand, start, pos, result = running.strand, seconds(), 0, nil
+    if get_state(CHANGED) ~= 0 then
+        plain_names = {}
+        state[CHANGED] = 0
+    end
+    repeat
+        local sync, kind, at, size, args, stop = read_packet(pos, limit)
+        if sync == nil then
+            return DONE
+        end
+        local text = get_text(at, size)
+        if kind == EVAL then
+            take(sync, kind, stop)
+            result = answer_eval(strand, sync, text, args)
+        elseif is_stored(text) then
+            return DONE
+        else
+            take(sync, kind, stop)
+            result = answer_call(strand, sync, text, args)
+        end
+        pos = stop
+    until result ~= nil or seconds() - start > budget
+    return result or DONE
+end
+
+python.entry('box.call_wave', registry.ref(serve))
+
+return M

@@ -1,0 +1,390 @@
+"""CALL and EVAL by waves: every client sees what the general way answers.
+
+The same packets go to two nodes, one of which serves each call by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import uvloop
+
+from box.embed import LuaInstance
+from box.iproto.served_calls import ServedCalls
+from box.wire.constants import GREETING_SIZE, RequestType
+from box.wire.error import decode_error_body
+from box.wire.packet import packet_bounds
+from box.wire.row import Row, decode_row, encode_packet
+from lua.bindings.call_wave import CallWave
+
+SERVER = b"""
+box.cfg{listen = '127.0.0.1:0', wal_mode = (...), memtx_use_mvcc_engine = false}
+box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
+local fiber = require('fiber')
+local s = box.schema.space.create('waves')
+s:create_index('pk')
+local t = box.schema.space.create('denied')
+t:create_index('pk')
+box.schema.user.create('poor', {if_not_exists = true})
+box.schema.user.grant('poor', 'execute', 'universe', nil, {if_not_exists = true})
+box.schema.func.create('kept', {body = 'function(x) return x end', if_not_exists = true})
+box.schema.func.create('owned', {setuid = true, if_not_exists = true})
+function owned() return box.session.euid(), box.session.uid() end
+deep = {er = {}, ['2'] = {}}
+function deep.er.add(a, b) return a + b end
+function deep.er:me(x) return self == deep.er, x end
+callable = setmetatable({}, {__call = function(self, x) return 'called', x end})
+function echo(...) return ... end
+function nothing() end
+function put(id) return s:replace{id, 'name', 1.5} end
+function get(id) return s:get{id} end
+function all() return s:select({}, {limit = 3}) end
+function twice(id) box.begin() s:replace{id} s:replace{id, 2} box.commit() return s:get{id} end
+function open(id) box.begin() s:replace{id, 'open'} return id end
+function undone(id) box.begin() s:replace{id, 'undone'} box.rollback() return s:get{id} end
+function fails(x) error(x) end
+function raises(x) box.error{code = 1000 + x, reason = 'as you wish'} end
+function fails_open(id) box.begin() s:replace{id, 'lost'} error('lost') end
+function caught() pcall(s.insert, s, {}) return box.error.last() ~= nil, tostring(box.error.last()) end
+function last() return tostring(box.error.last()) end
+function duplicate() s:insert{1} s:insert{1} end
+function yields(x) fiber.yield() return x, box.session.sync() end
+function sleeps(x) fiber.sleep(0.001) return x, box.session.sync() end
+function yields_then_fails(x) fiber.yield() error('late ' .. x) end
+function yields_open(x) box.begin() s:replace{x, 'gone'} fiber.yield() return x end
+function yields_large(n) fiber.yield() return ('y'):rep(n) end
+function large(n) return ('x'):rep(n), n end
+function many(n) local t = {} for i = 1, n do t[i] = i end return unpack(t) end
+function session() return box.session.sync(), box.session.user(), box.session.type(), box.session.euid() end
+function stores(x) box.session.storage.x = (box.session.storage.x or 0) + x return box.session.storage.x end
+function storage(x) local old = fiber.self().storage.x fiber.self().storage.x = x return old end
+function name(x) local old = fiber.name() fiber.name(x) return old end
+function names() return fiber.self():name(), fiber.status() end
+function cancels() fiber.self():cancel() end
+function spawns(x) local r fiber.create(function() r = x end) return r end
+function su() return box.session.su('admin', function() return box.session.euid() end) end
+function su_fails() return box.session.su('poor', function() return t:select() end) end
+function becomes(user) box.session.su(user) return box.session.euid() end
+function unencodable() return print end
+function half() return 1, function() end end
+function serialized() return setmetatable({}, {__serialize = function() return {'shown'} end}) end
+function serialized_late() return setmetatable({}, {__serialize = function() error('not shown') end}) end
+function trace() return debug.traceback('here') end
+function counted() return box.stat().CALL.total, box.stat().EVAL.total end
+function pushes(x) box.session.push({x}) return x end
+function ddl(n)
+    box.schema.space.create('new' .. n) box.space['new' .. n]:drop()
+    return box.internal.schema_version()
+end
+function hidden_ddl(n)
+    fiber.create(function() box.schema.space.create('h' .. n) box.space['h' .. n]:drop() end)
+    return n
+end
+function becomes_stored(n)
+    box.schema.func.create('echo2', {body = 'function(x) return "stored", x end'})
+    return n
+end
+function echo2(x) return 'global', x end
+function drops_stored() box.schema.func.drop('echo2') end
+function changes_echo() local old = nothing function nothing() return 'changed' end return old == nothing end
+function tuples() return box.tuple.new{1, {2}}, {box.tuple.new{3}}, box.NULL, nil end
+function null() return nil end
+function wide() return 2^53, -1, 1.5, 18446744073709551615ULL, true, 'text', {a = 1}, {} end
+function rows() local r = {} for _, tuple in s:pairs() do r[#r + 1] = tuple end return #r < 1000 end
+"""
+
+_FIXED = [
+    ("nothing",),
+    ("echo",),
+    ("echo", 1),
+    ("echo", 1, [2], {"a": None}, "t" * 40, 2.5, None, -7, 2**63, b"\x00\xff"),
+    ("put", 1),
+    ("get", 1),
+    ("get", 77),
+    ("all",),
+    ("twice", 5),
+    ("open", 6),
+    ("get", 6),
+    ("undone", 7),
+    ("fails", "no"),
+    ("fails", 5),
+    ("raises", 3),
+    ("fails_open", 8),
+    ("get", 8),
+    ("caught",),
+    ("last",),
+    ("duplicate",),
+    ("yields", 1),
+    ("yields", 2),
+    ("sleeps", 3),
+    ("yields_then_fails", 4),
+    ("yields_open", 9),
+    ("yields_large", 300_000),
+    ("large", 10),
+    ("large", 60_000),
+    ("large", 140_000),
+    ("large", 400_000),
+    ("many", 0),
+    ("many", 2),
+    ("many", 20),
+    ("many", 300),
+    ("session",),
+    ("stores", 1),
+    ("stores", 2),
+    ("storage", 1),
+    ("storage", 2),
+    ("name", "mine"),
+    ("name", "other"),
+    ("names",),
+    ("cancels",),
+    ("spawns", 4),
+    ("su",),
+    ("su_fails",),
+    ("unencodable",),
+    ("half",),
+    ("serialized",),
+    ("serialized_late",),
+    ("trace",),
+    ("counted",),
+    ("pushes", 1),
+    ("ddl", 1),
+    ("hidden_ddl", 2),
+    ("becomes_stored", 1),
+    ("echo2", 5),
+    ("drops_stored",),
+    ("changes_echo",),
+    ("tuples",),
+    ("null",),
+    ("wide",),
+    ("kept", 4),
+    ("owned",),
+    ("deep.er.add", 1, 2),
+    ("deep.er:me", 3),
+    ("deep.2.x",),
+    ("callable", 1),
+    ("missing",),
+    ("box.session.user",),
+    ("math.floor", 2.5),
+    ("string.rep", "x", 3),
+    ("echo", *range(300)),
+    ("echo", "z" * 5000),
+    ("rows",),
+    ("box.space.waves:count",),
+    ("becomes", "poor"),
+    ("becomes", "admin"),
+]
+_TEXTS = [
+    "return ...",
+    "return 1, 2, nil",
+    "x = (x or 0) + 1 return x",
+    "setfenv(1, {}) y = 1 return y",
+    "return y",
+    "syntax error here",
+    "error('bad')",
+    "error('bad', 2)",
+    "require('fiber').yield() return ...",
+    "local a = ... box.begin() return a",
+    "return debug.traceback()",
+    "box.space.waves:replace{...} return box.space.waves:get{...}",
+    "return box.session.sync()",
+    "-- " + "c" * 300 + "\nreturn 1",
+    "local n = (n or 0) + 1 n = n + 1 return n",
+    "return box.error.last() == nil",
+    "setfenv(1, {error = error}) error('inside')",
+]
+
+
+def _call(name: str, *arguments: Any) -> Row:
+    return Row(RequestType.CALL, body=msgpack.packb({0x22: name, 0x21: list(arguments)}))
+
+
+def _eval(text: str, *arguments: Any) -> Row:
+    return Row(RequestType.EVAL, body=msgpack.packb({0x27: text, 0x21: list(arguments)}))
+
+
+def _odd(choice: random.Random) -> Row:
+    """A packet in an unusual form, or a wrong one."""
+    return choice.choice(
+        [
+            Row(RequestType.CALL, body=msgpack.packb({0x21: [1], 0x22: "echo"})),
+            Row(RequestType.CALL, body=msgpack.packb({0x22: "echo"})),
+            Row(RequestType.CALL, body=msgpack.packb({0x22: "echo", 0x21: 5})),
+            Row(RequestType.CALL, body=msgpack.packb({0x22: 5, 0x21: []})),
+            Row(RequestType.CALL, body=msgpack.packb({0x21: []})),
+            Row(RequestType.CALL, body=b"\x82\x22\xa4echo\x21\x91\xc1"),
+            Row(RequestType.CALL, body=b"\x82\x22\xa4echo\x21\x92\x01"),
+            Row(RequestType.CALL, body=b"\x82\x22\xa4echo\x21\x91\x01\x01"),
+            Row(RequestType.CALL, body=b"\x82\x22\xbfecho\x21\x91\x01"),
+            Row(RequestType.CALL, body=b"\x82\x22\xd9\x04echo\x21\x91\x01"),
+            Row(RequestType.CALL, body=b"\x82\x22\xda\x00\x04echo\x21\x91\x01"),
+            Row(RequestType.CALL, body=b"\x82\x22\xa4echo\x21\xdc\x00\x01\x05"),
+            Row(RequestType.CALL, body=b"\x82\x22\xa4echo\x21\xdd\x00\x00\x00\x01\x05"),
+            Row(RequestType.CALL, body=b"\x82\x22\xa4echo\x21\x91\xc7\x01\x09\x00"),
+            Row(RequestType.CALL, body=b"\x83\x22\xa4echo\x21\x91\x01\x27\xa1x"),
+            Row(RequestType.CALL, body=b"\x82\x27\xa4echo\x21\x91\x01"),
+            Row(RequestType.CALL, body=b""),
+            Row(RequestType.EVAL, body=b"\x80"),
+            Row(RequestType.CALL_16, body=msgpack.packb({0x22: "echo", 0x21: [1, [2]]})),
+            Row(RequestType.PING),
+            Row(RequestType.SELECT, body=msgpack.packb({0x10: 280, 0x14: 2, 0x20: []})),
+            Row(RequestType.CALL, body=msgpack.packb({0x22: "echo", 0x21: [1]}), schema_version=1),
+            Row(99, body=b"\x80"),
+        ]
+    )
+
+
+def _program(seed: int) -> list[Row]:
+    choice = random.Random(seed)
+    rows: list[Row] = []
+    while len(rows) < 250:
+        kind = choice.random()
+        if kind < 0.45:
+            rows += [_call(*choice.choice(_FIXED[:7])) for _ in range(choice.randrange(1, 12))]
+        elif kind < 0.8:
+            rows.append(_call(*choice.choice(_FIXED)))
+        elif kind < 0.92:
+            rows.append(_eval(choice.choice(_TEXTS), choice.randrange(5)))
+        else:
+            rows.append(_odd(choice))
+    syncs = (1, 100, 200, 60_000, 2**31, 2**40, 2**53 + 1)
+    return [
+        Row(row.type, sync=choice.choice(syncs) + 1000 * number, body=row.body, schema_version=row.schema_version)
+        for number, row in enumerate(rows)
+    ]
+
+
+class _Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._data = b""
+
+    @classmethod
+    async def connect(cls, instance: LuaInstance) -> _Client:
+        host, port = str(instance.node.iproto.bound_address).rsplit(":", 1)
+        client = cls(*await asyncio.open_connection(host, int(port)))
+        await client._reader.readexactly(GREETING_SIZE)
+        return client
+
+    async def ask(self, rows: list[Row]) -> list[bytes]:
+        """All packets that answer these requests, in order, those of messages out of band too."""
+        self._writer.write(b"".join(encode_packet(row) for row in rows))
+        replies: list[bytes] = []
+        left = len(rows)
+        while left:
+            while len(self._data) < 5 or packet_bounds(self._data, 0)[1] > len(self._data):
+                more = await asyncio.wait_for(self._reader.read(1 << 20), 20)
+                assert more, "the server has closed the connection"
+                self._data += more
+            start, stop = packet_bounds(self._data, 0)
+            replies.append(self._data[start:stop])
+            left -= decode_row(replies[-1]).type != RequestType.CHUNK
+            self._data = self._data[stop:]
+        return replies
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@contextmanager
+def _general_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(ServedCalls, "serve", lambda self, connection, data, pos, deadline: (pos, 0))
+        yield
+
+
+def _batches(rows: list[Row], wal_mode: str) -> Iterator[list[Row]]:
+    """What is sent at once. What waits comes last, as it depends on the time what runs meanwhile."""
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if wal_mode == "write" or b"yield" in row.body or b"sleeps" in row.body:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def _answers(rows: list[Row], wal_mode: str, directory: str, flavour: str | None = None) -> list[Any]:
+    instance = LuaInstance(directory, flavour=flavour)
+    try:
+        await instance.runtime.eval(SERVER, msgpack.packb([wal_mode]))
+        client = await _Client.connect(instance)
+        packets = [packet for batch in _batches(rows, wal_mode) for packet in await client.ask(batch)]
+        totals = {name: counter["total"] for name, counter in instance.node.stats.show_box().items()}
+        client.close()
+        return [packets, totals]
+    finally:
+        await instance.stop()
+
+
+def _shown(packet: bytes) -> Any:
+    row = decode_row(packet)
+    if row.type & 0x8000:
+        error = decode_error_body(row.type, row.body)
+        return row.sync, row.schema_version, row.type, error.message, error.type, error.file, error.line
+    return row.sync, row.schema_version, row.type, row.body
+
+
+@pytest.mark.parametrize("wal_mode", ["none", "write"])
+@pytest.mark.parametrize("seed", range(6))
+def test_replies_are_those_of_the_general_way(
+    seed: int, wal_mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request of a program gets the same reply, and the counters are the same at the end."""
+    rows = _program(seed)
+    monkeypatch.chdir(tmp_path)
+    for name in ("waves", "general"):
+        (tmp_path / name).mkdir()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        found, totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "waves")))
+        with _general_way(monkeypatch):
+            wanted, wanted_totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "general")))
+    by_sync = {row.sync: row for row in rows}
+    left, right = sorted(map(_shown, found)), sorted(map(_shown, wanted))
+    for mine, other in zip(left, right, strict=True):
+        assert mine == other, by_sync[mine[0]]
+    assert totals == wanted_totals
+
+
+def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[bytes], list[int]]:
+    """The packets that answer, and how many requests each wave took."""
+    taken: list[int] = []
+    run = CallWave.run
+
+    def counted(self: CallWave, *args: Any) -> Any:
+        count, outcome = run(self, *args)
+        taken.append(count)
+        return count, outcome
+
+    monkeypatch.setattr(CallWave, "run", counted)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        packets, _ = runner.run(_answers(rows, "none", str(tmp_path)))
+    return packets, taken
+
+
+def _numbered(rows: list[Row]) -> list[Row]:
+    return [Row(row.type, sync=number, body=row.body) for number, row in enumerate(rows, 1)]
+
+
+def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions that need nothing of Python, and those that share a context, are served with few entries into Lua."""
+    rows = _numbered([_call("echo", n) for n in range(40)] + [_call("put", n) for n in range(40)])
+    packets, taken = _serve(rows, monkeypatch, tmp_path)
+    assert [decode_row(packet).sync for packet in packets] == list(range(1, 81))
+    assert sum(taken) == 80
+    assert len(taken) < 20
+
+
+def test_a_wave_gives_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Functions that take longer than a turn are not served together."""
+    busy = "local clock = require('clock') local e = clock.monotonic() + 0.004 while clock.monotonic() < e do end"
+    packets, taken = _serve(_numbered([_eval(busy)] * 10), monkeypatch, tmp_path)
+    assert len(packets) == 10
+    assert taken == [1] * 10
