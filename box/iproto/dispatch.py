@@ -269,7 +269,6 @@ class Dispatcher:
     def _sql(self, connection: ServerConnection, row: Row) -> None:
         request = decode_sql(row.body)
         self._check(row)
-        self._count(row.type)
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 
     async def _run_sql(self, connection: ServerConnection, row: Row, request: SqlRequest) -> bytes:

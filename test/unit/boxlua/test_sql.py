@@ -213,3 +213,19 @@ def test_a_function_runs_with_the_rights_that_it_has(run: Run) -> None:
         assert await box(run_as, "select who()") == refused
 
     run(body)
+
+
+def test_checks_made_by_sql_are_seen(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.execute('create table t (id int primary key, constraint c check (id > 0))')")
+        assert await box("local c = box.space.T.ck_constraint.C return c.name, c.expr, c.is_enabled") == [
+            "C",
+            "id > 0",
+            True,
+        ]
+        await box("box.space.T.ck_constraint.C:enable(false)")
+        assert await box("return box.space.T.ck_constraint.C.is_enabled") is False
+        await box("box.space.T.ck_constraint.C:drop()")
+        assert await box("return box.space.T.ck_constraint.C") is None
+
+    run(body)
