@@ -89,8 +89,7 @@ class Sql:
             raise parsed.trailing
         self._count(RequestType.EXECUTE)
         result = await self._run(ctx, parsed, values)
-        if isinstance(result, Changed):
-            ctx.session.storage[ROW_COUNT] = result.row_count
+        ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
 
     @staticmethod
