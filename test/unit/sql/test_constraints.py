@@ -250,3 +250,16 @@ def test_two_columns_of_a_foreign_key_may_not_refer_to_one(db: Session) -> None:
     row = ["F", 513, 512, False, "simple", "restrict", "restrict", [0, 1], [0, 0]]
     text = "Failed to create foreign key constraint 'F': referenced fields can not contain duplicates"
     assert db.write_error("_fk_constraint", Request.insert(pack(row))) == ("CREATE_FK_CONSTRAINT", text)
+
+
+@pytest.mark.parametrize(
+    ("actions", "position", "word"),
+    [
+        ("on delete cascade on delete restrict", 70, "delete"),
+        ("on delete cascade on update restrict on delete restrict", 86, "on"),
+    ],
+)
+def test_a_foreign_key_has_one_action_for_an_event(db: Session, actions: str, position: int, word: str) -> None:
+    text = f"keyword '{word}' is reserved. Please use double quotes if '{word}' is an identifier."
+    found = db.error(f"create table t (id int primary key references t {actions})")[1]
+    assert found == f"At line 1 at or near position {position}: {text}"
