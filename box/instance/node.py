@@ -235,6 +235,7 @@ class Instance:
             prepared=self.prepared,
             version=PACKAGE_VERSION,
             random_bytes=self.random.randbytes,
+            count=self.stats.collect,
         )
 
     def _connect(self) -> None:

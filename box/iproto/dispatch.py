@@ -385,7 +385,6 @@ class Dispatcher:
         self._check_schema(row)
         if not self._node.state.is_configured and self._schema.has_user_spaces:
             raise client_error(ErrorCode.LOADING)  # some data may not be there yet
-        self._count(row.type)
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 
     async def _run_sql(self, connection: Requester, row: Row, request: SqlRequest) -> bytes:

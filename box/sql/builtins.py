@@ -299,16 +299,16 @@ def _like_pattern(pattern: str, escape: str | None) -> Callable[[str], Any]:
 
 def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_escape: bool = False) -> Value:
     """`text LIKE pattern ESCAPE escape`. Letters are equal where the collation says so."""
+    if pattern is None or text is None:
+        return None
     for value in (pattern, text):
-        if value is not None and type(value) is not str:
+        if type(value) is not str:
             raise inconsistent("text", value)
     if has_escape:
         if escape is None:
             return None
         if type(escape) is not str or len(escape) != 1:
             raise execute_error("ESCAPE expression must be a single character")
-    if pattern is None or text is None:
-        return None
     if len(pattern) > 50000:
         raise execute_error("LIKE pattern is too complex")
     if collation == 2 or (collation > 3 and (collation - 4) % 3 < 2):

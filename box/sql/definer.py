@@ -126,9 +126,16 @@ class Definer:
 
     async def _add_constraints(self, ctx: Context, space_id: int, rows: TableRows) -> None:
         for key in rows.foreign_keys:
+            if (key.name, space_id) in self._schema.foreign_keys:
+                raise self._constraint_exists("FOREIGN KEY", key.name, space_id)
             await self._insert(ctx, SpaceId.FK_CONSTRAINT, self._foreign_key_row(space_id, key))
         for name, text in rows.checks:
+            if name in self._schema.space(space_id).checks:
+                raise self._constraint_exists("CHECK", name, space_id)
             await self._insert(ctx, SpaceId.CK_CONSTRAINT, [space_id, name, False, "SQL", text, True])
+
+    def _constraint_exists(self, kind: str, name: str, space_id: int) -> BoxError:
+        return client_error(ErrorCode.CONSTRAINT_EXISTS, kind, name, self._schema.space(space_id).name)
 
     def _foreign_key_row(self, space_id: int, found: ForeignKeyRow) -> list[Any]:
         key = found.key
@@ -243,37 +250,44 @@ class Definer:
         is_view = space.definition.opts.view
         if is_view != (statement.kind == "VIEW"):
             raise client_error(ErrorCode.DROP_SPACE, space.name, f"use DROP {'VIEW' if is_view else 'TABLE'}")
-        if self._has_dependents(space):
+        if any(space.id == key.parent_id != key.child_id for key in self._schema.foreign_keys.values()):
             raise client_error(ErrorCode.DROP_SPACE, space.name, "other objects depend on it")
         await self._drop_space(ctx, space)
         return Changed(1)
 
-    def _has_dependents(self, space: Space) -> bool:
-        schema = self._schema
-        if any(space.id in tables for tables in schema.views.values()):
-            return True
-        return any(space.id == key.parent_id != key.child_id for key in schema.foreign_keys.values())
+    async def _revoke(self, ctx: Context, object_type: str, object_id: int) -> None:
+        """Take the privileges on an object from all who hold one."""
+        holders = sorted(uid for uid, key in self._schema.grants if key == (object_type, object_id))
+        for uid in holders:
+            await self._write(ctx, SpaceId.PRIV, Request.delete([uid, object_type, object_id]))
 
     async def _drop_space(self, ctx: Context, space: Space) -> None:
         schema = self._schema
+        await self._revoke(ctx, "space", space.id)
         for name in [item.name for item in schema.sql_triggers.values() if item.space_id == space.id]:
             await self._write(ctx, SpaceId.TRIGGER, Request.delete([name]))
+        if any(space.id in tables for tables in schema.views.values()):
+            raise client_error(ErrorCode.DROP_SPACE, space.name, "other views depend on this space")
+        await self._drop_sequence_of(ctx, space)
         for key in [item for item in schema.foreign_keys.values() if item.child_id == space.id]:
             await self._write(ctx, SpaceId.FK_CONSTRAINT, Request.delete([key.name, space.id]))
         for name in list(space.checks):
             await self._write(ctx, SpaceId.CK_CONSTRAINT, Request.delete([space.id, name]))
+        for iid in sorted(space.indexes, reverse=True):
+            await self._write(ctx, SpaceId.INDEX, Request.delete([space.id, iid]))
+        if space.id in schema.truncated:
+            await self._write(ctx, SpaceId.TRUNCATE, Request.delete([space.id]))
+        await self._write(ctx, SpaceId.SPACE, Request.delete([space.id]))
+
+    async def _drop_sequence_of(self, ctx: Context, space: Space) -> None:
         sequence = space.sequence
         if sequence is not None:
             is_own = sequence.is_generated
             await self._write(ctx, SpaceId.SPACE_SEQUENCE, Request.delete([space.id]))
             if is_own:
                 await self._write(ctx, SpaceId.SEQUENCE_DATA, Request.delete([sequence.id]))
+                await self._revoke(ctx, "sequence", sequence.id)
                 await self._write(ctx, SpaceId.SEQUENCE, Request.delete([sequence.id]))
-        for iid in sorted(space.indexes, reverse=True):
-            await self._write(ctx, SpaceId.INDEX, Request.delete([space.id, iid]))
-        if space.id in schema.truncated:
-            await self._write(ctx, SpaceId.TRUNCATE, Request.delete([space.id]))
-        await self._write(ctx, SpaceId.SPACE, Request.delete([space.id]))
 
     async def _drop_index(self, ctx: Context, statement: sql_nodes.Drop) -> Changed:
         assert statement.table is not None
@@ -414,7 +428,10 @@ def check_trigger_time(trigger: sql_nodes.CreateTrigger, name: str, is_view: boo
         raise execute_error(f"cannot create INSTEAD OF trigger on space: {name}")
 
 
-def check_trigger(text: str, name: str) -> None:
-    """The text of a row of `_trigger` makes the trigger that the row names. SQL_EXECUTE."""
-    if trigger_of(text).name != name:
-        raise client_error(ErrorCode.SQL_EXECUTE, "trigger name does not match extracted from SQL")
+def check_trigger(text: str, name: str, table: str) -> None:
+    """The text of a row of `_trigger` makes the trigger that the row names, on its table. SQL_EXECUTE."""
+    trigger = trigger_of(text)
+    if trigger.name != name:
+        raise execute_error("trigger name does not match extracted from SQL")
+    if trigger.table != table:
+        raise execute_error("trigger space_id does not match the value resolved on AST building from SQL")

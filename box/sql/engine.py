@@ -33,6 +33,7 @@ from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
 from box.sql.transactions import TransactionRunner
+from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -57,8 +58,10 @@ class Sql:
         prepared: PreparedStatements,
         version: str,
         random_bytes: Callable[[int], bytes],
+        count: Callable[[int], None],
     ) -> None:
         self._schema = schema
+        self._count = count
         self._txns = txns
         self._queries = QueryRunner(schema, dml, version=version, random_bytes=random_bytes)
         self._changes = changes = ChangeRunner(self._queries, dml)
@@ -84,9 +87,9 @@ class Sql:
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
             raise parsed.trailing
+        self._count(RequestType.EXECUTE)
         result = await self._run(ctx, parsed, values)
-        if isinstance(result, Changed):
-            ctx.session.storage[ROW_COUNT] = result.row_count
+        ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
 
     @staticmethod
@@ -193,6 +196,7 @@ class Sql:
 
     def prepare(self, ctx: Context, text: str) -> Prepared:
         """Check a statement and keep it for the session. As `execute` of one that is not run, SQL_PREPARE."""
+        self._count(RequestType.PREPARE)
         parsed = _parse(text)
         statement = parsed.statement
         fields = None

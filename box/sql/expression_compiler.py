@@ -244,6 +244,11 @@ class ExpressionCompiler:
                 "bool",
                 has_aggregate=operands[0].has_aggregate,
             )
+        if len(rows) > 1 and len(operands) == 1 and operands[0].kind == "any" and not operands[0].collation:
+            # Two values or more are a set, in which values of unlike types are unlike.
+            items = ", ".join(boxed(row[0]) for row in rows)
+            sql = f"({boxed(operands[0])} {word}IN ({items}))"
+            return Typed(sql, "boolean", "bool", has_aggregate=operands[0].has_aggregate)
         tests = []
         for row in rows:
             pairs = [self._membership(left, right) for left, right in zip(operands, row, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
 from box.sql.parse import parse_statement
@@ -88,6 +88,8 @@ class FromCompiler:
         columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
         for column in columns:
             column.table = space.name
+        if space.primary is None:
+            raise unsupported("SQL", "spaces without primary key")
         return f"{table_name(space)} AS {alias}", [Relation(name, alias, columns)]
 
     def _view(self, space: Space, name: str, alias: str) -> tuple[str, list[Relation]]:

@@ -66,7 +66,7 @@ class DictionaryFunctions:
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
         """Check the text of a trigger; raises what is wrong with it."""
-        check_trigger(text, name)
+        check_trigger(text, name, space.name)
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:

@@ -8,11 +8,14 @@ from typing import Final
 from box.errors import ErrorCode, client_error
 from box.sql.stored_values import Value, execute_error
 
+_COUNT_MAX: Final = 65000
 _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
 
 
 def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
-    """The values by place; places without one are nil. SQL_BIND_NOT_FOUND, SQL_BIND_TYPE, SQL_EXECUTE (too many)."""
+    """The values by place; places without one are nil. SQL_BIND_*, SQL_EXECUTE (too many)."""
+    if len(given) > _COUNT_MAX:
+        raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, len(given))
     for number, item in enumerate(given, 1):
         _check(number, item)
     values: list[Value] = [None] * len(parameters)

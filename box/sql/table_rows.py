@@ -67,7 +67,6 @@ class TableBuilder:
         self.rows = rows or TableRows(name)
         self._collation_id = collation_id
         self._numbers: dict[str, int] = {}
-        self._check_names: set[str] = set()
         self._unspecified: set[str] = set()
         """Columns without NULL and NOT NULL."""
 
@@ -111,14 +110,11 @@ class TableBuilder:
     # --- constraints ---
 
     def add_constraint(self, constraint: sql_nodes.Constraint) -> None:
-        """Add a constraint. CREATE_SPACE, CONSTRAINT_EXISTS, SQL_CANT_RESOLVE_FIELD, UNSUPPORTED."""
+        """Add a constraint. CREATE_SPACE, SQL_CANT_RESOLVE_FIELD, UNSUPPORTED."""
         if isinstance(constraint, sql_nodes.TableKey):
             self._add_key(constraint)
         elif isinstance(constraint, sql_nodes.Check):
             name = constraint.name or self._new_name("ck")
-            if name in self._check_names:
-                raise client_error(ErrorCode.CONSTRAINT_EXISTS, "CHECK", name, self.rows.name)
-            self._check_names.add(name)
             self.rows.checks.append((name, constraint.text))
         else:
             self._add_foreign_key(constraint)

@@ -50,7 +50,9 @@ class TransactionRunner:
             raise client_error(ErrorCode.NO_TRANSACTION)
         if verb == "SAVEPOINT":
             self._forget_ended()
-            self._savepoints.setdefault(ctx.txn, []).append((name, self._txns.savepoint(ctx)))
+            own = self._savepoints.setdefault(ctx.txn, [])
+            own[:] = [item for item in own if item[0] != name]
+            own.append((name, self._txns.savepoint(ctx)))
             return
         known = self._savepoints.get(ctx.txn, [])
         for number in reversed(range(len(known))):

@@ -74,6 +74,10 @@ def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[st
         "temporary": space.is_temporary,
         "names": {name: number + 1 for name, number in space.format.names.items()},
         "indexes": [_describe_index(index.definition, space, collations) for index in space.indexes.values()],
+        "constraints": [
+            {"name": name, "expr": check.definition.code, "is_enabled": check.definition.is_enabled}
+            for name, check in space.checks.items()
+        ],
     }
 
 

@@ -27,6 +27,8 @@ def on_replace_index(
     """Create, alter or drop an index. Whether it exists is decided by the dictionary, not by the old tuple."""
     fields = Fields(stmt.first)
     space, iid = schema.space(fields.u32(0)), fields.u32(1)
+    if space.definition.opts.view:
+        raise client_error(ErrorCode.ALTER_SPACE, space.name, "can not add index on a view")
     privilege = Privilege.D if stmt.new is None else Privilege.C if stmt.old is None else Privilege.A
     check_ddl(credentials, privilege, ("space", space.id), space.name, space.owner)
     if iid == 0 and stmt.new is None:

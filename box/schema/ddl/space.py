@@ -102,6 +102,8 @@ def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, sp
 def _alter_space(
     schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement, space: Space
 ) -> Deferred | None:
+    if space.definition.opts.view:
+        raise client_error(ErrorCode.ALTER_SPACE, space.name, "view can not be altered")
     definition = decode_space_of(schema, stmt.last, ErrorCode.ALTER_SPACE)
     check_ddl(credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
 

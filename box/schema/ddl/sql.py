@@ -72,7 +72,7 @@ def on_replace_fk_constraint(schema: Schema, credentials: Credentials, txn: DdlT
         definition = decode_foreign_key(stmt.new, ErrorCode.CREATE_FK_CONSTRAINT)
         _check_foreign_key(schema, definition)
         if stmt.old is None:
-            check_constraint_name(schema, schema.space(definition.child_id), definition.name, "FOREIGN KEY")
+            check_constraint_name(schema, schema.space(definition.child_id), definition.name)
         keys[definition.name, definition.child_id] = definition
     else:
         definition = decode_foreign_key(stmt.last, ErrorCode.DROP_FK_CONSTRAINT)
@@ -106,8 +106,8 @@ def _check_foreign_key(schema: Schema, definition: ForeignKeyDef) -> None:
             raise wrong("field type mismatch")
         if own.collation_id != other.collation_id:
             raise wrong("field collation mismatch")
-    if len({own for own, _ in definition.links}) < len(definition.links):
-        raise wrong("referencing fields contain duplicates")
+    if len({place for _, place in definition.links}) < len(definition.links):
+        raise wrong("referenced fields can not contain duplicates")
     wanted = sorted(place for _, place in definition.links)
     for index in parent.indexes.values():
         if index.is_unique and sorted(part.fieldno for part in index.definition.parts) == wanted:
@@ -134,7 +134,7 @@ def on_replace_ck_constraint(schema: Schema, credentials: Credentials, txn: DdlT
         if not is_empty(space) and not schema.is_loading:
             raise client_error(ErrorCode.CREATE_CK_CONSTRAINT, definition.name, "referencing space must be empty")
         if known is None:
-            check_constraint_name(schema, space, definition.name, "CHECK")
+            check_constraint_name(schema, space, definition.name)
         test = schema.sql.compile_check(space.definition, definition.name, definition.code)
         check = CheckConstraint(definition, test)
     install_checks(schema, stmt, space, {**before, definition.name: check})
@@ -154,9 +154,16 @@ def install_checks(schema: Schema, stmt: DdlStatement, space: Space, checks: dic
     stmt.on_rollback.append(lambda: set_checks(before))
 
 
-def check_constraint_name(schema: Schema, space: Space, name: str, kind: str) -> None:
-    """Check that no other constraint of the space has this name. Raises CONSTRAINT_EXISTS."""
-    is_known = name in space.checks or (name, space.id) in schema.foreign_keys
-    is_index = any(index.is_unique and index.name == name for index in space.indexes.values())
-    if is_known or (is_index and kind in ("CHECK", "FOREIGN KEY")):
+def check_constraint_name(schema: Schema, space: Space, name: str) -> None:
+    """Check that no other constraint of the space has this name. Raises CONSTRAINT_EXISTS with the other's kind."""
+    kind = None
+    if name in space.checks:
+        kind = "CHECK"
+    elif (name, space.id) in schema.foreign_keys:
+        kind = "FOREIGN KEY"
+    else:
+        for index in space.indexes.values():
+            if index.is_unique and index.name == name:
+                kind = "PRIMARY KEY" if index.iid == 0 else "UNIQUE"
+    if kind is not None:
         raise client_error(ErrorCode.CONSTRAINT_EXISTS, kind, name, space.name)

@@ -239,10 +239,12 @@ class DefinitionParser(ChangeParser):
             found.match = self.advance().kind.lower()
         seen: set[str] = set()
         while self.at("ON") and self.peek() in ("DELETE", "UPDATE"):
+            if len(seen) == 2:
+                raise self._reserved(self.token, self.token.position)
             self.advance()
+            if self.kind in seen:
+                raise self._reserved(self.token, self.token.position)
             event = self.advance().kind
-            if event in seen:
-                self.fail()
             seen.add(event)
             action = self._foreign_action()
             if event == "DELETE":

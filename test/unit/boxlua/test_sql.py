@@ -251,3 +251,19 @@ def test_columns_of_moments_and_intervals_are_read_but_nothing_is_computed_with_
         assert "keyword 'datetime' is reserved" in str(await box("return sql('create table t (d datetime)')"))
 
     run(body)
+
+
+def test_checks_made_by_sql_are_seen(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.execute('create table t (id int primary key, constraint c check (id > 0))')")
+        assert await box("local c = box.space.T.ck_constraint.C return c.name, c.expr, c.is_enabled") == [
+            "C",
+            "id > 0",
+            True,
+        ]
+        await box("box.space.T.ck_constraint.C:enable(false)")
+        assert await box("return box.space.T.ck_constraint.C.is_enabled") is False
+        await box("box.space.T.ck_constraint.C:drop()")
+        assert await box("return box.space.T.ck_constraint.C") is None
+
+    run(body)

@@ -223,3 +223,43 @@ def test_constraints_survive_log_and_snapshot(start: Start, tmp_path: Path) -> N
         db.sql("delete from t")
         db.sql("delete from p")
         db.wait(db.node.checkpoints.make())
+
+
+@pytest.mark.parametrize(
+    ("items", "kind"),
+    [
+        ("constraint c check (i > 0), constraint c primary key (i)", "PRIMARY KEY"),
+        ("constraint c references p, constraint c primary key (i)", "PRIMARY KEY"),
+        ("primary key, constraint c check (i > 0), constraint c unique (i)", "UNIQUE"),
+        ("primary key, constraint c check (i > 0), constraint c check (i < 0)", "CHECK"),
+        ("primary key, constraint c check (i > 0), constraint c foreign key (i) references p", "FOREIGN KEY"),
+        ("primary key constraint c references p, constraint c foreign key (i) references p", "FOREIGN KEY"),
+    ],
+)
+def test_a_name_that_a_table_has_twice_is_told_with_the_kind_of_the_first(db: Session, items: str, kind: str) -> None:
+    """Keys come first, then foreign keys, then checks."""
+    db.sql("create table p (i int primary key)")
+    exists = ("CONSTRAINT_EXISTS", f"{kind} constraint 'C' already exists in space 'T'")
+    assert db.error(f"create table t (i int {items})") == exists
+    assert db.value('select count(*) from "_space" where "name" = \'T\'') == 0
+
+
+def test_two_columns_of_a_foreign_key_may_not_refer_to_one(db: Session) -> None:
+    db.sql("create table p (i int primary key)")
+    db.sql("create table t (i int primary key, j int)")
+    row = ["F", 513, 512, False, "simple", "restrict", "restrict", [0, 1], [0, 0]]
+    text = "Failed to create foreign key constraint 'F': referenced fields can not contain duplicates"
+    assert db.write_error("_fk_constraint", Request.insert(pack(row))) == ("CREATE_FK_CONSTRAINT", text)
+
+
+@pytest.mark.parametrize(
+    ("actions", "position", "word"),
+    [
+        ("on delete cascade on delete restrict", 70, "delete"),
+        ("on delete cascade on update restrict on delete restrict", 86, "on"),
+    ],
+)
+def test_a_foreign_key_has_one_action_for_an_event(db: Session, actions: str, position: int, word: str) -> None:
+    text = f"keyword '{word}' is reserved. Please use double quotes if '{word}' is an identifier."
+    found = db.error(f"create table t (id int primary key references t {actions})")[1]
+    assert found == f"At line 1 at or near position {position}: {text}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from box.errors import BoxError
+
 from .conftest import Session
 
 
@@ -46,3 +48,17 @@ def test_parameters_are_compared_by_their_values(db: Session) -> None:
 )
 def test_a_wrong_parameter_is_refused(db: Session, params: list[object], code: str, message: str) -> None:
     assert db.error("select :a", *params) == (code, message)
+
+
+def test_the_number_of_values_has_a_limit(db: Session) -> None:
+    text = "SQL bind parameter limit reached: 65001"
+    assert db.error("select 1", *range(65001)) == ("SQL_BIND_PARAMETER_MAX", text)
+
+
+def test_statements_are_counted(db: Session) -> None:
+    totals = db.node.stats.show_box
+    db.sql("select 1")
+    with pytest.raises(BoxError):
+        db.sql("selec")
+    db.node.sql.prepare(db.ctx, "select 2")
+    assert [totals()[name]["total"] for name in ("EXECUTE", "PREPARE")] == [1, 1]

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from box.data.codec import pack
+from box.wire.change import Request
+
 from .conftest import Session
 
 
@@ -100,3 +103,19 @@ def test_a_wrong_definition_leaves_nothing(db: Session, text: str, code: str, me
     before = db.rows_of("_space"), db.rows_of("_index"), db.rows_of("_sequence")
     assert db.error(text) == (code, message)
     assert (db.rows_of("_space"), db.rows_of("_index"), db.rows_of("_sequence")) == before
+
+
+def test_dropping_a_table_revokes_what_is_granted_on_it(db: Session) -> None:
+    db.sql("create table t (id int primary key autoincrement)")
+    guest = 0
+    db.write("_priv", Request.insert(pack([1, guest, "space", 512, 1])))
+    db.write("_priv", Request.insert(pack([1, guest, "sequence", 1, 1])))
+    assert db.sql("drop table t") == 1
+    assert not [row for row in db.rows_of("_priv") if row[2] == "sequence" or row[3] == 512]
+    assert db.rows_of("_sequence") == []
+
+
+def test_a_space_without_primary_key_is_not_read(db: Session) -> None:
+    row = [600, 1, "S", "memtx", 0, {}, [{"name": "A", "type": "integer"}]]
+    db.write("_space", Request.insert(pack(row)))
+    assert db.error("select * from s") == ("UNSUPPORTED", "SQL does not support spaces without primary key")

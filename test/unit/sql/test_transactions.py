@@ -35,7 +35,7 @@ def test_a_rollback_takes_back_rows_and_definitions(filled: Session) -> None:
 
 
 def test_savepoints_have_names(filled: Session) -> None:
-    """The newest of a name counts; what is released is gone."""
+    """A second one of a name takes the place of the first; what is released is gone."""
     filled.sql("start transaction")
     filled.sql("savepoint s")
     filled.sql("insert into t values (2)")
@@ -44,9 +44,8 @@ def test_savepoints_have_names(filled: Session) -> None:
     filled.sql("rollback to s")
     assert filled.sql("select * from t") == [[1], [2]]
     filled.sql("release s")
-    filled.sql("rollback to savepoint s")
-    assert filled.sql("select * from t") == [[1]]
     missing = ("NO_SUCH_SAVEPOINT", "Can not rollback to savepoint: the savepoint does not exist")
+    assert filled.error("rollback to savepoint s") == missing
     assert filled.error("rollback to nosuch") == missing
     filled.sql("commit")
 
@@ -77,3 +76,17 @@ def test_a_read_only_node_takes_no_change(filled: Session) -> None:
     assert filled.error("insert into t values (2)")[0] == "READONLY"
     assert filled.error("create table u (id int primary key)")[0] == "READONLY"
     assert filled.sql("select * from t") == [[1]]
+
+
+def test_a_savepoint_takes_the_place_of_one_with_its_name(db: Session) -> None:
+    for text in ("start transaction", "savepoint a", "savepoint b", "savepoint a", "release savepoint a"):
+        db.sql(text)
+    assert db.error("release savepoint a")[0] == "NO_SUCH_SAVEPOINT"
+    db.sql("rollback to b")
+    db.sql("rollback")
+
+
+def test_a_query_sets_the_row_count_to_nothing(db: Session) -> None:
+    db.sql("create table t (id int primary key)")
+    db.sql("insert into t values (1), (2)")
+    assert [db.value("select row_count()") for _ in range(2)] == [2, 0]

@@ -100,3 +100,7 @@ def test_scalars_are_ordered_by_their_types(db: Session) -> None:
     expected = [[False], [True], [1], [2.5], ["a"], [b"\0"]]
     assert db.sql("select v from t order by v") == expected
     assert db.sql("select v from t order by v desc") == expected[::-1]
+
+
+def test_nil_is_like_nothing_whatever_the_other_is(db: Session) -> None:
+    assert db.sql("select x'00' like null, null like 5") == [[None, None]]

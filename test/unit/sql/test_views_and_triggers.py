@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from box.data.codec import pack
+from box.wire.change import Request
+
 from .conftest import Session
 
 
@@ -34,7 +37,7 @@ def test_a_view_is_a_space_without_tuples(filled: Session) -> None:
         ("delete from v", "ALTER_SPACE", "Can't modify space 'V': space is a view"),
         ("drop table v", "DROP_SPACE", "Can't drop space 'V': use DROP VIEW"),
         ("drop view t", "DROP_SPACE", "Can't drop space 'T': use DROP TABLE"),
-        ("drop table t", "DROP_SPACE", "Can't drop space 'T': other objects depend on it"),
+        ("drop table t", "DROP_SPACE", "Can't drop space 'T': other views depend on this space"),
         ("alter table t rename to u", "ALTER_SPACE", "Can't modify space 'T': can not rename space which is referenced by view"),
         ("alter table v rename to u", "ALTER_SPACE", "Can't modify space 'V': view can not be altered"),
         ("create index i on v (n)", "MODIFY_INDEX", "Can't create or modify index 'I' in space 'V': views can not be indexed"),
@@ -147,3 +150,24 @@ def test_actions_of_foreign_keys_count_as_triggers(filled: Session) -> None:
     filled.sql("insert into f values (0, null)")
     filled.sql(numbers.format(1002))
     assert filled.error("delete from f where id = 0")[1].endswith("too many levels of trigger recursion")
+
+
+def test_a_view_is_not_changed_without_sql(filled: Session) -> None:
+    filled.sql("create view v as select id as n from t")
+    (row,) = [row for row in filled.rows_of("_space") if row[2] == "V"]
+    text = "Can't modify space 'V': view can not be altered"
+    assert filled.write_error("_space", Request.replace(pack(row))) == ("ALTER_SPACE", text)
+    row[5] = {"view": True}
+    assert filled.write_error("_space", Request.replace(pack(row))) == ("ALTER_SPACE", text)
+    index = [row[0], 0, "pk", "tree", {"unique": True}, [[0, "integer"]]]
+    text = "Can't modify space 'V': can not add index on a view"
+    assert filled.write_error("_index", Request.insert(pack(index))) == ("ALTER_SPACE", text)
+
+
+def test_the_row_of_a_trigger_names_the_table_of_its_text(filled: Session) -> None:
+    filled.sql("create table other (id int primary key)")
+    (number,) = [row[0] for row in filled.rows_of("_space") if row[2] == "OTHER"]
+    row = ["G", number, {"sql": "create trigger g after insert on t for each row begin select 1; end"}]
+    text = "trigger space_id does not match the value resolved on AST building from SQL"
+    expected = ("SQL_EXECUTE", f"Failed to execute SQL statement: {text}")
+    assert filled.write_error("_trigger", Request.insert(pack(row))) == expected
