@@ -41,7 +41,7 @@ def key_range(first: SortKey, end: SortKey | None) -> KeyRange:
     return first, end, False, end is not None  # a B-tree leaves out its last key if there is no bound to leave out
 
 
-class Page:
+class BoxPage:
     """A range of keys."""
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Page:
         self.entries: list[Entry] = []
         self.rectangles = b""
         self.are_points = True
-        self.parent: Node
+        self.parent: BoxNode
 
     def __repr__(self) -> str:
         return f"<page of {self.count} keys in {self.box}>"
@@ -82,7 +82,7 @@ class Page:
         return key_range(self.first, self.end)
 
 
-class Node:
+class BoxNode:
     """A node above pages or other nodes. Each row is the box of one of them, and the page or node itself."""
 
     __slots__ = ("box", "is_bottom", "parent", "rows")
@@ -92,7 +92,7 @@ class Node:
         self.rows: list[tuple[Any, ...]] = []
         self.is_bottom = is_bottom
         """Pages are below it."""
-        self.parent: Node | None = None
+        self.parent: BoxNode | None = None
 
     def row_of(self, child: Any) -> int:
         """Return the place of a child."""
@@ -105,7 +105,7 @@ class Node:
     def range(self) -> KeyRange:
         """The keys below it."""
         first, last = self.rows[0][-1], self.rows[-1][-1]
-        while isinstance(first, Node):
+        while isinstance(first, BoxNode):
             first, last = first.rows[0][-1], last.rows[-1][-1]
         return key_range(first.first, last.end)
 
@@ -120,13 +120,13 @@ def _best_cut(codes: list[int], least: int) -> int:
 
 def _code_of(node: Any) -> int:
     """Return the first code below a node."""
-    while isinstance(node, Node):
+    while isinstance(node, BoxNode):
         node = node.rows[0][-1]
     code: int = node.first[0] if node.first else 0
     return code
 
 
-Group = tuple[list[Page], KeyRange | None]
+Group = tuple[list[BoxPage], KeyRange | None]
 """Pages to be searched, or a range of keys of which all are selected. The pages are then empty."""
 
 
@@ -147,22 +147,22 @@ class Pages:
         self.geometry = geometry
         self._tree = tree
         self._pending: list[SortKey] = []
-        self._bare: list[Page] = []
+        self._bare: list[BoxPage] = []
         """Pages of a load without a node above them."""
-        self._bottoms: list[Node] = []
+        self._bottoms: list[BoxNode] = []
         self._is_loading = False
         self.start_anew(tree)
 
     def start_anew(self, tree: KeyedTree) -> None:
         """Begin with one page over a B-tree that is empty."""
         self._tree = tree
-        page = Page(_LOWEST, None, self.geometry.empty, 0)
+        page = BoxPage(_LOWEST, None, self.geometry.empty, 0)
         self._starts: list[SortKey] = [_LOWEST]
         self.pages = [page]
-        self.root = Node(self.geometry.empty, is_bottom=True)
+        self.root = BoxNode(self.geometry.empty, is_bottom=True)
         self._adopt(self.root, [page])
 
-    def _adopt(self, node: Node, children: list[Any]) -> None:
+    def _adopt(self, node: BoxNode, children: list[Any]) -> None:
         node.rows += [(*child.box, child) for child in children]
         for child in children:
             child.parent = node
@@ -170,7 +170,7 @@ class Pages:
 
     # --- changes ---
 
-    def page_of(self, key: SortKey) -> Page:
+    def page_of(self, key: SortKey) -> BoxPage:
         """Return the page whose range has a key."""
         return self.pages[bisect_right(self._starts, key) - 1]
 
@@ -210,7 +210,7 @@ class Pages:
         bound, after = self.geometry.bound, []
         ends = [*[keys[cut] for cut in cuts], page.end]
         for start, stop, end in zip(cuts, [*cuts[1:], page.count], ends[1:], strict=True):
-            after.append(Page(keys[start], end, bound(keys[start:stop]), stop - start))
+            after.append(BoxPage(keys[start], end, bound(keys[start:stop]), stop - start))
         page.end, page.count = ends[0], cuts[0]
         self.pages[place + 1 : place + 1] = after
         self._starts[place + 1 : place + 1] = ends[:-1]
@@ -234,15 +234,15 @@ class Pages:
             cuts.append(start)
         return cuts
 
-    def _divide_node(self, node: Node) -> None:
+    def _divide_node(self, node: BoxNode) -> None:
         """Halve nodes with too many rows, upwards."""
         while len(node.rows) > _MOST_ROWS:
             above = node.parent
             if above is None:
-                above = self.root = Node(node.box, is_bottom=False)
+                above = self.root = BoxNode(node.box, is_bottom=False)
                 self._adopt(above, [node])
             half = _best_cut([_code_of(row[-1]) for row in node.rows[: -_MOST_ROWS // 4]], _MOST_ROWS // 4)
-            other = Node(node.box, is_bottom=node.is_bottom)
+            other = BoxNode(node.box, is_bottom=node.is_bottom)
             self._adopt(other, [row[-1] for row in node.rows[half:]])
             del node.rows[half:]
             node.box = self.geometry.unite(node.rows)
@@ -282,7 +282,7 @@ class Pages:
         del node.rows[node.row_of(right)]
         self._grow(left, self.geometry.unite_two(left.box, right.box))
 
-    def _drop_lonely(self, page: Page) -> None:
+    def _drop_lonely(self, page: BoxPage) -> None:
         """Remove the only page of its node, if it is not the last one of all, with the nodes that have no others."""
         place = bisect_right(self._starts, page.first) - 1
         if len(self.pages) == 1 or len(self._tree.keys(*page.range)):
@@ -320,7 +320,7 @@ class Pages:
             if len(part) == _MOST_KEYS:
                 del part[_best_cut([key[0] for key in part], _LEAST_PART) :]
             taken += len(part)
-            page = Page(part[0] if self.pages else _LOWEST, None, self.geometry.bound(part), len(part))
+            page = BoxPage(part[0] if self.pages else _LOWEST, None, self.geometry.bound(part), len(part))
             if self.pages:
                 self.pages[-1].end = page.first
             self.pages.append(page)
@@ -330,12 +330,12 @@ class Pages:
                 self._bottoms.append(self._node_above(self._bare, is_bottom=True))
         del pending[:taken]
 
-    def _node_above(self, bare: list[Any], *, is_bottom: bool) -> Node:
+    def _node_above(self, bare: list[Any], *, is_bottom: bool) -> BoxNode:
         """Take some from the beginning of a list, at most `_MOST_ROWS`, and put a node above them."""
         count = min(len(bare), _MOST_ROWS)
         if count == _MOST_ROWS:
             count = _best_cut(list(map(_code_of, bare[:count])), _MOST_ROWS // 3)
-        node = Node(self.geometry.empty, is_bottom=is_bottom)
+        node = BoxNode(self.geometry.empty, is_bottom=is_bottom)
         self._adopt(node, bare[:count])
         del bare[:count]
         return node
@@ -358,7 +358,7 @@ class Pages:
 
     # --- reads ---
 
-    def read(self, page: Page) -> None:
+    def read(self, page: BoxPage) -> None:
         """Fetch the keys and the entries of a page, and make its box exact."""
         bounds = page.range
         keys = untracked_list(self._tree.keys(*bounds))
@@ -379,7 +379,7 @@ class Pages:
             node.rows[node.row_of(child)] = (*box, child)
             child, box = node, self.geometry.unite(node.rows)
 
-    def ready(self, pages: list[Page]) -> list[Page]:
+    def ready(self, pages: list[BoxPage]) -> list[BoxPage]:
         """Return the same pages, all of them read."""
         for page in pages:
             if page.keys is None:
@@ -407,7 +407,7 @@ class Pages:
                     yield from self._below(each, selection, box)
             child = node
 
-    def _below(self, node: Node, selection: Selection, box: Box) -> Iterator[Group]:
+    def _below(self, node: BoxNode, selection: Selection, box: Box) -> Iterator[Group]:
         is_inside = selection.is_inside
         if is_inside is not None and is_inside(node.box, box):
             yield [], node.range
@@ -420,7 +420,7 @@ class Pages:
 
     # --- end ---
 
-    def take_apart(self) -> list[Page]:
+    def take_apart(self) -> list[BoxPage]:
         """Free the nodes, which refer to each other. Returns the pages, which are no longer of use."""
         nodes: list[Any] = [self.root]
         while nodes:

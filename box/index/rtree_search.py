@@ -24,7 +24,7 @@ from box.index.base import Cursor, Entry
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
 from box.index.rtree_geometry import Box, Selection
-from box.index.rtree_pages import Page, PagedIndex, key_range
+from box.index.rtree_pages import BoxPage, PagedIndex, key_range
 
 _GROUPS_A_STEP: Final = 8
 """Groups of at most 32 pages that are searched in one turn: a millisecond or two."""
@@ -233,7 +233,7 @@ class NeighborSearch:
                 if ready[limit - 1][0] <= heap[0][0]:
                     return
             _, _, node = heappop(heap)
-            if type(node) is Page:
+            if type(node) is BoxPage:
                 fresh += self._keys_of(node)
             else:
                 for found in of_rows(node.rows, point):
@@ -241,7 +241,7 @@ class NeighborSearch:
         ready += fresh
         ready.sort()
 
-    def _keys_of(self, page: Page) -> list[tuple[float, SortKey, Entry]]:
+    def _keys_of(self, page: BoxPage) -> list[tuple[float, SortKey, Entry]]:
         self._pages.ready([page])
         keys, entries, over = page.keys or (), page.entries, self._over
         found = self._distances.of_page(page, self._point)

@@ -123,6 +123,9 @@ async def requests(node: Node, goods: SpaceHandle[Goods]) -> None:
         print(price)
     rows: list[Goods] = await goods.select(1, index="pk", iterator="GE", offset=1, limit=10)
     rows += await goods.index["by_name"].select("a", iterator="ge", limit=None)
+    page = await goods.page(iterator="GE", limit=10)
+    following = await goods.index["by_name"].page(after=(await goods.index["by_name"].page(limit=10)).position)
+    rows += page.rows + following.rows
     async for one in goods.pairs(iterator="ALL"):
         print(one.name)
     async for one in goods:

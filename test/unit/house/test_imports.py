@@ -80,6 +80,7 @@ RINGS = {
         "box.iproto.interface",
         "box.iproto.plans",
         "box.iproto.request_streams",
+        "box.iproto.served_calls",
         "box.iproto.server",
     },
     "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},

@@ -20,7 +20,7 @@ from box.index.bulk import Keyed, fill
 from box.index.layered import GONE
 from box.index.release import Releaser
 from box.index.rtree import RtreeIndex
-from box.index.rtree_pages import Node
+from box.index.rtree_pages import BoxNode
 from box.index.view import TupleView, open_view
 
 PRIMARY = KeyDef([PartDef(0, FieldType.UNSIGNED)])
@@ -123,7 +123,7 @@ def check_pages(index: RtreeIndex) -> None:
     """Boxes hold what is below them; the ranges of the pages follow each other."""
     pages, found = index.pages, []
 
-    def visit(node: Node, parent: Node | None) -> None:
+    def visit(node: BoxNode, parent: BoxNode | None) -> None:
         assert node.parent is parent
         for *box, child in node.rows:
             assert tuple(box) == child.box
