@@ -114,7 +114,8 @@ async def run(program: list[str]) -> Any:
         await instance.stop()
 
 
-def one_by_one(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any]) -> OneByOne:
+def one_by_one(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any], after: bytes) -> OneByOne:
+    assert not after, "the programs read no pages"
     return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
 
 

@@ -179,8 +179,10 @@ def test_signatures_are_of_functions_that_exist(node: Session) -> None:
                 local ok, module = pcall(require, owner or '')
                 local value = ok and type(module) == 'table' and module[rest]
                 if not value then
-                    value = _G
-                    for part in name:gmatch('[^.]+') do
+                    local first, others = name:match('^([^.]+)(.*)$')
+                    local is_module, whole = pcall(require, first)
+                    value = is_module and whole or _G[first]
+                    for part in others:gmatch('[^.]+') do
                         value = type(value) == 'table' and value[part] or nil
                     end
                 end
