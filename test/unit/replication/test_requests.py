@@ -107,7 +107,7 @@ def test_metadata_of_a_join(version: int) -> None:
                     return
                 kinds = [RequestType.OK, 71, RequestType.RAFT, RequestType.PROMOTE, 72, RequestType.INSERT]
                 assert [row.type for row in rows] == kinds
-                assert messages.decode_raft(rows[2]) == messages.RaftRequest(1)
+                assert messages.decode_raft(rows[2]) == messages.RaftRequest(1, log_term=1)
                 wanted = messages.SynchroRequest(RequestType.PROMOTE, 1, 0, 1, 1)
                 assert messages.decode_synchro(rows[3]) == wanted
 
