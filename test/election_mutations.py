@@ -78,8 +78,8 @@ ELECTIONS: Final = (
     Mutation(
         "rows on their way to the log that keep a promotion",
         "box/txn/synchro.py",
-        "            first = lsn + 1  # it is on its way to the log, behind the promotion\n",
-        "            first = 0\n",
+        "            first = lsn + 1  # the first entry has no lsn yet",
+        "            first = 0  # the first entry has no lsn yet",
         "unique",
         "stumble,flush,slow,halt",
         elections="candidate",

@@ -33,9 +33,8 @@ JOURNAL: Final = (
     Mutation(
         "a new file whose meta is not synced",
         "box/journal/wal.py",
-        "            if self._fsync:  # or a power failure leaves the name with half of the meta, "
-        "and nothing starts from there\n                file.sync()\n",
-        "",
+        "            if self._fsync:\n                file.sync()\n            if self.is_provisional:\n",
+        "            if self.is_provisional:\n",
         "async",
         "outage",
     ),

@@ -242,8 +242,8 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             "refused, and there all the same",
         ),
         (
-            Scenario(3, nodes=5, workload="set", seconds=8, kinds=("heir",), elections="candidate"),
-            (Promoter, "_wait_quorum", at_once),
+            Scenario(4, nodes=5, workload="set", seconds=8, kinds=("heir",), elections="candidate"),
+            (Promoter, "_wait", at_once),
             "is confirmed, and only",
         ),
         (
