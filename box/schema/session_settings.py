@@ -75,6 +75,8 @@ class SessionSettings:
     def select(self, session: Session, iterator: int, key: list[Any]) -> list[bytes]:
         """Return rows in the order of names, backwards for REQ, LT and LE."""
         names = sorted(DEFAULTS, reverse=iterator in _REVERSE)
+        if len(key) > 1:
+            raise client_error(ErrorCode.KEY_PART_COUNT, 1, len(key))
         if key:
             pivot = self._name_of(key)
             names = [name for name in names if _matches(iterator, name, pivot)]

@@ -27,10 +27,11 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index.untracked import untrack
 from box.schema.access import Privilege
 from box.txn.dictionary_load import DictionaryLoad
+from box.txn.engines import memtx_of
 from box.txn.gathered import gather
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
-from box.txn.plan import Planner, WritePlan
+from box.txn.plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.txn.reads import Reader
 from box.txn.short import CHANGES, HeldWrite, ShortWrite, undo
 from box.txn.short_run import RunWrite, add_statements, change_rows
@@ -58,8 +59,6 @@ instance: about a millisecond for each 1024.
 """
 _HELD_AT_ONCE: Final = 50
 """The number of synchronous changes after which those made so far are sent to the other instances."""
-MAX_TUPLE_SIZE: Final = 1048576
-"""The default of `memtx_max_tuple_size`, in bytes."""
 
 
 class Dml:
@@ -94,11 +93,10 @@ class Dml:
         self._loop = loop
         self._limbo = txns.synchro.limbo
         self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, short_allowed=not txns.storage.allows_yield)
-        self._general = GeneralWrite(txns, self._planner)
+        self._general = GeneralWrite(txns)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
-        schema.read_tuples = txns.storage.read_view
-        schema.value_of = txns.storage.value_of
+        memtx_of(schema.engines).use(txns.storage, self._planner)
         schema.on_alter_spaces.append(self._spaces_altered)
         self._forget_plans()
 
@@ -172,7 +170,7 @@ class Dml:
         self.counters[kind] += 1
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
-        if txn is not None and txn.engine != space.engine:
+        if txn is not None and txn.engine is not space.engine:
             self.txns.use_engine(txn, space)
         old, new = CHANGES[kind](plan, space, raw if kind <= REPLACE else request)
         result = None if kind == UPSERT else old if new is None else new

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 _MANY_STATEMENTS: Final = 4096
 """The number of statements from which on those of an ended transaction are freed in slices."""
-_BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
-"""Engines without transactions: they neither bind a transaction to an engine nor forbid it to yield."""
 
 
 class TransactionManager:
@@ -290,10 +288,10 @@ class TransactionManager:
         if txn.engine is None:
             if txn.state is TxnState.TIMED_OUT:
                 raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
-            if space.engine not in _BYPASS_ENGINES:
-                txn.engine = space.engine
-                txn.may_yield = self.storage.allows_yield
-        elif txn.engine != space.engine and space.engine not in _BYPASS_ENGINES:
+            if space.engine.is_transactional:
+                txn.engine = txn.bound = space.engine
+                txn.may_yield = space.engine.allows_yield
+        elif txn.engine is not space.engine and space.engine.is_transactional:
             raise client_error(ErrorCode.CROSS_ENGINE_TRANSACTION)
 
     def cancel_statement(self, txn: Transaction) -> None:
@@ -319,7 +317,8 @@ class TransactionManager:
 
     def _undo(self, txn: Transaction, statement: Statement) -> None:
         if statement.applied:
-            self.storage.undo(txn, statement)
+            assert statement.space is not None
+            statement.space.engine.undo(txn, statement)
             statement.applied = 0
         if isinstance(statement, OpenStatement):
             statement.run_rollback_hooks()
@@ -337,7 +336,7 @@ class TransactionManager:
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
         self._last_psn += 1
         txn.psn = self._last_psn
-        self.storage.prepare(txn)
+        (txn.bound or self.storage).prepare(txn)
         txn.state = TxnState.PREPARED
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
@@ -411,7 +410,7 @@ class TransactionManager:
 
     def _succeed(self, txn: Transaction) -> None:
         txn.state = TxnState.COMMITTED
-        self.storage.commit(txn)
+        (txn.bound or self.storage).commit(txn)
         for statement in txn.hooked:
             for hook in statement.on_commit:
                 hook()
@@ -421,7 +420,7 @@ class TransactionManager:
         txn.state = TxnState.ABORTED
         if not self.storage.undo_whole(txn):
             self._undo_all(txn, txn.statements)
-        self.storage.forget(txn)
+        (txn.bound or self.storage).forget(txn)
         txn.error = error
         self._finish(txn, txn.on_rollback[::-1])
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from box.index.memory import MemoryQuota
     from box.schema.space import Space
 
+MAX_TUPLE_SIZE: Final = 1048576
+"""The default of `memtx_max_tuple_size`, in bytes."""
 TUPLE_OVERHEAD: Final = 14
 """The bytes that Tarantool adds to the MessagePack of a tuple; `memtx_max_tuple_size` counts them."""
 NO_MEMORY: Final = -1

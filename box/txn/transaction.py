@@ -31,6 +31,7 @@ from box.wire.entry import JournalEntry
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
+    from box.schema.engine import Engine
     from box.schema.space import Space
     from box.session import Context
     from box.wire.row import Row
@@ -217,6 +218,7 @@ class Transaction(Commit, LimboEntry):
     __slots__ = (
         "aborted_by_yield",
         "before_commit",
+        "bound",
         "changes",
         "ctx",
         "engine",
@@ -263,8 +265,10 @@ class Transaction(Commit, LimboEntry):
         self.changes = 0
         """The number of statements that have changed the indexes so far."""
         self.state = TxnState.INPROGRESS
-        self.engine: str | None = None
+        self.engine: Engine | None = None
         """The engine of the first statement or read."""
+        self.bound: Engine | None = None
+        """The same engine, also after the time is over; it hears how the transaction ends."""
         self.may_yield = True
         """True if the fiber may wait without losing the changes."""
         self.aborted_by_yield = False

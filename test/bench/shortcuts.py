@@ -133,7 +133,7 @@ def _without_tuple_runs() -> None:
 
 
 def _without_sorted_builds() -> None:
-    from box.instance.space_load import SpaceLoad
+    from box.txn.space_load import SpaceLoad
 
     SpaceLoad._append = lambda *_: False  # type: ignore[method-assign]
 

@@ -153,7 +153,7 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
     """
     primary = space.primary
     assert isinstance(primary, OrderedIndex)
-    cursor, value_of = ForwardCursor(primary, EVERYTHING), schema.value_of
+    cursor, value_of = ForwardCursor(primary, EVERYTHING), space.engine.value_of
     cursor.reads_base = True  # changes that lie over the base reach `_TakenAlong` when they are merged into it
     along = _TakenAlong(work, primary, cursor, value_of)
     try:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.instance.space_load import SpaceLoad
 from box.log import Log
+from box.txn.space_load import SpaceLoad
 from test.unit.txn._world import World, code
 
 EXTRAS: tuple[tuple[Any, ...], ...] = (
