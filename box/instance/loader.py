@@ -23,9 +23,9 @@ from box.wire.tuple_run import TupleRun
 if TYPE_CHECKING:
     from box.log import Log
     from box.replication.elections import Elections
-    from box.schema.engine import TupleLoad
     from box.schema.schema import Schema
     from box.schema.space import Space
+    from box.schema.storage_engine import TupleLoad
     from box.session import Context
     from box.txn.dml import Dml
     from box.txn.lifecycle import TransactionManager

@@ -11,12 +11,12 @@ from box.data.keydef import PartDef
 from box.data.types import FieldType, type_name_of
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.index import IndexDef
-from box.schema.engine import IndexRules
 from box.schema.fields import Fields
 from box.schema.identifier import check_name
 from box.schema.ids import INDEX_FIELD_MAX, INDEX_MAX, INDEX_PART_MAX
 from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UNSIGNED, check_collation, check_options
 from box.schema.space import SpaceDef
+from box.schema.storage_engine import IndexRules
 
 if TYPE_CHECKING:
     from box.schema.collation_def import CollationDef

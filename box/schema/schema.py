@@ -19,7 +19,6 @@ from box.index.memory import MemoryQuota
 from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
-from box.schema.engine import Engine
 from box.schema.function import Function
 from box.schema.ids import SYSTEM_ID_MAX, UserId
 from box.schema.sequence import Sequence
@@ -27,6 +26,7 @@ from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
 from box.schema.sql_hooks import SqlHooks
 from box.schema.sql_objects import ForeignKeyDef, TriggerDef
+from box.schema.storage_engine import Engine
 
 if TYPE_CHECKING:
     from box.session import Context

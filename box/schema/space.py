@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from box.data.format import FieldDef, TupleFormat
     from box.index import Index
     from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
-    from box.schema.engine import Engine
     from box.schema.sequence import Sequence
     from box.schema.sql_objects import CheckConstraint
+    from box.schema.storage_engine import Engine
     from box.session import Context
 
     RowFilter = Callable[[Credentials, bytes], bool]

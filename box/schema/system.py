@@ -14,10 +14,10 @@ from box.data.types import FieldType
 from box.index import IndexDef
 from box.schema.ddl import TRIGGERS
 from box.schema.ddl.alter import make_format, make_space
-from box.schema.engine import Engine
 from box.schema.ids import GROUP_LOCAL, SpaceId, UserId
 from box.schema.schema import Schema
 from box.schema.space import Layout, SpaceDef, SpaceOpts
+from box.schema.storage_engine import Engine
 
 _STRING, _UNSIGNED = FieldType.STRING, FieldType.UNSIGNED
 _PRIMARY_KEYS: dict[SpaceId, tuple[str, tuple[FieldType, ...]]] = {

@@ -31,8 +31,8 @@ from box.wire.entry import JournalEntry
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
-    from box.schema.engine import Engine
     from box.schema.space import Space
+    from box.schema.storage_engine import Engine
     from box.session import Context
     from box.wire.row import Row
 

@@ -1,4 +1,4 @@
-"""The engines of a node: each is a `box.schema.engine.Engine`.
+"""The engines of a node: each is a `box.schema.storage_engine.Engine`.
 
 ```
 memtx      tuples in indexes in memory                            memtx.py
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from box.schema.engine import Engine
+from box.schema.storage_engine import Engine
 from box.txn.engines.blackhole import BlackholeEngine
 from box.txn.engines.memtx import MemtxEngine
 from box.txn.engines.session_values import SessionValuesEngine

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from box.errors import unsupported
-from box.schema.engine import Engine, TupleChange
+from box.schema.storage_engine import Engine, TupleChange
 from box.wire.change import INSERT, REPLACE, Request
 from box.wire.constants import RequestType
 

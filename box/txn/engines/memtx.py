@@ -10,8 +10,8 @@ from box.data.update import apply_update, apply_upsert, check_operations
 from box.errors import BoxError, unsupported
 from box.index import Entry, Index, IndexDef, create_index
 from box.index.memory import MemoryQuota
-from box.schema.engine import Engine, EngineTransaction, IndexRules, TupleChange
 from box.schema.memtx_rules import check_memtx_index
+from box.schema.storage_engine import Engine, EngineTransaction, IndexRules, TupleChange
 from box.txn.plan import MAX_TUPLE_SIZE, Planner
 from box.txn.space_load import SpaceLoad
 from box.txn.storage import Mode, TupleStorage, unique_index

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from box.data.update import apply_update
 from box.errors import unsupported
 from box.index import Index, IndexDef, create_index
-from box.schema.engine import Engine, TupleChange
 from box.schema.ids import SpaceId
 from box.schema.session_settings import SessionSettings
+from box.schema.storage_engine import Engine, TupleChange
 from box.wire.change import UPDATE, Request
 from box.wire.constants import RequestType
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from box.errors import ErrorCode, client_error
-from box.schema.engine import Engine, TupleChange
+from box.schema.storage_engine import Engine, TupleChange
 from box.schema.sysview import ViewIndex, create_view_index, row_filter
 from box.txn.engines.memtx import MemtxEngine
 

@@ -16,12 +16,12 @@ ASK = """
 def test_ends_of_views_and_settings(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(ASK)
-        assert await box("return ask(v.index[0].max, v.index[0])") == [380]
-        assert await box("return ask(v.index[2].min, v.index[2], '_space')") == [280]
-        assert await box("return ask(v.index[0].max, v.index[0], 1000)") == [None]
-        assert await box("return ask(s.index[0].min, s.index[0])") == ["error_marshaling_enabled"]
-        assert await box("return ask(s.index[0].max, s.index[0])") == ["sql_vdbe_debug"]
-        assert await box("return ask(s.index[0].min, s.index[0], 'x')") == [None]
+        assert await box("return ask(v.index[0].max, v.index[0])") == 380
+        assert await box("return ask(v.index[2].min, v.index[2], '_space')") == 280
+        assert await box("return ask(v.index[0].max, v.index[0], 1000)") is None
+        assert await box("return ask(s.index[0].min, s.index[0])") == "error_marshaling_enabled"
+        assert await box("return ask(s.index[0].max, s.index[0])") == "sql_vdbe_debug"
+        assert await box("return ask(s.index[0].min, s.index[0], 'x')") is None
         assert await box("return v.index[0].hint, box.space._space.index[0].hint") == [None, True]
 
     run(body)
@@ -33,10 +33,10 @@ def test_what_views_and_settings_do_not_tell(run: Run) -> None:
         unknown = "Index 'primary' (TREE) of space '%s' (%s) does not support %s()"
         for name, engine in (("_vspace", "sysview"), ("_session_settings", "service")):
             await box(f"x = box.space.{name}")
-            assert await box("return ask(x.len, x)") == [unknown % (name, engine, "size")]
-            assert await box("return ask(x.index[0].random, x.index[0], 3)") == [unknown % (name, engine, "random")]
+            assert await box("return ask(x.len, x)") == unknown % (name, engine, "size")
+            assert await box("return ask(x.index[0].random, x.index[0], 3)") == unknown % (name, engine, "random")
         wrong = "Invalid key part count (expected [0..1], got 2)"
-        assert await box("return ask(s.select, s, {'a', 'b'})") == [wrong]
+        assert await box("return ask(s.select, s, {'a', 'b'})") == wrong
 
     run(body)
 

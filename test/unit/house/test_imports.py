@@ -70,6 +70,12 @@ RINGS = {
         "box.sql.from_clause",
         "box.sql.query",
     },
+    "A space asks its engine, whose methods are about spaces and their dictionary.": {
+        "box.schema.schema",
+        "box.schema.space",
+        "box.schema.sql_hooks",
+        "box.schema.storage_engine",
+    },
     "PEP 249: a connection makes cursors, and a cursor tells its connection.": {
         "box.dbapi.database_connection",
         "box.dbapi.database_cursor",

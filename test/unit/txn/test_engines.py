@@ -12,8 +12,8 @@ import pytest
 from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.index import Index, IndexDef, IteratorType, create_index
-from box.schema.engine import Engine, EngineTransaction, TupleChange
 from box.schema.space import Space
+from box.schema.storage_engine import Engine, EngineTransaction, TupleChange
 from box.txn.engines import make_engines
 from box.wire.change import DELETE, Request
 from box.wire.constants import EMPTY_ENGINES, SNAPSHOT_ENGINES
