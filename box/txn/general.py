@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.lifecycle import TransactionManager
     from box.txn.pending import Outcome
-    from box.txn.plan import Planner
     from box.txn.transaction import OpenStatement, Statement, Transaction
+    from box.txn.write_plan import Planner
 
 
 class GeneralWrite:
