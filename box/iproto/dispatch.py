@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 from box.iproto import sql_requests
-from box.iproto.plans import BodyPlan
+from box.iproto.learned_bodies import BodyMeaning
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
 from box.schema.ids import SYSTEM_ID_MAX, UserId
 from box.session import Context
@@ -255,14 +255,14 @@ class Dispatcher:
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         space = self._space(connection.ctx, row, request.space_id)
-        plan = BodyPlan(space, request.index_id, request.iterator, request.offset, request.limit)
+        meaning = BodyMeaning(space, request.index_id, request.iterator, request.offset, request.limit)
         key = unpack(request.key)
-        read = self._dml.reads.begin_long(connection.ctx, *plan, key)
+        read = self._dml.reads.begin_long(connection.ctx, *meaning, key)
         if read is None:
-            connection.reply_rows(row.sync, self._dml.reads.select(connection.ctx, *plan, key))
+            connection.reply_rows(row.sync, self._dml.reads.select(connection.ctx, *meaning, key))
         else:
             connection.reply_read(row.sync, read)
-        self._learn(row, Key.KEY, request.key, plan)
+        self._learn(row, Key.KEY, request.key, meaning)
 
     def _select_page(self, connection: Requester, row: Row, request: SelectRequest, page: PageRequest) -> None:
         """The position of a tuple is made before the iterator is checked, as in 2.11."""
@@ -271,13 +271,13 @@ class Dispatcher:
         iid, after = request.index_id, page.after
         if not after and page.after_tuple:
             after = reads.position(ctx, space, iid, unpack(page.after_tuple))
-        plan = (iid, request.iterator, request.offset, request.limit, unpack(request.key))
+        arguments = (iid, request.iterator, request.offset, request.limit, unpack(request.key))
         if not after and not page.fetches:
-            connection.reply_rows(row.sync, reads.select(ctx, space, *plan))
+            connection.reply_rows(row.sync, reads.select(ctx, space, *arguments))
             return
-        read = reads.begin_long_page(ctx, space, *plan, after)
+        read = reads.begin_long_page(ctx, space, *arguments, after)
         if read is None:
-            found = reads.page(ctx, space, *plan, after)
+            found = reads.page(ctx, space, *arguments, after)
             connection.reply_page(row.sync, found.rows, found.position if page.fetches else None)
             return
         if not page.fetches:
@@ -289,7 +289,7 @@ class Dispatcher:
         space_id, request = decode_change(row.type, row.body)
         space, raw = self._space(connection.ctx, row, space_id), request.tuple
         self._write(connection, row, space, request)
-        self._learn(row, Key.TUPLE, raw, BodyPlan(space))
+        self._learn(row, Key.TUPLE, raw, BodyMeaning(space))
 
     def _change(self, connection: Requester, row: Row) -> None:
         space_id, request = decode_change(row.type, row.body)
@@ -300,11 +300,11 @@ class Dispatcher:
         ctx = connection.request_context(row.sync) if space.has_triggers else connection.ctx
         connection.finish_write(row.sync, self._dml.write(ctx, space, request))
 
-    def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: BodyPlan) -> None:
+    def _learn(self, row: Row, last_key: Key, last_value: bytes, meaning: BodyMeaning) -> None:
         """Remember the beginning of a body if the given value is the last one in it."""
         beginning = row.body[: len(row.body) - len(last_value)]
         if beginning[-1:] == bytes((last_key,)) and row.body.endswith(last_value):
-            self._server.plans.learn(self._schema.version, row.type, beginning, plan)
+            self._server.learned_bodies.learn(self._schema.version, row.type, beginning, meaning)
 
     # -- functions --------------------------------------------------------------------------------------------
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.slices import SlicedWork
-    from box.txn.plan import Planner, WritePlan
     from box.txn.transaction import Transaction
+    from box.txn.write_plan import Planner, WritePlan
     from box.wire.row import Row
 
 STAGED_ROWS: Final = 1024

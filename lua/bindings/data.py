@@ -190,10 +190,10 @@ class DataBinding(Binding):
     ) -> Outcome:
         """Select tuples behind a position. Returns one blob, their sizes and the position of the last one."""
         space, reads = self.node.schema.space(space_id), self.node.dml.reads
-        plan = (iid, int(iterator), int(offset), int(limit), unpack(key))
+        arguments = (iid, int(iterator), int(offset), int(limit), unpack(key))
         if not after and not fetch:
-            return pack_rows(reads.select(self.ctx, space, *plan))
-        page = reads.page(self.ctx, space, *plan, after)
+            return pack_rows(reads.select(self.ctx, space, *arguments))
+        page = reads.page(self.ctx, space, *arguments, after)
         return *pack_rows(page.rows), page.position if fetch else None
 
     @guarded("index_position")

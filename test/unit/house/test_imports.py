@@ -84,7 +84,7 @@ RINGS = {
         "box.iproto.connection",
         "box.iproto.dispatch",
         "box.iproto.interface",
-        "box.iproto.plans",
+        "box.iproto.learned_bodies",
         "box.iproto.request_streams",
         "box.iproto.served_calls",
         "box.iproto.server",

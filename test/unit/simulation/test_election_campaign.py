@@ -1,4 +1,4 @@
-"""The campaign of elections over real processes: its plan, its judgement, its members."""
+"""The campaign of elections over real processes: its faults, its judgement, its members."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 from box.testing.simulation.history import Ending
-from test.soak.reality.election_faults import LEADER, ElectionInjector, plan
-from test.soak.reality.election_run import Plan, run
+from test.soak.reality.election_faults import LEADER, ElectionInjector, draw_faults
+from test.soak.reality.election_run import RunChoice, run
 from test.soak.reality.member import OURS, Member
 from test.soak.reality.orders import Client, Told
 from test.support import until
@@ -22,10 +22,10 @@ from test.support import until
 NAMES = ("n1", "n2", "n3")
 
 
-def test_a_seed_decides_the_plan() -> None:
-    faults = plan(7, NAMES, 120)
-    assert faults == plan(7, NAMES, 120)
-    assert faults != plan(8, NAMES, 120)
+def test_a_seed_decides_the_faults() -> None:
+    faults = draw_faults(7, NAMES, 120)
+    assert faults == draw_faults(7, NAMES, 120)
+    assert faults != draw_faults(8, NAMES, 120)
     assert faults == sorted(faults)
     assert {fault.node for fault in faults} == {*NAMES, LEADER}
     assert all(hasattr(ElectionInjector, f"_{fault.kind}") for fault in faults)
@@ -111,7 +111,7 @@ def test_a_member_that_ends_by_itself_is_told_of(tmp_path: Path) -> None:
 
 
 def test_a_run_of_three_members_passes() -> None:
-    outcome = asyncio.run(run(Plan(3, seconds=3, members=3)))
+    outcome = asyncio.run(run(RunChoice(3, seconds=3, members=3)))
     assert not outcome.violations
     assert outcome.calls["ok"] > 5
     assert outcome.terms > 1
