@@ -36,22 +36,27 @@ local function type_name(count, value)
     return count == 0 and 'no value' or type(value)
 end
 
-local function bad_argument(...)
-    error(("bad argument #1 to '?' (fiber expected, got %s)"):format(type_name(select('#', ...), (...))), 0)
+-- The id that the first argument of a method means. `level` is that of the method, as for error().
+local function checked_id(level, ...)
+    local object = ...
+    local id = type(object) == 'userdata' and id_of(object)
+    if not id then
+        arguments.bad(1, ('fiber expected, got %s'):format(type_name(select('#', ...), object)), level + 1)
+    end
+    return id
 end
 
-local function check_id(...)
-    local object = ...
-    return type(object) == 'userdata' and id_of(object) or bad_argument(...)
-end
-
--- The living fiber that a fiber object or a number means.
-local function check(...)
-    local object = ...
-    local id = type(object) == 'number' and object or check_id(...)
-    local record = fibers[id] or error('the fiber is dead', 0)
+-- Without a level the error stands nowhere.
+local function living(id, level)
+    local record = fibers[id] or error('the fiber is dead', level and level + 1 or 0)
     record.is_seen = true
     return record
+end
+
+-- The living fiber that a fiber object or a number means. A method calls this directly: errors stand where its caller is.
+local function check(...)
+    local object = ...
+    return (living(type(object) == 'number' and object or checked_id(3, ...), 3))
 end
 
 local function current()
@@ -110,14 +115,14 @@ function methods.id(...)
     if select('#', ...) == 0 then
         return current().id
     end
-    return check_id(...)
+    return (checked_id(2, ...))
 end
 
 function methods.status(...)
     local running = scheduler.current_fiber()
     local record = running
     if select('#', ...) > 0 then
-        record = fibers[check_id(...)]
+        record = fibers[checked_id(2, ...)]
     end
     if record == nil then
         return 'dead'
@@ -125,15 +130,16 @@ function methods.status(...)
     return record == running and 'running' or 'suspended'
 end
 
-local function set_name(record, name, options)
+-- `level` is that of the method, as for error().
+local function set_name(level, record, name, options)
     if type(name) == 'number' then
         name = tostring(name)
     elseif type(name) ~= 'string' then
-        error(("bad argument #1 to '?' (string expected, got %s)"):format(type(name)), 0)
+        arguments.bad(1, ('string expected, got %s'):format(type(name)), level + 2)
     end
     if #name > NAME_LIMIT then
         if type(options) ~= 'table' or options.truncate ~= true then
-            error('Fiber name is too long', 0)
+            error('Fiber name is too long', level + 2)
         end
         name = name:sub(1, NAME_LIMIT)
     end
@@ -148,12 +154,13 @@ function methods.name(...)
         if count == 1 then
             return record.name
         end
-        return set_name(record, select(2, ...))
+        set_name(1, record, select(2, ...))
+        return
     end
     if count == 0 then
         return current().name
     end
-    return set_name(current(), ...)
+    set_name(1, current(), ...)
 end
 
 -- Appliers and relays run in Python: id -> name of those that fiber.info() has shown last. Here they only have their ids,
@@ -216,11 +223,11 @@ function methods.testcancel(...)
 end
 
 function methods.__serialize(object)
-    return {id = id_of(object), name = methods.name(object), status = methods.status(object)}
+    return {id = id_of(object), name = living(id_of(object)).name, status = methods.status(object)}
 end
 
 function methods.__tostring(object)
-    return ('fiber: %d'):format(id_of(object))
+    return ('fiber: %d'):format(living(id_of(object), 2).id)
 end
 
 function methods.__index(object, key)

@@ -7,11 +7,26 @@ local fun = {wrap = iterator.new, iter = iterator.iter}
 
 -- ---- iterators out of nothing ----------------------------------------------------------------
 
+local function range_up(param, state)
+    local value = state + param[2]
+    if value <= param[1] then
+        return value, value
+    end
+end
+
+local function range_down(param, state)
+    local value = state + param[2]
+    if value >= param[1] then
+        return value, value
+    end
+end
+
 -- range(stop): from 1, or down from -1. range(start, stop): towards the end. `stop` is included where it is met.
 function fun.range(start, stop, step)
     if stop == nil then
         if start == 0 then
-            return iterator.none()
+            -- Tarantool gives the bare step here, not an iterator.
+            return iterator.no_step, nil, nil
         end
         start, stop = start > 0 and 1 or -1, start
     end
@@ -19,29 +34,31 @@ function fun.range(start, stop, step)
         step = start <= stop and 1 or -1
     end
     assert(step ~= 0, 'step must not be zero')
-    local sign = step > 0 and 1 or -1
-    local limit = sign * stop
-    return iterator.new(function(_, last)
-        local value = last + step
-        if not (sign * value > limit) then
-            return value, value
-        end
-    end, stop, start - step)
+    return iterator.new(step > 0 and range_up or range_down, {stop, step}, start - step)
 end
 
--- An endless iterator: make(0), make(1), ...
-local function endless(make)
-    return iterator.new(function(_, count) return count + 1, make(count) end, nil, 0)
+local function one_step(value, count)
+    return count + 1, value
+end
+
+local function list_step(values, count)
+    return count + 1, unpack(values)
+end
+
+local function call_step(make, count)
+    return count + 1, make(count)
 end
 
 function fun.duplicate(...)
-    local values, count = {...}, math.max(1, select('#', ...))
-    return endless(function() return unpack(values, 1, count) end)
+    if select('#', ...) <= 1 then
+        return iterator.new(one_step, (...), 0)
+    end
+    return iterator.new(list_step, {...}, 0)
 end
 
 function fun.tabulate(make)
     assert(type(make) == 'function')
-    return endless(make)
+    return iterator.new(call_step, make, 0)
 end
 
 function fun.zeros()
@@ -52,10 +69,18 @@ function fun.ones()
     return fun.duplicate(1)
 end
 
+local function fraction_step()
+    return 0, math.random()
+end
+
+local function whole_step(limits)
+    return 0, math.random(limits[1], limits[2])
+end
+
 -- rands(): from [0, 1). rands(limit), rands(low, limit): whole numbers below the limit.
 function fun.rands(low, limit)
     if low == nil and limit == nil then
-        return endless(function() return math.random() end)
+        return iterator.new(fraction_step, 0, 0)
     end
     assert(type(low) == 'number', 'invalid first arg to rands')
     if limit == nil then
@@ -63,7 +88,7 @@ function fun.rands(low, limit)
     end
     assert(type(limit) == 'number', 'invalid second arg to rands')
     assert(low < limit, 'empty interval')
-    return endless(function() return math.random(low, limit - 1) end)
+    return iterator.new(whole_step, {low, limit - 1}, 0)
 end
 
 -- ---- functions of iterators ------------------------------------------------------------------
@@ -129,7 +154,7 @@ for name, symbol in pairs({
     operator[name] = loadstring(('local a, b = ... return a %s b'):format(symbol), '=builtin/fun.lua')
 end
 
-for name, symbol in pairs({neg = '-', neq = '-', unm = '-', len = '#', length = '#', lnot = 'not', truth = 'not not'}) do
+for name, symbol in pairs({neq = '-', unm = '-', len = '#', length = '#', lnot = 'not', truth = 'not not'}) do
     operator[name] = loadstring(('local a = ... return %s a'):format(symbol), '=builtin/fun.lua')
 end
 
@@ -137,9 +162,9 @@ function operator.floordiv(a, b)
     return math.floor(a / b)
 end
 
+-- The sign of `a` alone chooses the way of rounding, as Tarantool has it.
 function operator.intdiv(a, b)
-    local quotient = a / b
-    return quotient < 0 and math.ceil(quotient) or math.floor(quotient)
+    return a < 0 and math.ceil(a / b) or math.floor(a / b)
 end
 
 fun.operator, fun.op = operator, operator

@@ -60,13 +60,18 @@ function M.options(options, template)
     end
 end
 
+-- nil, false and box.NULL are no options.
+function M.given(options)
+    return options ~= nil and options or {}
+end
+
 -- A copy of `options` in which absent ones have their default.
 function M.with_defaults(options, defaults)
     local result = {}
     for name, value in pairs(defaults) do
         result[name] = value
     end
-    for name, value in pairs(options or {}) do
+    for name, value in pairs(M.given(options)) do
         result[name] = value
     end
     return result

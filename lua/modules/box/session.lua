@@ -74,6 +74,17 @@ local function leave(number, ok, ...)
     return ...
 end
 
+-- Ids are 32 bits wide. What is neither a name nor a number means the user 0, the guest, as in Tarantool.
+local function user_of(value)
+    if type(value) == 'string' then
+        return value
+    elseif type(value) ~= 'number' or not (math.abs(value) < 2 ^ 63) then
+        return 0
+    end
+    local whole = value < 0 and math.ceil(value) or math.floor(value)
+    return whole % 2 ^ 32
+end
+
 -- su(user) changes the session's user, su(user, function, ...) runs a function as the user.
 function M.su(...)
     if getmetatable(box) ~= nil then
@@ -81,16 +92,18 @@ function M.su(...)
     elseif select('#', ...) < 1 then
         error('session.su(): bad arguments', 2)
     end
-    local user, func = ...
+    local user, func = user_of((...)), select(2, ...)
     if select('#', ...) == 1 then
         finish.nothing(python.session_su(user))
         direct.forget_fiber()
         return
-    elseif type(func) ~= 'function' then
-        arguments.bad(2, arguments.expected('function', func), 2)
     end
     local number = finish.plain(python.session_su_enter(user))
     direct.forget_fiber()
+    if type(func) ~= 'function' then
+        leave(number, true)
+        arguments.bad(2, 'function expected, got ' .. type(func), 2)
+    end
     return leave(number, pcall(func, select(3, ...)))
 end
 

@@ -50,8 +50,8 @@ local function field_value(field, options)
 end
 
 function M.create(name, options)
+    options = check.given(options)
     check.options(options, CREATE_OPTIONS)
-    options = options or {}
     if box.space._vfunc.index.name:get{name} == nil then
         local row = {session.euid(), name}
         for _, field in ipairs(FIELDS) do
@@ -69,12 +69,13 @@ local function look_up(name_or_id)
 end
 
 function M.drop(name_or_id, options)
+    options = check.given(options)
     check.options(options, {if_exists = 'boolean'})
     local tuple = look_up(name_or_id)
     if tuple ~= nil then
         catalog.revoke_object_privileges('function', tuple[1])
         box.space._func:delete{tuple[1]}
-    elseif options == nil or not options.if_exists then
+    elseif not options.if_exists then
         box_error(box_error.NO_SUCH_FUNCTION, name_or_id)
     end
 end

@@ -118,9 +118,17 @@ local function is_role_grant(privilege, object_type, name)
     return object_type == 'role' and name ~= '' and privilege == 'execute'
 end
 
+-- A text has no option; its error is that of a text that a program indexes by mistake.
+local function option_table(options)
+    if type(options) == 'string' then
+        error("attempt to index local 'options' (a string value)", 2)
+    end
+    return options or {}
+end
+
 function M.grant(uid, grantee, privilege, object_type, name, options)
     privilege, object_type, name = expand(privilege, object_type, name)
-    options = options or {}
+    options = option_table(options)
     local bits = checked_bits(privilege, object_type)
     local id = object_id(object_type, name)
     local grantor
@@ -145,7 +153,7 @@ end
 
 function M.revoke(uid, grantee, privilege, object_type, name, options)
     privilege, object_type, name = expand(privilege, object_type, name)
-    options = options or {}
+    options = option_table(options)
     local bits = checked_bits(privilege, object_type)
     local id = object_id(object_type, name)
     local tuple = box.space._vpriv:get{uid, object_type, id}

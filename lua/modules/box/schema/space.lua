@@ -61,7 +61,7 @@ end
 function M.create(name, options)
     check.param(name, 'name', 'string')
     check.options(options, CREATE_OPTIONS)
-    options = options or {}
+    options = check.given(options)
     local space = box.space[name]
     if space == nil then
         return add(name, options)
