@@ -36,7 +36,7 @@ from box.txn.short import CHANGES, HeldWrite, ShortWrite, undo
 from box.txn.short_run import RunWrite, add_statements, change_rows
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement
-from box.txn.write_plan import Planner, WritePlan
+from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType

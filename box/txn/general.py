@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
     from box.txn.pending import Outcome
     from box.txn.transaction import OpenStatement, Statement, Transaction
-    from box.txn.write_plan import Planner
 
 
 class GeneralWrite:

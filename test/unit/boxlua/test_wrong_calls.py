@@ -99,7 +99,7 @@ def test_options_that_are_none(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("box.schema.func.create('f', false) box.schema.func.create('g', box.NULL)")
         await box("box.schema.space.create('s', box.NULL):create_index('pk', box.NULL)")
-        assert await box("return box.func.f ~= nil, box.func.g ~= nil, box.space.s.index.pk.type") == [True, True, "TREE"]
+        assert await box("return box.func.f.name, box.func.g.name, box.space.s.index.pk.type") == ["f", "g", "TREE"]
 
     run(body)
 

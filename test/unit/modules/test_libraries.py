@@ -212,7 +212,6 @@ def test_what_is_not_there_is_nil(lua: Lua) -> None:
     assert list(found) == [1, 1, 3, 2, 1, -3, -4, 2, None]
 
 
-
 def test_lists_of_triggers_for_modules(lua: Lua) -> None:
     """`internal.trigger`, which vshard needs to start."""
     assert lua(
