@@ -12,20 +12,11 @@ from typing import Any, NamedTuple
 from box.errors import BoxError, illegal_params
 from box.spark.export_options import ExportJob, check_columns, exported_spaces, job_of, names_of
 from box.spark.progress import Progress
+from box.spark.sessions import first_line, spark_session
 from box.spark.skips import SkipCount
 from box.spark.table_formats import PACKAGES, is_installed, make_table
 
 _NOT_INSTALLED = "Spark is not installed: pip install '.[spark]' in a clone of Lunabox"
-
-
-_LINKAGE_ERRORS = (
-    "AbstractMethodError",
-    "IncompatibleClassChangeError",
-    "NoClassDefFoundError",
-    "NoSuchFieldError",
-    "NoSuchMethodError",
-)
-"""Java's errors for a package that was built for another version of Spark."""
 
 
 class _TableFormat(NamedTuple):
@@ -56,34 +47,10 @@ _TABLE_FORMATS = {
 
 def _session(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return a Spark session, and whether it was created here."""
-    from pyspark.sql import SparkSession
-
-    from box.spark.java_home import use_packaged_java
-    from box.spark.source import BoxDataSource
-
-    use_packaged_java()
-
-    # Spark's workers are Python processes. Without this they would use the first python3 on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    found = SparkSession.getActiveSession()
-    builder = (
-        SparkSession.builder.master(args.master)
-        .appName("lunabox-export")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.python.filterPushdown.enabled", "true")
-        .config("spark.log.level", "ERROR")
-        # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
-        .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
-    )
     settings = dict(args.conf or ())
     if args.to in _TABLE_FORMATS and _is_among(settings, args.to):
         settings = _TABLE_FORMATS[args.to].settings | settings
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.dataSource.register(BoxDataSource)
-    return spark, found is None
+    return spark_session("lunabox-export", args.master, settings)
 
 
 def _is_among(settings: dict[str, str], name: str) -> bool:
@@ -231,19 +198,6 @@ def _check(job: ExportJob, spaces: Sequence[str]) -> None:
         check_columns(job, [column.name for column in Table.open(SourceOptions.of(options)).columns])
 
 
-def _first_line(error: Exception) -> str:
-    """Return the text of a Spark error without the Java stack."""
-    lines = str(error).strip().splitlines() or [repr(error)]
-    marked = next((line for line in lines if "box: " in line), None)
-    if marked is not None:
-        return marked.strip()
-    if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
-        return lines[0]
-    text = lines[1].removeprefix(": ")
-    is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
-    return f"{text} (a package for another version of Spark?)" if is_foreign else text
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0, 1 after an error message on standard error, or 130 after an
     interrupt."""
@@ -265,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # Spark wraps all errors in its own classes; the user needs only the text
-        print(f"lunabox-export: {_first_line(error)}", file=sys.stderr)
+        print(f"lunabox-export: {first_line(error)}", file=sys.stderr)
     else:
         return 0
     return 1
