@@ -250,7 +250,8 @@ local function pack(err)
 end
 
 msgpack.register(error_type, function(err, pos)
-    if not python.error_travels() then
+    local travels = python.error_travels -- nil in a runtime without an instance, which has no sessions
+    if not (travels and travels()) then
         return msgpack.put_string(facts_of[err].message, pos)
     end
     msgpack.call_aside(pack, err)
