@@ -16,11 +16,13 @@ from box.iproto import sql_requests
 from box.iproto.learned_bodies import BodyMeaning
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
 from box.schema.ids import SYSTEM_ID_MAX, UserId
+from box.schema.session_settings import ERROR_MARSHALING, SessionSettings
 from box.session import Context
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
-from box.wire.client_requests import check_id, decode_begin, decode_watch, encode_id
+from box.wire.client_requests import decode_begin, decode_id, decode_watch, encode_id
 from box.wire.constants import DML_TYPES, Key, RequestType, stream_type_name
+from box.wire.features import FEATURES
 from box.wire.reply import reply_body, reply_ok
 from box.wire.request import (
     AuthRequest,
@@ -55,6 +57,7 @@ _STREAM_TYPE_MAX: Final = 17
 _WRITES_AT_START: Final = (
     "write requests, use box.ctl.is_recovery_finished() to check that snapshot recovery was completed"
 )
+_SETTINGS: Final = SessionSettings()
 Handler = Callable[["ServerConnection", Row], None]
 StreamHandler = Callable[["RequestStream", Row], None]
 
@@ -450,8 +453,11 @@ class Dispatcher:
         return is_right_scramble(candidate, connection.salt, user.hash2)
 
     def _id(self, connection: ServerConnection, row: Row) -> None:
-        check_id(row.body)
+        features = decode_id(row.body)
         self._check_schema(row)
+        if FEATURES["error_extension"] in features:
+            # Who does not announce it reads errors among the results of functions as their texts.
+            _SETTINGS.set(connection.session, ERROR_MARSHALING, True)
         connection.reply(reply_body(row.sync, self._schema.version, encode_id()))
 
     def _watch(self, connection: ServerConnection, row: Row) -> None:

@@ -1,7 +1,7 @@
 """`_session_settings`: the only space of the `service` engine, with a row for each setting of the session.
 
 No index stores anything: rows are made from `session.storage` when they are read. Settings can be read and updated; all
-but `error_marshaling_enabled` concern SQL and have no effect here.
+but `error_marshaling_enabled` concern SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
-"""The setting that makes errors inside results travel as MessagePack extensions."""
+"""The setting that makes errors among values MessagePack extensions; off, their texts stand for them.
+
+A client that announces the feature `error_extension` switches it on.
+"""
 
 DEFAULTS: dict[str, bool | str] = {
     ERROR_MARSHALING: False,

@@ -67,11 +67,13 @@ local function by_code(code, ...)
     end
 end
 
+local CUSTOM_TYPE_SIZE = 63
+
 local function by_type(custom_type, template, ...)
     if type(template) ~= 'string' then
         return nil
     end
-    return {type = 'CustomError', custom_type = custom_type, code = 0, message = filled(template, ...)}
+    return {type = 'CustomError', custom_type = custom_type:sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
 end
 
 -- Only texts and numbers are texts; nil for the rest.
@@ -85,7 +87,7 @@ local function by_table(given)
     local facts = {code = as_int(code - math.fmod(code, 1)), message = text_of(given.reason) or ''}
     local custom_type = text_of(given.type)
     if custom_type ~= nil then
-        facts.type, facts.custom_type = 'CustomError', custom_type
+        facts.type, facts.custom_type = 'CustomError', custom_type:sub(1, CUSTOM_TYPE_SIZE)
     end
     return facts
 end

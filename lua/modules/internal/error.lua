@@ -173,10 +173,6 @@ ffi.metatype(error_type, {
     end,
 })
 
-msgpack.register(error_type, function(err, pos)
-    return msgpack.put_string(facts_of[err].message, pos)
-end)
-
 local NULL = msgpack.NULL
 
 local function given(value)
@@ -242,6 +238,30 @@ end
 function M.encode(value)
     return msgpack.encode(to_list(M.from_value(value)))
 end
+
+-- ---- errors among values: their text, or in sessions that want it extension 3 (box/data/error_body.py) --------------
+
+local ERROR_EXTENSION = 3
+local packed
+
+-- The encoder is under way in its buffer, and M.encode needs one.
+local function pack(err)
+    packed = python.error_pack(M.encode(err))
+end
+
+msgpack.register(error_type, function(err, pos)
+    local travels = python.error_travels -- nil in a runtime without an instance, which has no sessions
+    if not (travels and travels()) then
+        return msgpack.put_string(facts_of[err].message, pos)
+    end
+    msgpack.call_aside(pack, err)
+    return msgpack.put_bytes(packed, #packed, pos)
+end)
+
+msgpack.register_extension(ERROR_EXTENSION, function(p, pos, size)
+    local bytes = python.error_unpack(ffi.string(p + pos, size))
+    return bytes and M.decode(bytes) or error('Can not parse an error from MsgPack', 0)
+end)
 
 -- `fiber is cancelled`, raised at cancellation points.
 function M.raise_cancelled()

@@ -97,7 +97,7 @@ function M.register(ctype, put)
     encoder.by_ctype[tonumber(ffi.typeof(ctype))] = put
 end
 
-M.put_bytes, M.put_string = encoder.put_bytes, encoder.put_string
+M.put_bytes, M.put_string, M.call_aside = encoder.put_bytes, encoder.put_string, encoder.call_aside
 
 -- `decode(p, pos, size)` takes the place of the extension's body in memory and returns the value.
 function M.register_extension(kind, decode_value)

@@ -67,7 +67,7 @@ local function get_extension(p, pos, size)
     local kind = p[pos]
     local decode = extensions[kind]
     if decode == nil then
-        error('Unsupported MsgPack extension type: ' .. kind, 0)
+        error('Unsupported MsgPack extension type: ' .. (kind < 0x80 and kind or kind - 0x100), 0)
     end
     return decode(p, pos + 1, size), pos + 1 + size
 end

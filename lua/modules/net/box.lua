@@ -117,7 +117,11 @@ local function events_of(remote)
         if version == nil and features == nil then
             return
         end
-        local found = protocol()
+        local wants_errors = false
+        for _, name in ipairs(features or {}) do
+            wants_errors = wants_errors or name == 'error_extension'
+        end
+        local found = protocol(wants_errors)
         local reason
         if version ~= nil and version > found[1] then
             reason = ('Protocol version (%d) < required (%d)'):format(found[1], version)

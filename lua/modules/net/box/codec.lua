@@ -79,9 +79,10 @@ end
 
 bodies.select_after = bodies.select_page
 
-function bodies.id()
+-- Who announces that it knows errors among values gets them from then on.
+function bodies.id(with_errors)
     return TYPE.id, map(2, string.char(VERSION), encode(PROTOCOL_VERSION), string.char(FEATURES),
-        encode(setmetatable({0, 1, 3, 4}, msgpack.array_mt)))
+        encode(with_errors and {0, 1, 2, 3, 4} or {0, 1, 3, 4}))
 end
 
 function bodies.begin(timeout, level)

@@ -71,9 +71,9 @@ local NO_PROTOCOL = {0, {
 }}
 
 -- {version, features} of the server, which is asked once; older ones do not know the request.
-local function fetch_protocol(self)
+local function fetch_protocol(self, with_errors)
     if self.protocol == nil then
-        local kind, body = codec.bodies.id()
+        local kind, body = codec.bodies.id(with_errors)
         local request = future.new(wait(python.netbox_send(self.id, kind, body)), 'id', {})
         local found, problem = request:wait_result()
         if problem ~= nil and problem.code ~= box.error.UNKNOWN_REQUEST_TYPE then
@@ -118,8 +118,8 @@ local function serve(self)
         error(box.error.new(box.error.NO_CONNECTION, refusal), 0)
     end
     self.protocol = nil
-    self.events.requires(function()
-        return fetch_protocol(self)
+    self.events.requires(function(with_errors)
+        return fetch_protocol(self, with_errors)
     end)
     set_state(self, 'auth')
     if self.user ~= nil then
