@@ -96,8 +96,7 @@ Fibers do things side by side. Each one runs until it waits, so that nobody
 interrupts it in the middle of a change:
 
 lunabox> fiber = require('fiber')
-lunabox> f = fiber.new(function() fiber.sleep(0.1) s:insert{6, 'lime', 1} end)
-lunabox> f:set_joinable(true)
+lunabox> f = fiber.new(s.insert, s, {6, 'lime', 1}) f:set_joinable(true)
 lunabox> f:join()
 
 Programs for queues, expiry or statistics are fibers of this kind.]]},

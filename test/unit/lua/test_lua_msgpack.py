@@ -38,7 +38,7 @@ def test_everything_comes_back_as_it_went(flavour: str) -> None:
     async def main() -> None:
         async with open_lua(flavour) as lua:
 
-            @settings(max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+            @settings(max_examples=80, deadline=None, database=None, suppress_health_check=list(HealthCheck))
             @given(st.lists(_values, max_size=5))
             def check(values: list[Any]) -> None:
                 packed = msgpack.packb(values)

@@ -118,7 +118,7 @@ class Way:
         return world.journal.rows, len(world.journal.queue), world.dml.counters, contents, outcomes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXTRAS), programs)
 def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
     """Results, errors and their texts, counters, journal rows, commits and the contents of all indexes are the same,
@@ -135,7 +135,7 @@ def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
     asyncio.run(body())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXTRAS), programs, st.integers(1, 2))
 def test_both_ways_agree_on_synchronous_spaces(extra: tuple[Any, ...], program: list[Any], quorum: int) -> None:
     """The limbo has a say in the commits; it holds the same transactions then, and writes the same rows."""
