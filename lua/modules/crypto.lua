@@ -53,7 +53,7 @@ end
 -- A table of algorithms that refuses names it does not have.
 local function named(members, what)
     return setmetatable(members, {__index = function(_, name)
-        error(('%s method "%s" is not supported'):format(what, name))
+        error(('%s method "%s" is not supported'):format(what, name), 2)
     end})
 end
 

@@ -7,15 +7,15 @@ local error, pairs, tostring, type = error, pairs, tostring, type
 local CHUNK_SIZE = 4096
 local READ_USAGE = 'Usage: load(string or object with method read(num)returns string)'
 
-local function read_all(source, size)
-    if type(source) == 'string' then
-        return source
-    elseif type(source.read) ~= 'function' then
+local function read_all(readable, size)
+    if type(readable) == 'string' then
+        return readable
+    elseif type(readable.read) ~= 'function' then
         error(READ_USAGE)
     end
     local parts = {}
     while true do
-        local part = source:read(size)
+        local part = readable:read(size)
         if part == nil and #parts == 0 then
             error(READ_USAGE)
         elseif part == nil or part == '' then
@@ -106,20 +106,32 @@ local function step(state, number)
     end
 end
 
--- A loop over the records: for i, fields in csv.iterate(text) do.
-local function iterate(source, options)
-    options = options or {}
-    local delimiter, quote = options.delimiter or ',', options.quote_char or '"'
-    local state = {
-        text = read_all(source, options.chunk_size or CHUNK_SIZE), position = 1,
-        delimiter = delimiter, quote = quote, special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
-    }
-    return step, state, -(options.skip_head_lines or 0)
+-- One byte of an option, of a number the one that it is; Tarantool takes the first of a longer text.
+local function separator(value)
+    if value == '' then
+        error("cannot convert 'nil' to 'char'", 3)
+    end
+    return type(value) == 'number' and string.char(value % 256) or value:sub(1, 1)
 end
 
-local function load(source, options)
+local function separators(opts)
+    return separator(opts.delimiter or ','), separator(opts.quote_char or '"')
+end
+
+-- A loop over the records: for i, fields in csv.iterate(text) do.
+local function iterate(readable, opts)
+    opts = opts or {}
+    local delimiter, quote = separators(opts)
+    local state = {
+        text = read_all(readable, opts.chunk_size or CHUNK_SIZE), position = 1,
+        delimiter = delimiter, quote = quote, special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
+    }
+    return step, state, -(opts.skip_head_lines or 0)
+end
+
+local function load(readable, opts)
     local result = {}
-    for i, fields in iterate(source, options) do
+    for i, fields in iterate(readable, opts) do
         result[i] = fields
     end
     return result
@@ -136,12 +148,12 @@ local function escape(value, delimiter, quote)
 end
 
 -- The text of a table of records (or of one record); with `target`, an object with a method `write`, it goes there.
-local function dump(records, options, target)
+local function dump(records, opts, target)
     if type(records) ~= 'table' or (target ~= nil and type(target.write) ~= 'function') then
         error('Usage: dump(table[, opts, writable])')
     end
-    options = options or {}
-    local delimiter, quote = options.delimiter or ',', options.quote_char or '"'
+    opts = opts or {}
+    local delimiter, quote = opts.delimiter or ',', opts.quote_char or '"'
     local lines = {}
     for _, record in pairs(type(records[1]) == 'table' and records or {records}) do
         local fields = {}

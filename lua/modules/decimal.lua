@@ -44,7 +44,8 @@ end
 local function parsed(value, position)
     local kind = type(value)
     if kind == 'number' then
-        return python.decimal_parse_double(value)
+        -- Python gets whole numbers as integers, which have no negative zero.
+        return value == 0 and (1 / value < 0 and '-0' or '0') or python.decimal_parse_double(value)
     elseif kind == 'string' then
         return python.decimal_parse(value)
     end
@@ -71,11 +72,11 @@ local function result(text)
     return text and of_text(text) or error('decimal operation failed', 3)
 end
 
-local function new(value)
-    if type(value) == 'nil' then
+local function new(...)
+    if select('#', ...) == 0 then
         error('usage: decimal.new(value)', 2)
     end
-    local text = operand(value, 1)
+    local text = operand((...), 1)
     return of_text(text)
 end
 

@@ -205,7 +205,7 @@ local function combined(value, names, what, default)
         return value
     end
     local result = 0
-    for _, name in ipairs(type(value) == 'table' and value or {value}) do
+    for _, name in pairs(type(value) == 'table' and value or {value}) do
         local number = type(name) == 'number' and name or names[name]
         if number == nil then
             error(('fio.open(): unknown %s: %s'):format(what, tostring(name)))
@@ -267,6 +267,7 @@ function fio.basename(path, suffix)
         error('Usage: fio.basename(path[, suffix])')
     end
     local name = path:match('[^/]*$')
+    suffix = arguments.text(suffix)
     if suffix ~= nil and #suffix > 0 and name:sub(-#suffix) == suffix then
         name = name:sub(1, -#suffix - 1)
     end
@@ -277,16 +278,21 @@ function fio.dirname(path)
     if type(path) ~= 'string' then
         error('Usage: fio.dirname(path)')
     end
+    -- POSIX leaves two slashes in front to the system: Linux keeps exactly two.
+    local root = path:match('^//?') or ''
+    if path:sub(1, 3) == '///' then
+        root = '/'
+    end
     local stripped = path:gsub('/+$', '')
     if stripped == '' then
-        return path:sub(1, 1) == '/' and '/' or '.'
+        return root ~= '' and root or '.'
     end
     local directory = stripped:match('^(.*)/[^/]*$')
     if directory == nil then
         return '.'
     end
     directory = directory:gsub('/+$', '')
-    return directory == '' and '/' or directory
+    return directory == '' and root or directory
 end
 
 function fio.abspath(path)
@@ -329,7 +335,9 @@ function fio.lstat(path)
 end
 
 function fio.mkdir(path, mode)
-    check_paths('fio.mkdir(pathname[, mode])', path)
+    if not is_path(path) then
+        error('Usage fio.mkdir(pathname[, mode])', 2)
+    end
     return outcome(false, python.fio_mkdir(tostring(path), whole(mode or NEW_DIRECTORY_MODE)))
 end
 
@@ -364,7 +372,7 @@ function fio.readlink(path)
 end
 
 function fio.chmod(path, mode)
-    check_paths('fio.chmod(pathname, mode)', path)
+    check_paths('fio.chmod(pathname, mode)', path, mode)
     return outcome(false, python.fio_chmod(tostring(path), whole(mode)))
 end
 
@@ -377,7 +385,9 @@ local function account(value)
 end
 
 function fio.chown(path, owner, group)
-    check_paths('fio.chown(pathname, owner, group)', path)
+    if not is_path(path) or owner == nil or group == nil then
+        error('Usage: fio.chown(pathname, owner, group)', 2)
+    end
     return outcome(false, python.fio_chown(tostring(path), account(owner), account(group)))
 end
 
@@ -388,12 +398,14 @@ end
 
 local function check_time(name, value)
     if type(value) ~= 'nil' and type(value) ~= 'number' then
-        error('fio.utime: ' .. name .. ' should be a number', 3)
+        error('fio.utime: ' .. name .. ' should be a number')
     end
 end
 
 function fio.utime(path, atime, mtime)
-    check_paths('fio.utime(filepath[, atime[, mtime]])', path)
+    if not is_path(path) then
+        error('Usage: fio.utime(filepath[, atime[, mtime]])')
+    end
     check_time('atime', atime)
     check_time('mtime', mtime)
     atime = atime or require('fiber').time()
@@ -432,7 +444,7 @@ end
 function fio.umask(mask)
     local bits = tonumber(mask or 0)
     if bits == nil or bits - bits ~= 0 then
-        error("bad argument #1 to '?' (cannot convert 'nil' to 'int')", 2)
+        arguments.bad(1, "cannot convert 'nil' to 'int'", 2)
     end
     return outcome(nil, python.fio_umask(bit.tobit(bits)))
 end
@@ -568,7 +580,10 @@ function path.exists(name)
 end
 
 function path.lexists(name)
-    return type(name) == 'string' and fio.lstat(name) ~= nil
+    if type(name) ~= 'string' then
+        error('pathname is absent')
+    end
+    return fio.lstat(name) ~= nil
 end
 
 fio.path = path

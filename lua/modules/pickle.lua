@@ -101,7 +101,7 @@ local function unpack_values(format, bytes)
     end
     if position <= #bytes then
         error(("pickle.unpack('%s'): too many bytes: unpacked %d, total %d")
-            :format(format:sub(-1), position - 1, #bytes), 0)
+            :format(format, position - 1, #bytes), 0)
     end
     return unpack(result, 1, #format)
 end

@@ -4,7 +4,7 @@ local python = require('internal.python')
 
 local function checked(key, what)
     if type(key) ~= 'string' and type(key) ~= 'number' then
-        error(("Bad type of %s (expected 'string'/'number')"):format(what), 3)
+        error(("Bad type of %s (expected 'string'/'number')"):format(what))
     end
     return key
 end

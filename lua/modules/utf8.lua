@@ -1,6 +1,7 @@
 -- require('utf8'), also the global `utf8`: strings as sequences of code points. Positions count bytes in `next`, `len`
 -- and code points in `sub`.
 local python = require('internal.python')
+local arguments = require('internal.arguments')
 local encode = require('internal.code_point')
 
 local byte, sub = string.byte, string.sub
@@ -71,7 +72,7 @@ end
 local function check_number(value, position)
     local number = tonumber(value)
     if number == nil then
-        error(("bad argument #%d to '?' (number expected, got %s)"):format(position, type(value)), 3)
+        arguments.bad(position, 'number expected, got ' .. type(value), 3)
     end
     return number
 end
@@ -86,11 +87,10 @@ function utf8.len(text, first, last)
     local size = #text
     first = absolute(first == nil and 1 or check_number(first, 2), size)
     last = absolute(last == nil and -1 or check_number(last, 3), size)
-    if first < 1 or first > size + 1 then
+    if first < 1 or first > size + 1 or last > size then
         return nil, 'position is out of string'
     end
     local count = 0
-    last = math.min(last, size)
     while first <= last do
         local code, after = decode(text, first)
         if code == nil then

@@ -146,7 +146,7 @@ end
 local function operands(left, right)
     local a, b = comparable(left), comparable(right)
     if a == nil or b == nil then
-        error(('incorrect value to convert to uuid as %d argument'):format(a == nil and 1 or 2))
+        error(('incorrect value to convert to uuid as %d argument'):format(a == nil and 1 or 2), 3)
     end
     return a, b
 end

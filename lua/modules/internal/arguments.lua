@@ -21,4 +21,10 @@ function M.number(value)
     return (kind == 'number' or kind == 'string') and tonumber(value) or nil
 end
 
+-- The text that an argument is, also a number's; nil for anything else.
+function M.text(value)
+    local kind = type(value)
+    return (kind == 'string' or kind == 'number') and tostring(value) or nil
+end
+
 return M
