@@ -53,9 +53,12 @@ end
 -- See next() of Lua.
 function methods.next(tuple, position)
     check(tuple, 'tuple:next(tuple[, pos])')
-    position = position or 0
+    position = position ~= nil and position or 0
     if type(position) ~= 'number' then
         error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
+    end
+    if position < 0 then
+        return nil
     end
     return step(tuple, position)
 end

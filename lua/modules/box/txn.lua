@@ -77,7 +77,7 @@ end
 function M.rollback_to_savepoint(...)
     local savepoint = ...
     if select('#', ...) ~= 1 or getmetatable(savepoint) ~= savepoint_mt then
-        error('Usage: box.rollback_to_savepoint(savepoint)', 0)
+        error('Usage: box.rollback_to_savepoint(savepoint)', 2)
     end
     changes.count = changes.count + 1
     finish.nothing(python.txn_rollback_to_savepoint(savepoint.txn_id, savepoint.csavepoint))

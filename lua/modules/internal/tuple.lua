@@ -277,8 +277,10 @@ methods.__serialize = methods.totable
 
 local function equal(left, right)
     if not is(left) or not is(right) then
-        if type(left) == 'table' or type(right) == 'table' then
-            error("cannot convert 'table' to 'void *'", 2)
+        for _, name in ipairs({'table', 'boolean'}) do
+            if type(left) == name or type(right) == name then
+                error(("cannot convert '%s' to 'void *'"):format(name == 'boolean' and 'bool' or name))
+            end
         end
         return false
     end
