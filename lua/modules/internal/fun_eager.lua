@@ -1,4 +1,4 @@
--- Methods of iterators that walk them now: for one value of all, or for what each value is good for.
+-- Methods of iterators that consume them at once: for a single result, or for an effect of each value.
 local iterator = require('internal.fun_iterator')
 
 local M = {}
@@ -59,7 +59,7 @@ function M.length(self)
     return count
 end
 
--- What `choose(best so far, value)` leaves of all values.
+-- Reduces all values by `choose(best so far, value)`.
 local function chosen(self, name, choose)
     local is_found, best = false, nil
     for _, value in M.unwrap(self) do
@@ -75,7 +75,7 @@ local function chosen(self, name, choose)
     return best
 end
 
--- Numbers are compared as math.min and math.max do it, other values by Lua's order.
+-- Numbers are compared like math.min and math.max, other values by Lua's operators.
 function M.min(self)
     return chosen(self, 'min', function(best, value)
         if type(best) == 'number' then
@@ -104,7 +104,7 @@ end
 
 -- ---- questions -------------------------------------------------------------------------------
 
--- Whether there is a step for whose values `predicate` holds.
+-- Returns whether `predicate` holds for the values of some step.
 local function holds_once(self, predicate)
     local is_found = false
     walk(self, function(...)
@@ -138,7 +138,7 @@ end
 
 -- ---- single steps ----------------------------------------------------------------------------
 
--- The values of the first step for which `is_wanted(number)`; none if there is no such step.
+-- Returns the values of the first step for which `is_wanted(number)`; nothing if there is no such step.
 local function values_at(self, is_wanted)
     local number, found = 0, nil
     walk(self, function(...)
@@ -165,7 +165,7 @@ local function values_of_step(state, ...)
     return ...
 end
 
--- One step, for which the generator is called once: it may be one that cannot go back.
+-- Makes one step. Calls the generator only once, as it may be one that cannot go back.
 function M.head(self)
     return values_of_step(self.gen(self.param, self.state))
 end

@@ -1,9 +1,9 @@
 -- Iterator objects of require('fun').
 --
 -- An iterator is a step function, a parameter and a state: step(param, state) gives the next state and the values at
--- it, or nil at the end. The state is never changed in place, so an iterator may be walked again from any state that
--- it has had. An object holds the three as `gen`, `param` and `state`. Functions that make an object return the
--- parameter and the state behind it: that is what a `for` loop takes.
+-- it, or nil at the end. The state is never changed in place, so an iteration may start again from any earlier state.
+-- An object holds the three as `gen`, `param` and `state`. Functions that make an object also return the parameter and
+-- the state, as a `for` loop expects.
 local M = {methods = {}}
 
 local class = {
@@ -24,7 +24,7 @@ local function no_step()
     return nil
 end
 
--- What the values of a list are taken from, one index after the other; box.NULL is a value.
+-- Steps through a list by index. box.NULL is a value, not the end.
 local function list_step(list, index)
     local value = rawget(list, index + 1)
     if type(value) ~= 'nil' then
@@ -48,7 +48,7 @@ local function has_pairs(object)
     return ok and method ~= nil
 end
 
--- How each type is iterated: step, parameter, first state.
+-- For each type: step, parameter and first state.
 local source_of = {}
 
 source_of['function'] = function(gen, param, state)
@@ -78,7 +78,7 @@ source_of.cdata = function(object)
     end
 end
 
--- The three of what can be iterated: an iterator, a list, a map, a text, what pairs() and the like return.
+-- Returns step, parameter and state of an iterator, a list, a map, a text, or the results of pairs() and similar.
 function M.open(object, param, state)
     assert(object ~= nil, 'invalid iterator')
     local open = source_of[type(object)]
@@ -100,7 +100,7 @@ function M.none()
     return M.new(no_step)
 end
 
--- Objects of all arguments. The last one may have come with its parameter and state, as functions return it.
+-- Makes objects of all arguments. The last one may be followed by its parameter and state, as functions return it.
 function M.all_of(...)
     local count = select('#', ...)
     if count >= 3 then
@@ -116,7 +116,7 @@ function M.all_of(...)
     return result
 end
 
--- Call `visit` with the values of each step, until it returns true.
+-- Calls `visit` with the values of each step until it returns true.
 function M.walk(self, visit)
     local gen, param, state = self.gen, self.param, self.state
     local function go_on(following, ...)

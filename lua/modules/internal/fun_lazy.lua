@@ -1,17 +1,17 @@
--- Methods of iterators that give iterators: nothing is asked of the source before somebody asks them.
+-- Methods of iterators that return iterators. They are lazy: they take values of the source only when they are asked.
 local iterator = require('internal.fun_iterator')
 
 local M = {}
 local new, none = iterator.new, iterator.none
 
--- An iterator with the states of its source: rule(state, values...) gives what a step of the source becomes.
+-- Makes an iterator with the states of its source. rule(state, values...) returns what a step of the source becomes.
 local function reshaped(self, rule)
     local gen = self.gen
     return new(function(param, state) return rule(gen(param, state)) end, self.param, self.state)
 end
 
--- An iterator whose states are pairs: something of its own, and the source's state.
--- rule(own, state, values...) gives the next own part, then the values.
+-- Makes an iterator whose states are pairs of a part of its own and the state of the source.
+-- rule(own, state, values...) returns the next own part, then the values.
 local function accompanied(self, own, rule)
     local gen, param = self.gen, self.param
     local function joined(state, following, ...)
@@ -43,7 +43,7 @@ function M.enumerate(self)
     return accompanied(self, 1, function(number, _, ...) return number + 1, number, ... end)
 end
 
--- Every step and `between` behind it. The own part of a state is true when it is the turn of `between`.
+-- Yields each step, then `between`. The own part of a state is true when `between` is next.
 function M.intersperse(self, between)
     local gen, param = self.gen, self.param
     local function step(state, ...)
@@ -76,7 +76,7 @@ function M.partition(self, predicate)
     return (M.filter(self, predicate)), M.filter(self, function(...) return not predicate(...) end)
 end
 
--- Texts in which a pattern is found; with a function the same as filter.
+-- Yields texts that match a pattern. With a function it is filter().
 function M.grep(self, what)
     return M.filter(self, type(what) ~= 'string' and what or function(text) return string.find(text, what) ~= nil end)
 end
@@ -108,7 +108,7 @@ function M.take_while(self, predicate)
     end)
 end
 
--- The iterator from another state of its own on; an empty one where there is none.
+-- Returns the iterator from another state; an empty one if there is none.
 local function from(self, state)
     if state == nil then
         return none()
@@ -173,7 +173,7 @@ function M.cycle(self)
     end)
 end
 
--- The first values of all, side by side, as long as each has one.
+-- Yields the first values of all iterators side by side, until one ends.
 function M.zip(...)
     local all = iterator.all_of(...)
     local width, start = #all, {}
@@ -194,7 +194,7 @@ function M.zip(...)
     end, nil, start)
 end
 
--- The values of all, one iterator after the other. The own part of a state is the number of the iterator.
+-- Yields the values of one iterator after the other. The own part of a state is the number of the iterator.
 function M.chain(...)
     local all = iterator.all_of(...)
     local advance
