@@ -1,4 +1,4 @@
-"""CREATE, DROP and ALTER: changes of rows of the system spaces, in the rights of the user."""
+"""CREATE, DROP and ALTER: each changes rows of the system spaces, with the rights of the user."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OWNER, _NAME, _FORMAT = 1, 2, 6
 
 
 class Definer:
-    """Runs definitions of one node."""
+    """Runs the CREATE, DROP and ALTER statements of one node."""
 
     def __init__(self, schema: Schema, dml: Dml, queries: QueryRunner) -> None:
         self._schema = schema
@@ -41,7 +41,12 @@ class Definer:
         self._queries = queries
 
     async def run(self, ctx: Context, statement: sql_nodes.Definition) -> Changed:
-        """Run a definition. What the triggers of the system spaces raise, and what is said of each statement here."""
+        """Run a definition.
+
+        Raises:
+            ClientError: a definition is wrong, or an object does not exist or exists already.
+            BoxError: the change of a system space raised it.
+        """
         if isinstance(statement, sql_nodes.CreateTable):
             return await self._create_table(ctx, statement)
         if isinstance(statement, sql_nodes.CreateIndex):
@@ -82,7 +87,10 @@ class Definer:
         return self._schema.space_by_name(name)
 
     async def _next_space_id(self, ctx: Context) -> int:
-        """The greatest id so far is kept in `_schema`, on which the user needs no right."""
+        """Take the next id of a space.
+
+        The greatest id so far is in `_schema`. The user needs no right to change it, so admin does.
+        """
         self._schema.space(SpaceId.SPACE).check_access(ctx.credentials, Privilege.R)
         before, ctx.credentials = ctx.credentials, self._schema.admin
         try:
@@ -256,7 +264,7 @@ class Definer:
         return Changed(1)
 
     async def _revoke(self, ctx: Context, object_type: str, object_id: int) -> None:
-        """Take the privileges on an object from all who hold one."""
+        """Remove the privileges that users hold on an object."""
         holders = sorted(uid for uid, key in self._schema.grants if key == (object_type, object_id))
         for uid in holders:
             await self._write(ctx, SpaceId.PRIV, Request.delete([uid, object_type, object_id]))
@@ -397,19 +405,19 @@ class Definer:
 
 
 def _table_of(space: Space) -> TableRows:
-    """A table as it is: the fields as stored, and its indexes."""
+    """Return the fields and indexes of an existing table."""
     rows = TableRows(space.name, [_with_nil(item) for item in space.definition.format])
     rows.indexes = [IndexRow(iid, index.name, index.is_unique, []) for iid, index in space.indexes.items()]
     return rows
 
 
 def _with_nil(item: dict[str, Any]) -> dict[str, Any]:
-    """A field that Lua has defined says less of itself."""
+    """Complete the map of a field: a space made by Lua may lack the keys that SQL needs."""
     return {"type": "any", "is_nullable": False, **item}
 
 
 def _different(names: list[str]) -> list[str]:
-    """Names of a view's columns: one that comes again gets a number."""
+    """Make the column names of a view unique: a repeated name gets a number."""
     found: list[str] = []
     for name in names:
         candidate, number = name, 0
@@ -421,7 +429,11 @@ def _different(names: list[str]) -> list[str]:
 
 
 def check_trigger_time(trigger: sql_nodes.CreateTrigger, name: str, is_view: bool) -> None:
-    """Views have INSTEAD OF triggers, tables the others. SQL_EXECUTE."""
+    """Check that a trigger on a view is INSTEAD OF, and that one on a table is not.
+
+    Raises:
+        ClientError: SQL_EXECUTE.
+    """
     if is_view and trigger.time != "INSTEAD":
         raise execute_error(f"cannot create {trigger.time} trigger on view: {name}")
     if not is_view and trigger.time == "INSTEAD":
@@ -429,7 +441,11 @@ def check_trigger_time(trigger: sql_nodes.CreateTrigger, name: str, is_view: boo
 
 
 def check_trigger(text: str, name: str, table: str) -> None:
-    """The text of a row of `_trigger` makes the trigger that the row names, on its table. SQL_EXECUTE."""
+    """Check that the text in a `_trigger` tuple defines a trigger of this name on this table.
+
+    Raises:
+        ClientError: SQL_EXECUTE.
+    """
     trigger = trigger_of(text)
     if trigger.name != name:
         raise execute_error("trigger name does not match extracted from SQL")

@@ -1,4 +1,4 @@
-"""SQL for the dictionary: tests of check constraints, the tables of views, the texts of triggers."""
+"""The functions of SQL that the dictionary needs: tests of check constraints, tables of views, checks of triggers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
 
 
 class DictionaryFunctions:
-    """The functions of SQL that the dictionary calls (`box.schema.sql_hooks.SqlFunctions`)."""
+    """Implements `box.schema.sql_hooks.SqlFunctions`."""
 
     def __init__(self, schema: Schema, queries: QueryRunner) -> None:
         self._schema = schema
         self._queries = queries
 
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
-        """The test of a check constraint. CREATE_CK_CONSTRAINT."""
+        """Make the test of a check constraint.
+
+        Raises:
+            ClientError: CREATE_CK_CONSTRAINT.
+        """
         queries = self._queries
         ctx = Context.admin(self._schema.admin)
         count = len(space.fields)
@@ -55,7 +59,11 @@ class DictionaryFunctions:
         return test
 
     def tables_of_view(self, text: str) -> list[str]:
-        """The tables that a view reads. SQL_EXECUTE, NO_SUCH_SPACE."""
+        """Return the names of the tables that a view reads.
+
+        Raises:
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE.
+        """
         statement = parse_statement(text).statement
         if isinstance(statement, sql_nodes.CreateView):
             statement = statement.select
@@ -65,12 +73,16 @@ class DictionaryFunctions:
         return [catalogue.space(name).name for name in tables_of(statement)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
-        """Check the text of a trigger; raises what is wrong with it."""
+        """Check the text of a trigger; `name` is the one in its tuple.
+
+        Raises:
+            ClientError: the text is wrong.
+        """
         check_trigger(text, name, space.name)
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:
-    """The fields of a tuple as parameters of an expression."""
+    """Return the fields of a tuple as the columns that a check sees; each reads a parameter."""
     found = []
     for number, item in enumerate(space.fields):
         kind = kind_of(item.type.value)
@@ -81,7 +93,11 @@ def _parameters(space: SpaceDef) -> list[KnownColumn]:
 
 
 def _refuse_queries(expr: object) -> None:
-    """CK_DEF_UNSUPPORTED."""
+    """Check that an expression contains no query.
+
+    Raises:
+        ClientError: CK_DEF_UNSUPPORTED.
+    """
     if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
         raise client_error(ErrorCode.CK_DEF_UNSUPPORTED, "Subqueries")
     for value in sql_nodes.children(expr):

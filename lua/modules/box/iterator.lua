@@ -1,8 +1,9 @@
 -- index:pairs(): a cursor that reads ahead.
 --
--- One call into Python fetches a chunk of tuples. The loop must see the index as it is at each step, so what is
--- left of a chunk counts only while nothing can have changed: no write by this Lua code (`changes`), no switch
--- to another fiber. After either, Python says whether the index is still the same, or goes back.
+-- One call into Python fetches a chunk of tuples. The loop must see the current index at each step, so the rest of a
+-- chunk is only valid while nothing can have changed: no write by this Lua code (`changes`), no switch to another
+-- fiber. After either, Python says whether the index is unchanged; if not, it continues after the last tuple of the
+-- loop.
 
 local ffi = require('ffi')
 local changes = require('box.changes')
@@ -17,7 +18,7 @@ local tuple_type = tuples.ctype
 local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
 local new, copy, cast, type = ffi.new, ffi.copy, ffi.cast, type
 
--- Most loops end after a few steps or after very many.
+-- The chunks grow, as most loops end after either a few steps or very many.
 local FIRST_CHUNK, LARGEST_CHUNK = 8, 512
 
 local function text()
@@ -41,7 +42,7 @@ local function is_same_place(cursor)
     return cursor.changes == changes.count and cursor.fiber == fiber and (fiber == nil or cursor.switches == fiber.csw)
 end
 
--- `used` of the tuples at hand were taken; true if the rest of them are still right.
+-- The loop has taken `used` tuples of the chunk. Returns whether the rest is still valid.
 local function fetch(cursor, used)
     local blob, sizes = cursor_next(cursor.id, cursor.chunk, used)
     if blob == true then
@@ -64,7 +65,7 @@ end
 local function advance(cursor)
     if cursor.used < cursor.count then
         if not fetch(cursor, cursor.used) and cursor.count > 0 then
-            -- The index changed under the loop: it will change again.
+            -- The index has changed during the loop, so it will probably change again: small chunks.
             cursor.chunk = FIRST_CHUNK
         end
         return
@@ -98,7 +99,8 @@ local function next_tuple(param, cursor)
     return cursor, tuple
 end
 
--- Generator, parameter and state for a loop, as an iterator of `fun`. `after` is a position, '' for the beginning.
+-- Returns generator, parameter and state of a loop, as an iterator of `fun`. `after` is a position, '' for the
+-- beginning.
 local function open(space_id, index_id, iterator, key, after)
     local id = wait(python.cursor_open(space_id, index_id, iterator, key, after))
     local guard = gc(guard_type(id), close)

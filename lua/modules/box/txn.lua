@@ -15,7 +15,7 @@ local set_yield_hook = require('internal.scheduler').set_yield_hook
 
 M.txn_isolation_level = isolation.levels
 
--- The timeout and the level's number of the options of box.begin.
+-- Returns the timeout and the number of the isolation level in the options of box.begin.
 local function read_options(options)
     if type(options) ~= 'table' then
         box_error(box_error.ILLEGAL_PARAMS, 'options should be a table')
@@ -32,7 +32,7 @@ local function read_options(options)
     return timeout, level ~= nil and isolation.number_of(level) or 0
 end
 
--- The open transaction learns of every switch to another fiber.
+-- Tells the open transaction about every switch to another fiber.
 function M.begin(options)
     local timeout, level
     if options then
@@ -46,7 +46,7 @@ function M.begin(options)
     set_yield_hook(python.txn_on_yield)
 end
 
--- A failed commit changes data back.
+-- A failed commit undoes changes of data.
 local function ending(call)
     return function()
         local result, problem = call()
@@ -66,7 +66,7 @@ function M.is_in_txn()
     return txn_id() ~= 0 or triggers.are_running()
 end
 
--- Savepoints are told from any other table by their metatable.
+-- The metatable shows that a table is a savepoint.
 local savepoint_mt = {}
 
 function M.savepoint()
@@ -83,7 +83,7 @@ function M.rollback_to_savepoint(...)
     finish.nothing(python.txn_rollback_to_savepoint(savepoint.txn_id, savepoint.csavepoint))
 end
 
--- The number of the open transaction, nil without one.
+-- Returns the number of the open transaction, nil without one.
 function M.txn_id()
     local id = txn_id()
     return id ~= 0 and id or nil

@@ -1,9 +1,9 @@
--- Tuples: cdata with the MessagePack bytes of an array; fields are decoded when they are asked for.
+-- Tuples: cdata with the MessagePack bytes of an array. A field is decoded when it is read.
 --
 --     struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[]; }
 --
--- `_format` is the id under which `set_format` registered field names, 0 for none. Other modules add methods to
--- `methods`; a field's name wins over a method's, as in Tarantool.
+-- `_format` is the id under which `set_format` has registered field names, 0 for none. Other modules add methods to
+-- `methods`. As in Tarantool, a field hides a method of the same name.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
@@ -19,7 +19,7 @@ local size_array = ffi.typeof('const uint32_t *')
 local HEADER_SIZE = ffi.offsetof('struct tuple', '_data')
 local C, ffi_copy = ffi.C, ffi.copy
 
--- The elements of a tuple are returned to code of the user: nested tables carry the serialize metatables.
+-- Decodes with metatables for __serialize in nested tables, because users receive the elements of a tuple.
 local OPTIONS = msgpack.DEFAULTS
 
 local formats = {}
@@ -38,13 +38,13 @@ local function from_memory(p, size, format)
     return tuple
 end
 
--- A tuple with these bytes, which must be one MessagePack array.
+-- Makes a tuple of these bytes, which must be one MessagePack array.
 local function new(raw, format)
     return from_memory(raw, #raw, format or 0)
 end
 M.new = new
 
--- Bytes of a tuple that cross from or to Python have salt behind them: see lua/salt.py.
+-- The bytes of a tuple that crosses to or from Python are followed by salt, see lua/salt.py.
 local SALT_SIZE, ANY_SALT = 4, '\0\0\0\0'
 
 function M.new_salted(raw, format)
@@ -54,10 +54,10 @@ function M.new_salted(raw, format)
     return tuple
 end
 
--- What `copy` takes.
+-- The type of the argument of `copy`.
 M.pointer = ffi.typeof('struct tuple *')
 
--- A copy of the tuple of so many bytes that `source` points to.
+-- Copies the tuple of `size` bytes that `source` points to.
 function M.copy(source, size)
     local tuple = tuple_type(size)
     ffi_copy(tuple, source, HEADER_SIZE + size)
@@ -73,7 +73,7 @@ function M.salted_raw(tuple)
     return raw(tuple) .. ANY_SALT
 end
 
--- Tuples that stand one after another in `blob`. `sizes`: their sizes as native uint32_t, or nil.
+-- Makes the tuples that follow each other in `blob`. `sizes` has their sizes as native uint32_t, or is nil.
 function M.many(blob, sizes, format)
     local p, result = ffi.cast(byte_pointer, blob), {}
     format = format or 0
@@ -96,11 +96,11 @@ function M.many(blob, sizes, format)
     return result
 end
 
--- Formats of dropped spaces that are kept for their tuples: as many as the Python half keeps.
+-- How many formats of dropped spaces are kept for remaining tuples; Python keeps as many.
 local DROPPED_LIMIT = 128
 local dropped, place_of, last_place = {}, {}, 0
 
--- Names of fields of a format: name -> number of the field, from 1.
+-- Registers the field names of a format: name -> number of the field, from 1.
 function M.set_format(id, names)
     formats[id] = names
     local place = place_of[id]
@@ -109,7 +109,7 @@ function M.set_format(id, names)
     end
 end
 
--- The space is dropped; tuples of it may be there still.
+-- Called when the space is dropped. Some of its tuples may still exist.
 function M.drop_format(id)
     if place_of[id] ~= nil then
         return
@@ -130,10 +130,10 @@ function M.format_of(tuple)
     return tuple._format
 end
 
--- Set by others: `path_lookup(tuple, text)` -> value for names like 'a.b[1]'.
+-- box.tuple sets `path_lookup(tuple, text)` -> value, for names like 'a.b[1]'.
 M.path_lookup = nil
 
--- `decode`: see internal.msgpack_decode; Tarantool's decoder differs for fields by number and by name.
+-- `decode` is one of internal.msgpack_decode: as in Tarantool, fields by number and by name have different decoders.
 local function field(tuple, number, decode)
     local p = tuple._data
     local count, pos = array_header(p, 0)
@@ -187,7 +187,7 @@ local function check(tuple)
     end
 end
 
--- All fields in a table, or those from..to.
+-- Returns all fields in a table, or those from..to.
 function methods.totable(tuple, from, to)
     check(tuple)
     local p = tuple._data
@@ -227,7 +227,7 @@ function methods.bsize(tuple)
     return tuple._size
 end
 
--- Fields of a tuple are found from its start on. In a wider one a loop remembers where it is.
+-- A field is found by a walk from the start of the tuple. In tuples wider than this a loop remembers its position.
 local WIDE = 32
 
 local function step(tuple, number)
@@ -240,7 +240,7 @@ end
 
 M.step = step
 
--- The generator of a loop over a tuple: (tuple, number) -> the next number and that field.
+-- The generator of a loop over a tuple: (tuple, number) -> the next number and its field.
 function M.stepper(tuple)
     if len(tuple) <= WIDE then
         return step
@@ -267,7 +267,7 @@ function M.stepper(tuple)
     end
 end
 
--- Generator, parameter and state of a loop over the fields.
+-- Returns generator, parameter and state of a loop over the fields.
 function methods.ipairs(tuple)
     return M.stepper(tuple), tuple, 0
 end
@@ -298,7 +298,7 @@ ffi.metatype(tuple_type, {
     __tostring = to_text,
 })
 
--- Loops over a tuple: pairs() and ipairs() look here, see internal.globals.
+-- pairs() and ipairs() of internal.globals find the loops over a tuple here.
 M.pairs = methods.ipairs
 
 msgpack.is_tuple, msgpack.raw_tuple = is, raw
