@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
+from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.parse import parse_expression
 from box.sql.stored_values import Value, execute_error
@@ -91,7 +92,11 @@ class ForeignKeys:
     def before_store(
         self, ctx: Context, space: Space, old: list[Value] | None, new: list[Value] | None
     ) -> PendingActions:
-        """To be called before a row is changed; the result acts afterwards."""
+        """To be called before a row is changed; the result acts afterwards. ACCESS_DENIED: a parent cannot be read."""
+        if new is not None:
+            for key in self._schema.foreign_keys.values():
+                if key.child_id == space.id and all(new[child] is not None for child, _ in key.links):
+                    self._schema.space(key.parent_id).check_access(ctx.credentials, Privilege.R)
         return PendingActions(self, ctx, space, old)
 
     # --- the child's side ---

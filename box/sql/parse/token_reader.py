@@ -100,6 +100,10 @@ class TokenReader:
         """The text from an offset up to the end of the token before the present one."""
         return self.text[start : self._tokens[self._at - 1].end]
 
+    def text_from(self, start: int) -> str:
+        """The text from an offset to its end."""
+        return self.text[start : self._tokens[-1].end]
+
     def fail(self) -> NoReturn:
         """Report the present token."""
         token = self.token
