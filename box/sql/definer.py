@@ -13,7 +13,7 @@ from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
 from box.sql.result import Changed
 from box.sql.stored_values import execute_error
-from box.sql.table_rows import ForeignKeyRow, IndexRow, TableBuilder, TableRows, rows_of
+from box.sql.table_rows import ForeignKeyRow, IndexRow, ParentTable, TableBuilder, TableRows, rows_of
 from box.sql.trigger_texts import trigger_of
 from box.txn.pending import completed
 from box.wire.change import Request
@@ -70,7 +70,9 @@ class Definer:
     # --- rows of system spaces ---
 
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
-        return await completed(self._dml.write(ctx, self._schema.space(space_id), request))
+        space = self._schema.space(space_id)
+        space.check_access(ctx.credentials, Privilege.R)  # Tarantool looks for the row first
+        return await completed(self._dml.write(ctx, space, request))
 
     async def _insert(self, ctx: Context, space_id: SpaceId, row: Sequence[Any]) -> None:
         await self._write(ctx, space_id, Request.insert(pack(list(row))))
@@ -111,7 +113,7 @@ class Definer:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)
-        rows = rows_of(statement, self._catalogue(ctx).collation_id)
+        rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
         space_id = await self._next_space_id(ctx)
         engine = statement.engine
         if engine is None:
@@ -137,7 +139,7 @@ class Definer:
             if (key.name, space_id) in self._schema.foreign_keys:
                 raise self._constraint_exists("FOREIGN KEY", key.name, space_id)
             await self._insert(ctx, SpaceId.FK_CONSTRAINT, self._foreign_key_row(space_id, key))
-        for name, text in rows.checks:
+        for name, text in reversed(rows.checks):  # as Tarantool, so that the first of a table is tested first
             if name in self._schema.space(space_id).checks:
                 raise self._constraint_exists("CHECK", name, space_id)
             await self._insert(ctx, SpaceId.CK_CONSTRAINT, [space_id, name, False, "SQL", text, True])
@@ -145,41 +147,33 @@ class Definer:
     def _constraint_exists(self, kind: str, name: str, space_id: int) -> BoxError:
         return client_error(ErrorCode.CONSTRAINT_EXISTS, kind, name, self._schema.space(space_id).name)
 
-    def _foreign_key_row(self, space_id: int, found: ForeignKeyRow) -> list[Any]:
+    @staticmethod
+    def _foreign_key_row(space_id: int, found: ForeignKeyRow) -> list[Any]:
         key = found.key
-
-        def wrong(text: str) -> BoxError:
-            return client_error(ErrorCode.CREATE_FK_CONSTRAINT, found.name, text)
-
-        parent = self._schema.space_by_name(key.table)
-        names = [item.name for item in parent.definition.fields]
-        if key.parent_columns is not None:
-            for name in key.parent_columns:
-                if name not in names:
-                    raise wrong(f"foreign key refers to nonexistent field {name}")
-            places = [names.index(name) for name in key.parent_columns]
-        elif parent.definition.opts.view:
-            raise wrong("referenced space can't be VIEW")
-        elif parent.primary is None:
-            raise wrong("referenced space doesn't feature PRIMARY KEY")
-        else:
-            places = [part.fieldno for part in parent.primary.definition.parts]
-        if len(places) != len(found.columns):
-            raise wrong(
-                "number of columns in foreign key does not match the number of columns in the primary index of "
-                "referenced table"
-            )
         return [
             found.name,
             space_id,
-            parent.id,
+            space_id if found.parent_id is None else found.parent_id,
             key.is_deferred,
             key.match,
             key.on_delete,
             key.on_update,
             found.columns,
-            places,
+            found.parent_columns,
         ]
+
+    def _parent(self, name: str) -> ParentTable:
+        space = self._schema.space_by_name(name)
+        definition, primary = space.definition, space.primary
+        return ParentTable(
+            space.id,
+            [item.name for item in definition.fields],
+            None if primary is None else [part.fieldno for part in primary.definition.parts],
+            definition.opts.view,
+        )
+
+    def _builder(self, ctx: Context, space: Space) -> TableBuilder:
+        return TableBuilder(space.name, self._catalogue(ctx).collation_id, self._parent, _table_of(space))
 
     # --- indexes ---
 
@@ -204,7 +198,7 @@ class Definer:
         is_unique: bool,
         iid: int | None = None,
     ) -> None:
-        builder = TableBuilder(space.name, self._catalogue(ctx).collation_id, _table_of(space))
+        builder = self._builder(ctx, space)
         if iid is None:
             iid = max(space.indexes, default=0) + 1
         await self._insert(ctx, SpaceId.INDEX, IndexRow(iid, name, is_unique, builder.parts(parts)).row(space.id))
@@ -344,7 +338,7 @@ class Definer:
 
     async def _add_column(self, ctx: Context, statement: sql_nodes.AddColumn) -> Changed:
         space = self._altered(ctx, statement.table)
-        builder = TableBuilder(space.name, self._catalogue(ctx).collation_id, _table_of(space))
+        builder = self._builder(ctx, space)
         self._count(builder, space)
         known = len(builder.rows.indexes)
         builder.add_column(statement.column)
@@ -375,7 +369,8 @@ class Definer:
             iid = 0 if constraint.is_primary else None
             await self._add_index(ctx, space, constraint.name, constraint.parts, True, iid)
             return Changed(0)
-        builder = TableBuilder(space.name, self._catalogue(ctx).collation_id, _table_of(space))
+        builder = self._builder(ctx, space)
+        builder.is_complete = True
         builder.add_constraint(constraint)
         await self._add_constraints(ctx, space.id, builder.rows)
         return Changed(1)

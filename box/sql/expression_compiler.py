@@ -347,7 +347,7 @@ class ExpressionCompiler:
         collation = self.queries.collation_id(expr.name)
         if inner.type not in ("string", "scalar") and not (isinstance(expr.operand, sql_nodes.Param)):
             raise generic("COLLATE clause can't be used with non-string arguments")
-        return Typed(inner.sql, inner.type, inner.kind, collation, True, inner.column, inner.has_aggregate)
+        return Typed(inner.sql, inner.type, inner.kind, collation, True, None, inner.has_aggregate)
 
     def _functioncall(self, expr: sql_nodes.FunctionCall) -> Typed:
         return self.queries.calls.compile(expr, self)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
+from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.parse import parse_expression
 from box.sql.stored_values import Value, execute_error
@@ -96,7 +97,15 @@ class ForeignKeys:
     def before_store(
         self, ctx: Context, space: Space, old: list[Value] | None, new: list[Value] | None
     ) -> PendingActions:
-        """Prepare for the change of a row; call the methods of the result after the change."""
+        """Prepare for the change of a row; call the methods of the result after the change.
+
+        Raises:
+            ClientError: ACCESS_DENIED, the user may not read a parent of the new row.
+        """
+        if new is not None:
+            for key in self._schema.foreign_keys.values():
+                if key.child_id == space.id and all(new[child] is not None for child, _ in key.links):
+                    self._schema.space(key.parent_id).check_access(ctx.credentials, Privilege.R)
         return PendingActions(self, ctx, space, old)
 
     # --- the child's side ---

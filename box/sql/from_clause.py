@@ -104,7 +104,7 @@ class FromCompiler:
         columns = []
         for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
             placed = _placed(column, alias, place)
-            placed.name, placed.type, placed.is_nullable = declared.name, declared.type, True
+            placed.name, placed.type = declared.name, declared.type
             columns.append(placed)
         return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.sql_objects import RowCheck
 from box.session import Context
 from box.sql import sql_nodes
@@ -38,6 +38,8 @@ class DictionaryFunctions:
         queries = self._queries
         ctx = Context.admin(self._schema.admin)
         count = len(space.fields)
+        if not count:
+            raise unsupported("Tarantool", "CK constraint for space without format")
 
         def scope() -> QueryScope:
             return QueryScope(relations=[Relation(space.name, "", _parameters(space))])
@@ -65,12 +67,10 @@ class DictionaryFunctions:
             ClientError: SQL_EXECUTE, NO_SUCH_SPACE.
         """
         statement = parse_statement(text).statement
-        if isinstance(statement, sql_nodes.CreateView):
-            statement = statement.select
-        if not isinstance(statement, sql_nodes.Select):
+        if not isinstance(statement, sql_nodes.CreateView):
             raise execute_error(text)
         catalogue = Catalogue(self._schema, self._schema.admin)
-        return [catalogue.space(name).name for name in tables_of(statement)]
+        return [catalogue.space(name).name for name in tables_of(statement.select)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
         """Check the text of a trigger; `name` is the one in its tuple.

@@ -17,7 +17,7 @@ from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.expression_compiler import ExpressionCompiler, collation_name
 from box.sql.from_clause import FromCompiler
-from box.sql.kinds import as_kind, joined, parameter_type, truth
+from box.sql.kinds import as_kind, joined, truth
 from box.sql.parse.token_reader import generic
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
@@ -387,12 +387,7 @@ class _Core:
         if isinstance(expr, _StarColumn):
             return expr.column.typed()
         assert not isinstance(result.expr, sql_nodes.Star)
-        found = compiler.compile(result.expr)
-        if isinstance(result.expr, sql_nodes.Param):
-            index = result.expr.index
-            params = self._queries.params
-            found.type = parameter_type(params[index] if index < len(params) else None)
-        return found
+        return compiler.compile(result.expr)
 
     @staticmethod
     def _column(name: str, item: Typed) -> KnownColumn:

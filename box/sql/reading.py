@@ -191,10 +191,9 @@ def _with_parameter_types(
     Like Tarantool, the n-th such column gets the type of the n-th value, whichever parameter it is.
     """
     core = select.cores[0]
-    if core.values is not None or not any(isinstance(column.expr, sql_nodes.Param) for column in core.columns):
-        return fields
-    places = [place for place, column in enumerate(core.columns) if isinstance(column.expr, sql_nodes.Param)]
-    if len(fields) != len(core.columns):
+    columns = core.columns if core.values is None else core.values[0]
+    places = [place for place, column in enumerate(columns) if isinstance(column.expr, sql_nodes.Param)]
+    if not places or len(fields) != len(columns):
         return fields
     found = list(fields)
     for place, value in zip(places, params, strict=False):

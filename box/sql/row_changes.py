@@ -299,7 +299,6 @@ class ChangeRunner:
                 old = values[: len(key_places)]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new)
-                result.row_count += 1
                 continue
             await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
         return result
@@ -408,7 +407,8 @@ class ChangeRunner:
         pending = self.foreign_keys.before_store(ctx, space, old, new)
         try:
             if action == "REPLACE":
-                result.row_count += await self._make_room(ctx, space, new, old)
+                # Tarantool counts the row that goes and the row that comes.
+                result.row_count += 1 + await self._make_room(ctx, space, new, old)
                 await completed(self._dml.write(ctx, space, Request.delete(primary_key)))
                 await completed(self._dml.write(ctx, space, Request.replace(pack(new))))
             else:
@@ -437,7 +437,6 @@ class ChangeRunner:
         for values in self._found(ctx, (key, "delete"), make, params, special):
             if is_view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
-                result.row_count += 1
                 continue
             raw = self._dml.reads.get(ctx, space, 0, values)
             if raw is not None:

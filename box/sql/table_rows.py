@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 
 CollationId = Callable[[str], int]
 """A function from the name of a collation to its id. Raises NO_SUCH_COLLATION."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentTable:
+    """A table that a foreign key refers to: its fields, and those of its primary key, None if it has none."""
+
+    space_id: int
+    fields: list[str | None]
+    primary: list[int] | None
+    is_view: bool
+
+
+ParentOf = Callable[[str], ParentTable]
+"""Finds a table. Raises NO_SUCH_SPACE."""
 
 
 @dataclass(slots=True)
@@ -29,11 +43,16 @@ class IndexRow:
 
 @dataclass(slots=True)
 class ForeignKeyRow:
-    """A foreign key of a table. `columns` are the places of fields of the child."""
+    """A foreign key of a table: `columns` are fields of the child, `parent_columns` those of the parent.
+
+    `parent_id` is None for a key of a new table that refers to the table itself.
+    """
 
     name: str
     key: sql_nodes.ForeignKey
     columns: list[int]
+    parent_id: int | None
+    parent_columns: list[int]
 
 
 @dataclass(slots=True)
@@ -67,9 +86,15 @@ class TableBuilder:
     A constraint without a name gets a number in its kind; primary and unique keys are numbered together.
     """
 
-    def __init__(self, name: str, collation_id: CollationId, rows: TableRows | None = None) -> None:
+    def __init__(
+        self, name: str, collation_id: CollationId, parent_of: ParentOf, rows: TableRows | None = None
+    ) -> None:
         self.rows = rows or TableRows(name)
+        self._is_new = rows is None
         self._collation_id = collation_id
+        self._parent_of = parent_of
+        self.is_complete = False
+        """No column is added; Tarantool words a missing one in another way."""
         self._numbers: dict[str, int] = {}
         self._unspecified: set[str] = set()
         """The names of columns with neither NULL nor NOT NULL."""
@@ -197,31 +222,86 @@ class TableBuilder:
         return found
 
     def _add_foreign_key(self, key: sql_nodes.ForeignKey) -> None:
+        is_own = self._is_new and key.table == self.rows.name
+        parent = None if is_own else self._parent_of(key.table)
         name = key.name or self._new_name("fk")
-        numbers = {item["name"]: number for number, item in enumerate(self.rows.fields)}
-        for column in key.columns:
-            if column not in numbers:
-                text = f"unknown column {column} in foreign key definition"
-                raise client_error(ErrorCode.CREATE_FK_CONSTRAINT, name, text)
-        self.rows.foreign_keys.append(ForeignKeyRow(name, key, [numbers[column] for column in key.columns]))
+        if parent is None:
+            wanted = len(key.columns) if key.parent_columns is None else len(key.parent_columns)
+        else:
+            wanted = _parent_count(name, key, parent)
+        if wanted != len(key.columns):
+            raise wrong_key(name, _UNLIKE_COUNT)
+        places: list[int] = []
+        columns: list[int] = []
+        for number, column in enumerate(key.columns):
+            if parent is not None:
+                places.append(_parent_place(name, key, parent, number))
+            columns.append(self._child_place(name, column))
+        self.rows.foreign_keys.append(ForeignKeyRow(name, key, columns, parent and parent.space_id, places))
+
+    def _child_place(self, name: str, column: str) -> int:
+        for number, item in enumerate(self.rows.fields):
+            if item["name"] == column:
+                return number
+        if self.is_complete:
+            raise wrong_key(name, f"foreign key refers to nonexistent field {column}")
+        raise wrong_key(name, f"unknown column {column} in foreign key definition")
+
+    def resolve_own_keys(self) -> None:
+        """Find the parent's columns of keys that refer to the new table itself. CREATE_FK_CONSTRAINT."""
+        for found in self.rows.foreign_keys:
+            if found.parent_id is not None:
+                continue
+            if found.key.parent_columns is not None:
+                found.parent_columns = [self._child_place(found.name, column) for column in found.key.parent_columns]
+                continue
+            found.parent_columns = [part["field"] for part in self.rows.indexes[0].parts]
+            if len(found.parent_columns) != len(found.columns):
+                raise wrong_key(found.name, _UNLIKE_COUNT)
 
     def failure(self, text: str) -> BoxError:
         """Make the error `Failed to create space '<name>': <text>`."""
         return client_error(ErrorCode.CREATE_SPACE, self.rows.name, text)
 
 
+_UNLIKE_COUNT: Final = (
+    "number of columns in foreign key does not match the number of columns in the primary index of referenced table"
+)
+
+
+def wrong_key(name: str, text: str) -> BoxError:
+    """`Failed to create foreign key constraint '<name>': <text>`"""
+    return client_error(ErrorCode.CREATE_FK_CONSTRAINT, name, text)
+
+
+def _parent_count(name: str, key: sql_nodes.ForeignKey, parent: ParentTable) -> int:
+    """The number of the parent's columns that a key names or means. CREATE_FK_CONSTRAINT."""
+    if parent.is_view:
+        raise wrong_key(name, "referenced space can't be VIEW")
+    if key.parent_columns is not None:
+        return len(key.parent_columns)
+    if parent.primary is None:
+        raise wrong_key(name, "referenced space doesn't feature PRIMARY KEY")
+    return len(parent.primary)
+
+
+def _parent_place(name: str, key: sql_nodes.ForeignKey, parent: ParentTable, number: int) -> int:
+    if key.parent_columns is None:
+        assert parent.primary is not None
+        return parent.primary[number]
+    column = key.parent_columns[number]
+    if column not in parent.fields:
+        raise wrong_key(name, f"foreign key refers to nonexistent field {column}")
+    return parent.fields.index(column)
+
+
 def _refuse_nil(item: dict[str, Any]) -> None:
     item["is_nullable"], item["nullable_action"] = False, "abort"
 
 
-def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId) -> TableRows:
-    """Return the rows of a new table.
-
-    Raises:
-        ClientError: CREATE_SPACE, SPACE_FIELD_IS_DUPLICATE.
-        BoxError: see `TableBuilder`.
-    """
-    builder = TableBuilder(statement.name, collation_id)
+def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_of: ParentOf) -> TableRows:
+    """The rows of a new table. CREATE_SPACE, SPACE_FIELD_IS_DUPLICATE and what `TableBuilder` raises."""
+    builder = TableBuilder(statement.name, collation_id, parent_of)
     for item in statement.items:
         if isinstance(item, sql_nodes.TableColumn):
             builder.add_column(item)
@@ -229,4 +309,5 @@ def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId) -> Tabl
             builder.add_constraint(item)
     if not any(index.iid == 0 for index in builder.rows.indexes):
         raise builder.failure("PRIMARY KEY missing")
+    builder.resolve_own_keys()
     return builder.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from box.errors import ErrorCode, client_error
@@ -10,6 +11,12 @@ from box.sql.parse.change_parser import ChangeParser
 
 _CREATE_TRIGGER: Final = "CREATE TRIGGER "
 _FOREIGN_ACTIONS: Final = {"CASCADE": "cascade", "RESTRICT": "restrict"}
+_SPACES: Final = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")|[ \t\n\v\f\r]+")
+
+
+def _one_space(found: re.Match[str]) -> str:
+    """Spaces outside of quotes as the text of a check has them."""
+    return found[1] or " "
 
 
 class DefinitionParser(ChangeParser):
@@ -100,7 +107,10 @@ class DefinitionParser(ChangeParser):
         if self.take("DEFAULT"):
             self._default(column)
         elif self.take("NULL"):
-            self._nullable(column, "none" if not self.at("ON") else self._on_conflict())
+            action = self._on_conflict()
+            self._nullable(column, "none")
+            if action != "abort":
+                self._nullable(column, action)
         elif self.at("NOT") and self.peek() == "DEFERRABLE":
             self._defer_last()
         elif self.take("NOT"):
@@ -161,6 +171,10 @@ class DefinitionParser(ChangeParser):
             part.is_desc = self.take("DESC")
             if not part.is_desc:
                 self.take("ASC")
+            if column.nullable_action == "none":
+                raise client_error(ErrorCode.NULLABLE_PRIMARY, self._table_name)
+            if column.nullable_action is None:
+                column.nullable_action = "abort"
             return sql_nodes.TableKey(name, True, [part])
         if self.take("UNIQUE"):
             return sql_nodes.TableKey(name, False, [part])
@@ -207,7 +221,7 @@ class DefinitionParser(ChangeParser):
         self.expect("(")
         start = self.token.start
         expr = self._nested()
-        text = self.text_since(start)
+        text = _SPACES.sub(_one_space, self.text_since(start))
         self.expect(")")
         return sql_nodes.Check(name, expr, text)
 
@@ -321,7 +335,7 @@ class DefinitionParser(ChangeParser):
         while not self.at("END"):
             steps.append(self._trigger_step())
         self.advance()
-        text = _CREATE_TRIGGER + self.text_since(start)
+        text = _CREATE_TRIGGER + self.text_from(start)
         return sql_nodes.CreateTrigger(name, table, time, event, columns, when, steps, if_not_exists, text, place)
 
     def _trigger_time(self) -> str:

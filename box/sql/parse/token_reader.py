@@ -112,6 +112,10 @@ class TokenReader:
         """Return the text from an offset to the end of the token before the current one."""
         return self.text[start : self._tokens[self._at - 1].end]
 
+    def text_from(self, start: int) -> str:
+        """The text from an offset to its end."""
+        return self.text[start : self._tokens[-1].end]
+
     def fail(self) -> NoReturn:
         """Raise the error for the current token."""
         token = self.token

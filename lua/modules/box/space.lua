@@ -170,7 +170,11 @@ function methods.frommap(space, map, options)
         end
         fields[number] = value
     end
-    local raw = msgpack.encode_value(fields)
+    local whole = {}
+    for number = 1, table.maxn(fields) do
+        whole[number] = fields[number] == nil and msgpack.NULL or fields[number]
+    end
+    local raw = msgpack.encode_value(whole)
     local result, problem = python.space_validate(space.id, raw)
     if result == false then
         return nil, tostring(finish.error(problem))

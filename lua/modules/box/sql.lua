@@ -7,6 +7,7 @@ local finish = require('box.finish')
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
+local sql_column = require('box.sql_columns')
 local set_yield_hook = require('internal.scheduler').set_yield_hook
 local tuple_new = require('internal.tuple').new
 
@@ -26,8 +27,17 @@ local function after(before)
     end
 end
 
+local function columns_of(list)
+    for number, column in ipairs(list) do
+        if column.span ~= nil then
+            list[number] = sql_column(column)
+        end
+    end
+end
+
 local function rows_of(result)
     if result.rows ~= nil then
+        columns_of(result.metadata)
         for number, row in ipairs(result.rows) do
             result.rows[number] = tuple_new(row)
         end
@@ -129,6 +139,7 @@ function M.prepare(...)
     if not ok then
         return nil, result
     end
+    columns_of(result.metadata or {})
     for name, method in pairs(methods) do
         result[name] = method
     end

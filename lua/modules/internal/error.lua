@@ -159,6 +159,8 @@ ffi.metatype(error_type, {
         end
         if value ~= nil then
             return value
+        elseif key == '_errmsg' then
+            return facts.message -- scripts read this field of Tarantool's structure with ffi.string
         end
         return methods[key]
     end,

@@ -4,6 +4,7 @@
 local ffi = require('ffi')
 local decoder = require('internal.msgpack_decode')
 local msgpack = require('internal.msgpack')
+local sql_column = require('box.sql_columns')
 local tuples = require('internal.tuple')
 
 local type = type
@@ -255,7 +256,7 @@ end
 
 local function columns(list)
     for number, column in ipairs(list) do
-        list[number] = named(column, COLUMN)
+        list[number] = sql_column(named(column, COLUMN))
     end
     return list
 end
