@@ -115,12 +115,13 @@ class Commit(JournalEntry, Pending):
 class Statement:
     """One change of one space. `old` and `new` are the tuples before and after, or None.
 
-    `row` is the journal row, None for temporary spaces and before the statement ends. `applied` is the number of the
+    `row` is the journal row, None for temporary spaces and before the statement ends; while `body` is not empty, it is
+    that of the row, which is made when the transaction gathers what its commit needs (`box.txn.gathered`). `applied` is the number of the
     change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends on the tuple
     before.
     """
 
-    __slots__ = ("applied", "new", "old", "requires_old", "row", "space", "type")
+    __slots__ = ("applied", "body", "new", "old", "requires_old", "row", "space", "type")
 
     on_commit: Sequence[StatementHook] = ()
     """Hooks to run when the transaction is committed, in the order of the statements."""
@@ -134,9 +135,11 @@ class Statement:
         old: bytes | None = None,
         new: bytes | None = None,
         row: Row | None = None,
+        body: bytes = b"",
     ) -> None:
         self.space = space
         self.type = request_type
+        self.body = body
         self.old = old
         self.new = new
         self.row = row
@@ -225,7 +228,9 @@ class Transaction(Commit, LimboEntry):
         "has_own_rows",
         "hooked",
         "id",
+        "is_short",
         "isolation",
+        "leaves_rows_out",
         "lsn",
         "may_yield",
         "nesting",
@@ -273,6 +278,10 @@ class Transaction(Commit, LimboEntry):
         """Seconds from the first yield after which it is undone; None for one that may take any time."""
         self.timer: TimerHandle | None = None
         """Runs from the first yield on, if there is a timeout."""
+        self.is_short = True
+        """True while all statements are of the short way, of this instance, and asynchronous."""
+        self.leaves_rows_out = False
+        """True if `gathered` counts statements whose rows were not made; see `box.txn.gathered`."""
         self.gathered = 0
         """The number of statements that `rows`, `size`, `spaces` and `has_own_rows` cover, from the first one."""
         self.spaces: dict[Space, None] = {}
@@ -309,8 +318,9 @@ class Transaction(Commit, LimboEntry):
     @property
     def is_distributed(self) -> bool:
         """True if rows of another instance made triggers write replicated rows here."""
-        foreign = any(s.row is not None and s.row.replica_id for s in self.statements)
-        own = any(s.row is not None and not s.row.replica_id and not s.row.group_id for s in self.statements)
+        rows = [statement.row for statement in self.statements if statement.row is not None]
+        foreign = any(row.replica_id for row in rows)
+        own = any(not row.replica_id and not row.group_id for row in rows) or any(s.body for s in self.statements)
         return foreign and own
 
     def run_rollback_hooks(self) -> None:

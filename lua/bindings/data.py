@@ -142,9 +142,15 @@ class DataBinding(Binding):
 
     @exported("reads_directly")
     def reads_directly(self) -> int:
-        """Return 1 if the running fiber may read indexes directly: admin, no transaction, no tuple versions."""
+        """Return 1 if the running fiber may read indexes directly: admin, no tuple versions, no limited transaction.
+
+        The caller is about to read a memtx space, which binds an open transaction to its engine.
+        """
         ctx = self.runtime.ctx
-        return int(ctx.credentials.is_admin and ctx.txn is None and not self.node.tuples.allows_yield)
+        if not ctx.credentials.is_admin or self.node.tuples.allows_yield:
+            return 0
+        txn = ctx.txn
+        return 1 if txn is None else int(self.node.txns.reads_as_others(txn))
 
     @exported("index_finder")
     def finder(self, space_id: int, iid: int) -> Outcome:
@@ -282,7 +288,8 @@ class DataBinding(Binding):
     def update(self, space_id: int, iid: int, key: Any, ops: bytes) -> Outcome:
         """Update a tuple. Returns the new one, or True if the key is absent."""
         try:
-            return self._change(space_id, Request(UPDATE, b"", _key_values(key), unpack(ops), int(iid), 1))
+            values = _key_values(key) if type(key) is bytes else [key]
+            return self._change(space_id, Request(UPDATE, b"", values, unpack(ops), int(iid), 1))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -303,9 +310,11 @@ class DataBinding(Binding):
             return self._refused(error, space_id)
 
     def _change(self, space_id: int, request: Request) -> Outcome:
-        node, ctx = self.node, self.runtime.ctx
-        found = node.dml.write(ctx, node.schema.spaces[space_id], request)
-        return self.later(ctx, found, self._with_salt) if isinstance(found, Pending) else self._with_salt(found)
+        node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+        found = node.dml.store(ctx, node.schema.spaces[space_id], request.type, request.tuple, request)
+        if found is None:
+            return _NO_TUPLE
+        return found + self._salt() if type(found) is bytes else self.later(ctx, found, self._with_salt)
 
     def _with_salt(self, raw: bytes | None) -> Outcome:
         return _NO_TUPLE if raw is None else raw + self._salt()

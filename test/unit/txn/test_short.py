@@ -196,14 +196,14 @@ def test_a_void_journal_gets_no_rows() -> None:
         space = world.space()
         passed = 0
 
-        def pass_row() -> None:
+        def pass_rows(count: int) -> None:
             nonlocal passed
             if world.journal.refuses:
                 raise client_error(ErrorCode.WAL_IO)
-            passed += 1
+            passed += count
 
         world.journal.is_void = True
-        world.journal.pass_row = pass_row  # type: ignore[method-assign]
+        world.journal.pass_rows = pass_rows  # type: ignore[method-assign]
         world.replace(space, 1, "a")
         assert unpack(world.write(space, Request.update([1], [["=", 2, "b"]])) or b"") == [1, "b"]
         assert (passed, world.journal.queue, world.pending) == (2, [], None)
