@@ -184,14 +184,17 @@ class Dml:
                 undo(space, old, new)
                 raise
             return result
+        if txn is not None and row is None and request is not None and kind > REPLACE and journal.is_void:
+            txn.is_short = txn.is_short and not is_held
+            self._record(txn, Statement(space, kind, old, new, None, request))
+            return result
         body = b""
         if row is not None:
             row.group_id = GROUP_DEFAULT
         else:
             body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
         if txn is not None:
-            if is_held or row is not None:
-                txn.is_short = False
+            txn.is_short = txn.is_short and not is_held and row is None
             self._record(txn, Statement(space, kind, old, new, row, body))
             return result
         if not is_held:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.row import Row
 
@@ -29,9 +30,12 @@ def gather(txn: Transaction) -> None:
     for statement in statements[count:] if count else statements:
         row = statement.row
         if row is None:
-            if not statement.body:
+            if not (body := statement.body):
                 continue
-            row = statement.row = Row(statement.type, 0, 0, 0.0, 0, 0, True, 0, 0, 0, statement.body)
+            if type(body) is not bytes:
+                assert statement.space is not None and isinstance(body, Request)
+                body = body.body(statement.space.id)
+            row = statement.row = Row(statement.type, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
             statement.body = b""
         add(row)
         size += len(row.body)

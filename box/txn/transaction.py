@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from box.schema.space import Space
     from box.session import Context
+    from box.wire.change import Request
     from box.wire.row import Row
 
 SUB_STMT_MAX: Final = 3
@@ -115,10 +116,11 @@ class Commit(JournalEntry, Pending):
 class Statement:
     """One change of one space. `old` and `new` are the tuples before and after, or None.
 
-    `row` is the journal row, None for temporary spaces and before the statement ends; while `body` is not empty, it is
-    that of the row, which is made when the transaction gathers what its commit needs (`box.txn.gathered`). `applied` is the number of the
-    change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends on the tuple
-    before.
+    `row` is the journal row, None for temporary spaces and before the statement ends. `body` is that of a row that is
+    made later, when the transaction gathers what its commit needs (`box.txn.gathered`), or the request that has it, or
+    else empty. `applied` is the
+    number of the change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends
+    on the tuple before.
     """
 
     __slots__ = ("applied", "body", "new", "old", "requires_old", "row", "space", "type")
@@ -135,11 +137,11 @@ class Statement:
         old: bytes | None = None,
         new: bytes | None = None,
         row: Row | None = None,
-        body: bytes = b"",
+        body: bytes | Request = b"",
     ) -> None:
         self.space = space
         self.type = request_type
-        self.body = body
+        self.body: bytes | Request = body
         self.old = old
         self.new = new
         self.row = row
