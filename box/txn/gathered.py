@@ -32,8 +32,8 @@ def gather(txn: Transaction) -> None:
         if row is None:
             if not (body := statement.body):
                 continue
-            if type(body) is not bytes:
-                assert statement.space is not None and isinstance(body, Request)
+            if isinstance(body, Request):
+                assert statement.space is not None
                 body = body.body(statement.space.id)
             row = statement.row = Row(statement.type, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
             statement.body = b""

@@ -328,7 +328,7 @@ class DataBinding(Binding):
         found = node.dml.store(ctx, node.schema.spaces[space_id], request.type, request.tuple, request)
         if found is None:
             return _NO_TUPLE
-        return found + self._salt() if type(found) is bytes else self.later(ctx, found, self._with_salt)
+        return found + self._salt() if isinstance(found, bytes) else self.later(ctx, found, self._with_salt)
 
     def _with_salt(self, raw: bytes | None) -> Outcome:
         return _NO_TUPLE if raw is None else raw + self._salt()
