@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
     from box.schema.space import Space
+    from box.schema.storage_engine import Engine
     from box.session import Context
     from box.txn.storage import TupleStorage
     from box.txn.synchro import LimboDriver
@@ -312,14 +313,15 @@ class TransactionManager:
         elif txn.engine is not space.engine and space.engine.is_transactional:
             raise client_error(ErrorCode.CROSS_ENGINE_TRANSACTION)
 
-    def reads_as_others(self, txn: Transaction) -> bool:
-        """Return True if every read of the open transaction gives what the indexes have, without a check, after binding
-        it to memtx as the first read does. Only without versions.
+    def reads_as_others(self, txn: Transaction, memtx: Engine) -> bool:
+        """Bind the open transaction to memtx, as its first read does, and return whether its reads need no check.
+
+        They need none if every read gives what the indexes have. Only for nodes without versions of tuples.
         """
         if txn.engine is None and txn.state is TxnState.INPROGRESS:
-            txn.engine = "memtx"
+            txn.engine = txn.bound = memtx
             txn.may_yield = False
-        return txn.engine == "memtx" and txn.timeout is None
+        return txn.engine is memtx and txn.timeout is None
 
     def cancel_statement(self, txn: Transaction) -> None:
         """Undo the innermost open statement and those of its triggers."""
