@@ -9,12 +9,13 @@ from box.schema.sql_objects import RowCheck
 from box.session import Context
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
-from box.sql.definer import check_trigger
+from box.sql.definer import check_trigger_place
 from box.sql.from_clause import tables_of
 from box.sql.kinds import kind_of
 from box.sql.parse import parse_expression, parse_statement
 from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
+from box.sql.trigger_texts import trigger_of
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -65,8 +66,17 @@ class DictionaryFunctions:
         return [catalogue.space(name).name for name in tables_of(statement.select)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
-        """Check the text of a trigger; raises what is wrong with it."""
-        check_trigger(text, name, space.name)
+        """Check that the text of a row of `_trigger` makes the trigger that the row names, on its table.
+
+        SQL_EXECUTE, NO_SUCH_SPACE.
+        """
+        trigger = trigger_of(text)
+        if trigger.name != name:
+            raise execute_error("trigger name does not match extracted from SQL")
+        table = self._schema.space_by_name(trigger.table)
+        check_trigger_place(trigger, table)
+        if table.id != space.id:
+            raise execute_error("trigger space_id does not match the value resolved on AST building from SQL")
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:

@@ -49,6 +49,8 @@ class KnownColumn:
     """It comes from a column of a space."""
     table: str | None = None
     """The name of that space."""
+    may_be_missing: bool = False
+    """Its relation may have no row: it is joined by LEFT JOIN."""
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)
@@ -79,6 +81,8 @@ class QueryScope:
     special: dict[str, list[KnownColumn]] = field(default_factory=dict)
     """NEW and OLD in triggers."""
     allows_aggregates: bool = False
+    is_grouped: bool = False
+    """The query has GROUP BY."""
     is_inside_aggregate: bool = False
     on_aggregate: Callable[[], None] | None = None
 
