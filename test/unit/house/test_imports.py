@@ -69,6 +69,7 @@ RINGS = {
         "box.sql.expression_compiler",
         "box.sql.from_clause",
         "box.sql.query",
+        "box.sql.type_names",
     },
     "PEP 249: a connection makes cursors, and a cursor tells its connection.": {
         "box.dbapi.database_connection",
