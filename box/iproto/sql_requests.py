@@ -11,6 +11,7 @@ The optional keys of a column are sent if the setting `sql_full_metadata` is on.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack
@@ -20,6 +21,7 @@ from box.wire.constants import Key
 if TYPE_CHECKING:
     from box.session import Context
     from box.sql.engine import Sql
+    from box.sql.point_statements import Answer
     from box.sql.prepared import Prepared
     from box.sql.result import ResultField
     from box.wire.request import SqlRequest
@@ -41,9 +43,21 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
         BoxError: as `Sql.execute` or `Sql.execute_prepared`.
     """
     if request.text is not None:
-        return _result(await sql.execute(ctx, request.text, request.params))
+        return encode_result(await sql.execute(ctx, request.text, request.params))
     assert request.statement_id is not None
-    return _result(await sql.execute_prepared(ctx, request.statement_id, request.params))
+    return encode_result(await sql.execute_prepared(ctx, request.statement_id, request.params))
+
+
+def execute_at_once(sql: Sql, ctx: Context, request: SqlRequest) -> Answer | None:
+    """Run a statement that concerns one row by its key. Return None, with nothing done, for any other.
+
+    Raises:
+        BoxError: as `Sql.execute` or `Sql.execute_prepared`.
+    """
+    if request.text is not None:
+        return sql.execute_at_once(ctx, request.text, request.params)
+    assert request.statement_id is not None
+    return sql.execute_prepared_at_once(ctx, request.statement_id, request.params)
 
 
 def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
@@ -59,13 +73,24 @@ def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
     return pack({})
 
 
-def _result(result: Result) -> bytes:
+def encode_result(result: Result) -> bytes:
+    """Return the body of the reply to a statement."""
     if isinstance(result, Rows):
-        return pack({int(Key.METADATA): _columns(result.fields, result.is_full), int(Key.DATA): result.rows})
-    info: dict[int, Any] = {_ROW_COUNT: result.row_count}
-    if result.autoincrement_ids:
-        info[_AUTOINCREMENT_IDS] = result.autoincrement_ids
+        encoded = result.fields.encoded
+        head = encoded.get(result.is_full)
+        if head is None:
+            columns = pack(_columns(result.fields, result.is_full))
+            head = encoded[result.is_full] = bytes((0x82, Key.METADATA)) + columns + bytes((Key.DATA,))
+        return head + pack(result.rows)
+    if not result.autoincrement_ids:
+        return _changed(result.row_count)
+    info = {_ROW_COUNT: result.row_count, _AUTOINCREMENT_IDS: result.autoincrement_ids}
     return pack({int(Key.SQL_INFO): info})
+
+
+@lru_cache(16)
+def _changed(row_count: int) -> bytes:
+    return pack({int(Key.SQL_INFO): {_ROW_COUNT: row_count}})
 
 
 def _prepared(prepared: Prepared) -> bytes:

@@ -25,10 +25,11 @@ from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
+from box.sql.point_statements import Answer, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
-from box.sql.result import Changed, Result, Rows
+from box.sql.result import Changed, Result, ResultFields, Rows
 from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
@@ -67,6 +68,7 @@ class Sql:
         self._changes = changes = ChangeRunner(self._queries, dml)
         changes.triggers = RowTriggers(schema, self._queries, changes)
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
+        self._points = PointStatements(schema, dml, self._queries, changes.triggers, self._foreign_keys)
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
         self._pragmas = PragmaRunner(schema, dml.reads)
@@ -82,6 +84,12 @@ class Sql:
         SQL_SYNTAX_NEAR_TOKEN and other errors of the text, SQL_BIND_NOT_FOUND and other errors of parameters,
         SQL_EXECUTE, SQL_TYPE_MISMATCH, ACCESS_DENIED, UNSUPPORTED, and what reads and changes of data raise.
         """
+        answer = self.execute_at_once(ctx, text, params)
+        if answer is not None:
+            if answer.pending is not None:
+                await answer.pending.wait()
+            self.set_row_count(ctx, answer.result)
+            return answer.result
         parsed = _parse(text)
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
@@ -89,8 +97,36 @@ class Sql:
             raise parsed.trailing
         self._count(RequestType.EXECUTE)
         result = await self._run(ctx, parsed, values)
-        ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
+        self.set_row_count(ctx, result)
         return result
+
+    def execute_at_once(self, ctx: Context, text: str, params: Sequence[Value]) -> Answer | None:
+        """Run a statement that concerns one row by its key; None, with nothing done, for any other.
+
+        The caller calls `set_row_count` when the answer holds. Errors as `execute`.
+        """
+        if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
+            return None
+        run = self._points.find(ctx, _parse(text))
+        if run is None:
+            return None
+        try:
+            answer = run(ctx, params)
+        except BoxError:
+            self._count(RequestType.EXECUTE)
+            raise
+        if answer is not None:
+            self._count(RequestType.EXECUTE)
+        return answer
+
+    def execute_prepared_at_once(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Answer | None:
+        """The same for a prepared statement. Errors as `execute_prepared`."""
+        return self.execute_at_once(ctx, self._prepared_text(ctx, statement_id), params)
+
+    @staticmethod
+    def set_row_count(ctx: Context, result: Result) -> None:
+        """Set the value of ROW_COUNT() after a statement."""
+        ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
 
     @staticmethod
     def parameters(text: str) -> list[str | None]:
@@ -104,9 +140,12 @@ class Sql:
 
     async def execute_prepared(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Result:
         """Run a prepared statement. WRONG_QUERY_ID, SQL_EXECUTE (it has expired), and as `execute`."""
+        return await self.execute(ctx, self._prepared_text(ctx, statement_id), params)
+
+    def _prepared_text(self, ctx: Context, statement_id: int) -> str:
         prepared = self.prepared.find(ctx.session, statement_id)
         self.prepared.check_fresh(prepared, self._schema.version)
-        return await self.execute(ctx, prepared.text, params)
+        return prepared.text
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
         """Raise what is wrong with a query before it runs."""
@@ -136,7 +175,7 @@ class Sql:
     def _explain(self, ctx: Context, text: str, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
         compiled = self._query_of(ctx, text, explained.statement, values)
         rows = explain(self._queries, ctx, compiled, values, is_plan=explained.is_plan)
-        return Rows(explain_fields(explained.is_plan), rows, self._queries.has_full_metadata(ctx))
+        return Rows(ResultFields(explain_fields(explained.is_plan)), rows, self._queries.has_full_metadata(ctx))
 
     def _query_of(
         self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
