@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
     from box.schema.access import User
     from box.session import RequestContext
-    from box.sql.point_statements import Answer
-    from box.txn.pending import Pending
 
 _ITERATOR_MAX: Final = 12
 """The number of iterator types; valid types are below it."""
@@ -391,32 +389,10 @@ class Dispatcher:
         if not self._node.state.is_configured and self._schema.has_user_spaces:
             raise client_error(ErrorCode.LOADING)  # some data may not be there yet
         if row.type == RequestType.EXECUTE:
-            ctx = connection.ctx
-            answer = sql_requests.execute_at_once(self._node.sql, ctx, request)
-            if answer is not None:
-                self._answer_sql(connection, ctx, row.sync, answer)
+            point = sql_requests.point_of(self._node.sql, connection.ctx, request)
+            if point is not None and self._server.statements.run(connection, row.sync, point, request.params):
                 return
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
-
-    def _answer_sql(self, connection: Requester, ctx: Context, sync: int, answer: Answer) -> None:
-        """Reply to a statement that was run at once, when it is in the log."""
-        result, pending = answer
-        packet = reply_body(sync, self._schema.version, sql_requests.encode_result(result))
-
-        def reply(ended: Pending | None) -> None:
-            if ended is not None:
-                self._server.leave()
-                if ended.error is not None:
-                    connection.reply_error(sync, ended.error)
-                    return
-            self._node.sql.set_row_count(ctx, result)
-            connection.reply(packet)
-
-        if pending is None:
-            reply(None)
-        else:
-            self._server.in_flight += 1
-            pending.on_done(reply)
 
     async def _run_sql(self, connection: Requester, row: Row, request: SqlRequest) -> bytes:
         """The reply. A transaction that the statement has left open outside of a stream is rolled back: no later

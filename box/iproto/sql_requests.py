@@ -21,9 +21,9 @@ from box.wire.constants import Key
 if TYPE_CHECKING:
     from box.session import Context
     from box.sql.engine import Sql
-    from box.sql.point_statements import Answer
+    from box.sql.point_statements import Point
     from box.sql.prepared import Prepared
-    from box.sql.result import ResultField
+    from box.sql.result import ResultField, ResultFields
     from box.wire.request import SqlRequest
 
 _NAME: Final = 0
@@ -48,16 +48,16 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
     return encode_result(await sql.execute_prepared(ctx, request.statement_id, request.params))
 
 
-def execute_at_once(sql: Sql, ctx: Context, request: SqlRequest) -> Answer | None:
-    """Run a statement that concerns one row by its key. Return None, with nothing done, for any other.
+def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
+    """Return the short way of a statement that concerns one row by its key, or None for any other.
 
     Raises:
         BoxError: as `Sql.execute` or `Sql.execute_prepared`.
     """
     if request.text is not None:
-        return sql.execute_at_once(ctx, request.text, request.params)
+        return sql.point(ctx, request.text)
     assert request.statement_id is not None
-    return sql.execute_prepared_at_once(ctx, request.statement_id, request.params)
+    return sql.prepared_point(ctx, request.statement_id)
 
 
 def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
@@ -76,20 +76,25 @@ def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
 def encode_result(result: Result) -> bytes:
     """Return the body of the reply to a statement."""
     if isinstance(result, Rows):
-        encoded = result.fields.encoded
-        head = encoded.get(result.is_full)
-        if head is None:
-            columns = pack(_columns(result.fields, result.is_full))
-            head = encoded[result.is_full] = bytes((0x82, Key.METADATA)) + columns + bytes((Key.DATA,))
-        return head + pack(result.rows)
+        return rows_head(result.fields, result.is_full) + pack(result.rows)
     if not result.autoincrement_ids:
-        return _changed(result.row_count)
+        return changed_body(result.row_count)
     info = {_ROW_COUNT: result.row_count, _AUTOINCREMENT_IDS: result.autoincrement_ids}
     return pack({int(Key.SQL_INFO): info})
 
 
+def rows_head(fields: ResultFields, is_full: bool = False) -> bytes:
+    """Return the body of the reply to a query, up to its rows."""
+    head = fields.encoded.get(is_full)
+    if head is None:
+        head = bytes((0x82, Key.METADATA)) + pack(_columns(fields, is_full)) + bytes((Key.DATA,))
+        fields.encoded[is_full] = head
+    return head
+
+
 @lru_cache(16)
-def _changed(row_count: int) -> bytes:
+def changed_body(row_count: int) -> bytes:
+    """Return the body of the reply to a change that was given no values by sequences."""
     return pack({int(Key.SQL_INFO): {_ROW_COUNT: row_count}})
 
 

@@ -25,15 +25,16 @@ from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
-from box.sql.point_statements import Answer, PointStatements
+from box.sql.point_statements import Point, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
-from box.sql.result import Changed, Result, ResultFields, Rows
+from box.sql.result import Changed, Result, ResultField, ResultFields, Rows
 from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
 from box.sql.transactions import TransactionRunner
+from box.txn.pending import completed
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
@@ -84,12 +85,10 @@ class Sql:
         SQL_SYNTAX_NEAR_TOKEN and other errors of the text, SQL_BIND_NOT_FOUND and other errors of parameters,
         SQL_EXECUTE, SQL_TYPE_MISMATCH, ACCESS_DENIED, UNSUPPORTED, and what reads and changes of data raise.
         """
-        answer = self.execute_at_once(ctx, text, params)
-        if answer is not None:
-            if answer.pending is not None:
-                await answer.pending.wait()
-            self.set_row_count(ctx, answer.result)
-            return answer.result
+        point = self.point(ctx, text)
+        result = None if point is None else await self._execute_point(ctx, point, params)
+        if result is not None:
+            return result
         parsed = _parse(text)
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
@@ -97,36 +96,52 @@ class Sql:
             raise parsed.trailing
         self._count(RequestType.EXECUTE)
         result = await self._run(ctx, parsed, values)
-        self.set_row_count(ctx, result)
+        ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
 
-    def execute_at_once(self, ctx: Context, text: str, params: Sequence[Value]) -> Answer | None:
-        """Run a statement that concerns one row by its key; None, with nothing done, for any other.
-
-        The caller calls `set_row_count` when the answer holds. Errors as `execute`.
-        """
-        if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
-            return None
-        run = self._points.find(ctx, _parse(text))
-        if run is None:
-            return None
+    async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
+        """Run a statement the short way; None, with nothing done, for values that take the general way."""
         try:
-            answer = run(ctx, params)
+            if point.is_query:
+                key = point.key(params)
+                if key is None:
+                    return None
+                self.counted(ctx, 0)
+                return Rows(point.fields, point.rows(ctx, key))
+            written = point.run(ctx, params)
         except BoxError:
             self._count(RequestType.EXECUTE)
             raise
-        if answer is not None:
-            self._count(RequestType.EXECUTE)
-        return answer
+        if written is None:
+            return None
+        await completed(written[1])
+        self.counted(ctx, written[0])
+        return Changed(written[0])
 
-    def execute_prepared_at_once(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Answer | None:
+    def point(self, ctx: Context, text: str) -> Point | None:
+        """The short way of a statement that concerns one row by its key, None for any other. Errors of the text."""
+        if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
+            return None
+        return self._points.find(ctx, _parse(text))
+
+    def prepared_point(self, ctx: Context, statement_id: int) -> Point | None:
         """The same for a prepared statement. Errors as `execute_prepared`."""
-        return self.execute_at_once(ctx, self._prepared_text(ctx, statement_id), params)
+        point = self.point(ctx, self._prepared_text(ctx, statement_id))
+        if point is not None:
+            self._points.remember(statement_id, point)
+        return point
 
-    @staticmethod
-    def set_row_count(ctx: Context, result: Result) -> None:
-        """Set the value of ROW_COUNT() after a statement."""
-        ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
+    def known_point(self, ctx: Context, statement_id: int) -> Point | None:
+        """As `prepared_point`, None also for a statement that it was not asked for since the dictionary changed."""
+        point = self._points.prepared(statement_id)
+        if point is None or not PreparedStatements.has(ctx.session, statement_id) or ctx.txn is not None:
+            return None
+        return None if self._schema.session_settings.concern_sql(ctx.session) else point
+
+    def counted(self, ctx: Context, row_count: int) -> None:
+        """Count a statement that has run the short way, and set the value of ROW_COUNT()."""
+        self._count(RequestType.EXECUTE)
+        ctx.session.storage[ROW_COUNT] = row_count
 
     @staticmethod
     def parameters(text: str) -> list[str | None]:
@@ -238,7 +253,7 @@ class Sql:
         self._count(RequestType.PREPARE)
         parsed = _parse(text)
         statement = parsed.statement
-        fields = None
+        fields: list[ResultField] | None = None
         values: list[Value] = [None] * len(parsed.parameters)
         compiled = self._query_of(ctx, text, statement, values)
         if isinstance(statement, sql_nodes.Select) and compiled is not None:

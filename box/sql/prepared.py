@@ -107,6 +107,11 @@ class PreparedStatements:
         if not prepared.users:
             del self._by_id[statement_id]
 
+    @staticmethod
+    def has(session: Session, statement_id: int) -> bool:
+        """Whether a session has prepared a statement."""
+        return statement_id in session.storage.get(_STORAGE_KEY, ())
+
     def find(self, session: Session, statement_id: int) -> Prepared:
         """A statement of a session. WRONG_QUERY_ID."""
         if statement_id not in session.storage.get(_STORAGE_KEY, ()):
