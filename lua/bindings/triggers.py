@@ -7,6 +7,7 @@ nothing is called in vain.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
@@ -121,7 +122,7 @@ class TriggerBinding(Binding):
     @exported("event_shutdown_timeout")
     def set_shutdown_timeout(self, seconds: float) -> None:
         """Set the time limit of on_shutdown triggers and of clients that watch `box.shutdown`, in seconds."""
-        self.node.shutdown_timeout = float(seconds)
+        self.node.shutdown_timeout = math.inf if math.isnan(seconds) else float(seconds)
 
     def access_denied(self, ctx: Context, error: BoxError) -> None:
         """Run the on_access_denied triggers; their errors are logged."""
