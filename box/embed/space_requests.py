@@ -510,7 +510,7 @@ class Requests:
         space = self.space
         names = ", ".join(field.name or "" for field in space.definition.fields)
         indexes = ", ".join(index.name for index in space.indexes.values())
-        return f"<space {self.name!r} {space.engine} ({names or 'no format'}) indexes: {indexes or 'none'}>"
+        return f"<space {self.name!r} {space.engine.name} ({names or 'no format'}) indexes: {indexes or 'none'}>"
 
     def describe_index(self, name: str) -> str:
         """Return the `repr` of an index handle."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from box.journal.storage import DirectoryLock
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.storage import TupleStorage
     from box.txn.synchro import LimboDriver
 
 
@@ -58,7 +57,6 @@ class Checkpoints:
         resources: Resources,
         state: InstanceState,
         schema: Schema,
-        tuples: TupleStorage,
         synchro: LimboDriver,
     ) -> None:
         self._loop = resources.loop
@@ -72,7 +70,6 @@ class Checkpoints:
         self._progress = resources.progress
         self._state = state
         self._schema = schema
-        self._tuples = tuples
         self._synchro = synchro
         self._open_journal: Journal | None = None
         self.election_state: Callable[[], RaftRequest] = lambda: _NO_ELECTIONS
@@ -239,7 +236,7 @@ class Checkpoints:
         """Open a view of all tuples of a space. The values of sequences are written to their space only here."""
         if space.id == SpaceId.SEQUENCE_DATA:
             return ListView(self._schema.sequence_data())
-        return self._tuples.open_view(space)
+        return space.engine.open_view(space)
 
     async def _inject_write(self, writer: SnapshotWriter) -> None:
         """Create the file and wait while ERRINJ_SNAP_WRITE_DELAY is on."""

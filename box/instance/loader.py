@@ -1,8 +1,8 @@
 """Loads rows of a snapshot (a file's or another instance's) and of the log into the spaces.
 
 Rows of system spaces run their triggers (`box.txn.dictionary_load`), because they define what follows. Tuples of other
-spaces go directly into the primary index (`box.instance.space_load`), whose order a snapshot has. Secondary indexes are
-built after the snapshot, one slice in every turn of the loop.
+spaces go to their engine: into the primary index (`box.txn.space_load`), whose order a snapshot has. Secondary indexes
+are built after the snapshot, one slice in every turn of the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError
-from box.instance.space_load import SpaceLoad
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.wire.change import INSERT, Request, decode_row
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from box.replication.elections import Elections
     from box.schema.schema import Schema
     from box.schema.space import Space
+    from box.schema.storage_engine import TupleLoad
     from box.session import Context
     from box.txn.dml import Dml
     from box.txn.lifecycle import TransactionManager
@@ -45,7 +45,7 @@ class SnapshotLoader:
         self._dml = dml
         self._ctx = ctx
         self._log = log
-        self._loads: dict[int, SpaceLoad] = {}
+        self._loads: dict[int, TupleLoad] = {}
 
     def add(self, space_id: int, tuples: list[bytes]) -> None:
         """Add tuples of one space.
@@ -57,11 +57,11 @@ class SnapshotLoader:
         space = self._schema.space(space_id)
         if is_system_id(space_id):
             self._dml.load_dictionary(self._ctx, space, tuples)
-        elif space.is_plain:
-            load = self._loads.get(space_id)
-            if load is None:
-                load = self._loads[space_id] = SpaceLoad(space)
-            load.add(tuples)
+        else:
+            load = self._loads.get(space_id) or space.engine.load(space)
+            if load is not None:
+                self._loads[space_id] = load
+                load.add(tuples)
 
     def add_run(self, run: TupleRun, *, force: bool = False) -> None:
         """Add a run of tuples. With `force`, a wrong tuple of a user's space is logged and skipped."""

@@ -70,6 +70,7 @@ from box.schema.system import initial_schema
 from box.session import Context, Sessions
 from box.sql.prepared import PreparedStatements
 from box.txn.dml import Dml
+from box.txn.engines import make_engines
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
 from box.txn.mvcc import MvccStorage
@@ -159,7 +160,7 @@ class Instance:
         """The UUID for an instance without files. Every attempt to start uses it, because it may be registered
         already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
-        self._put_together(initial_schema(), TupleStorage())
+        self._put_together(initial_schema(make_engines()), TupleStorage())
         provide_system_events(self)
 
     # -- the parts ------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class Instance:
         self.dml.on_many_held = self.round.interrupt
         self.prepared = PreparedStatements()
         schema.sql.find = lambda: self.sql.for_dictionary
-        self.checkpoints = Checkpoints(resources, state, schema, tuples, self.synchro)
+        self.checkpoints = Checkpoints(resources, state, schema, self.synchro)
         self.replication = Replication(
             self.loop,
             state,
@@ -397,7 +398,7 @@ class Instance:
         await self._stop_parts()
         await self.let_go()
         self.config.reset()
-        self._put_together(initial_schema(), TupleStorage())
+        self._put_together(initial_schema(make_engines()), TupleStorage())
 
     # -- the end --------------------------------------------------------------------------------
 

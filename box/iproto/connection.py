@@ -466,10 +466,10 @@ class ServerConnection(CallingHalf):
                 return False
             self._out.append(reply_ok(sync, schema.version))
             return True
-        plans = server.plans
-        tail = at + plans.sizes[kind]
-        plan = plans.tables[kind].get(data[at:tail])
-        if plan is None or plans.version != schema.version or server.is_delayed:
+        learned = server.learned_bodies
+        tail = at + learned.sizes[kind]
+        meaning = learned.tables[kind].get(data[at:tail])
+        if meaning is None or learned.version != schema.version or server.is_delayed:
             return False
         # The last value must be an array: 0x90 to 0x9f are arrays of up to 15 elements.
         if tail >= stop or (data[tail] & 0xF0 != 0x90 and data[tail] not in _LONG_ARRAYS):
@@ -478,15 +478,15 @@ class ServerConnection(CallingHalf):
         try:
             if kind == 1:
                 key = unpack(data[tail:stop])
-                if plan.limit >= LONG and (not key or plan.iterator):
+                if meaning.limit >= LONG and (not key or meaning.iterator):
                     return False
-                rows = server.dml.reads.select(ctx, *plan, key)
+                rows = server.dml.reads.select(ctx, *meaning, key)
                 if len(rows) != 1 or len(rows[0]) > _QUICK_SIZE:
                     self.reply_rows(sync, rows)
                 else:
                     self._out.append(reply_tuple(sync, schema.version, rows[0]))
                 return True
-            space = plan.space
+            space = meaning.space
             if space.on_replace or space.before_replace:
                 return False
             stored = server.dml.store(ctx, space, kind, data[tail:stop])

@@ -11,7 +11,7 @@ from box.eager import start
 from box.iproto.connection import ServerConnection
 from box.iproto.dispatch import Dispatcher
 from box.iproto.input import InputBuffer
-from box.iproto.plans import Plans
+from box.iproto.learned_bodies import LearnedBodies
 from box.iproto.rate import RateLimit
 from box.iproto.served_calls import ServedCalls
 from box.iproto.stats import Net
@@ -42,7 +42,7 @@ class IprotoServer:
         self.schema = node.schema
         self.stats = node.stats
         self.dispatcher = Dispatcher(self)
-        self.plans = Plans()
+        self.learned_bodies = LearnedBodies()
         self.calls = ServedCalls(self)
         self.connections: dict[ServerConnection, None] = {}
         self.in_flight = 0

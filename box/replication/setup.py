@@ -212,7 +212,7 @@ class Replication:
         return [(space.body_prefix(RequestType.INSERT), self._view_of(space)) for space in self._replicated_spaces()]
 
     def _replicated_spaces(self) -> list[Space]:
-        return [space for space in self._schema.snapshot_spaces() if not space.is_local]
+        return self._schema.joined_spaces()
 
     async def stop(self) -> None:
         """Stop elections, appliers and relays."""

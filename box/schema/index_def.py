@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from box.schema.identifier import check_name
 from box.schema.ids import INDEX_FIELD_MAX, INDEX_MAX, INDEX_PART_MAX
 from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UNSIGNED, check_collation, check_options
 from box.schema.space import SpaceDef
+from box.schema.storage_engine import IndexRules
 
 if TYPE_CHECKING:
     from box.schema.collation_def import CollationDef
@@ -48,12 +49,14 @@ _PART_OPTIONS = {
 _RECORD = "space id (unsigned), index id (unsigned), name (string), type (string), options (map), parts (array)"
 _RECORD_TYPES = ("unsigned", "unsigned", "string", "string", "map", "array")
 _SORT_ORDERS = frozenset(("asc", "desc", "undef"))
-_UNINDEXED_TYPES = frozenset(("any", "interval", "array", "map"))
-_BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
 
 
-def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, CollationDef]) -> IndexDef:
-    """Decode and check an `_index` tuple of a space. `collations` are the known collations by id."""
+def decode_index(
+    raw: bytes, space: SpaceDef, collations: Mapping[int, CollationDef], rules: IndexRules | None
+) -> IndexDef:
+    """Decode and check an `_index` tuple of a space. `collations` are the known collations by id, `rules` those of the
+    engine.
+    """
     nullable = tuple([number for number, item in enumerate(space.fields) if item.is_nullable])
     definition = _decode(raw, space.name, nullable)
     for number, part in enumerate(definition.parts, 1):
@@ -61,7 +64,7 @@ def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation
         _check_multikey_path(definition.parts, number)
     if definition.opts.get("func"):
         _check_function_parts(definition.parts)
-    _check(raw, space.name, nullable, space.engine)
+    _check(raw, space.name, nullable, rules)
     return definition
 
 
@@ -95,12 +98,12 @@ def _check_function_parts(parts: tuple[PartDef, ...]) -> None:
 
 
 @lru_cache(128)
-def _check(raw: bytes, space_name: str, nullable: tuple[int, ...], engine: str) -> None:
+def _check(raw: bytes, space_name: str, nullable: tuple[int, ...], rules: IndexRules | None) -> None:
     """Check a definition. Cached like `_decode`, by the tuple."""
     definition = _decode(raw, space_name, nullable)
     _check_definition(definition, space_name)
-    if engine == "memtx":
-        _check_memtx(definition, space_name)
+    if rules is not None:
+        rules(definition, space_name)
 
 
 @lru_cache(128)
@@ -240,7 +243,7 @@ def _check_definition(definition: IndexDef, space_name: str) -> None:
         raise wrong("part count must be positive")
     if len(parts) > INDEX_PART_MAX:
         raise wrong("too many key parts")
-    if definition.iid == 0 and _has_multikey(parts):
+    if definition.iid == 0 and has_multikey(parts):
         raise wrong("primary key cannot be multikey")
     if definition.iid == 0 and definition.opts.get("func"):
         raise wrong("primary key can not use a function")
@@ -251,54 +254,9 @@ def _check_definition(definition: IndexDef, space_name: str) -> None:
             raise wrong("same key part is indexed twice")
 
 
-def _has_multikey(parts: tuple[PartDef, ...]) -> bool:
+def has_multikey(parts: tuple[PartDef, ...]) -> bool:
     return any(ANY_INDEX in _steps(part.path) for part in parts)
 
 
 def _steps(path: str | None) -> Path:
     return parse_path(path) if path else ()
-
-
-def _check_memtx(definition: IndexDef, space_name: str) -> None:
-    """Check the rules of the memtx engine, then refuse what this product does not support."""
-
-    def wrong(text: str) -> BoxError:
-        return client_error(ErrorCode.MODIFY_INDEX, definition.name, space_name, text)
-
-    parts, kind = definition.parts, definition.type
-    if any(part.is_nullable for part in parts):
-        if definition.iid == 0:
-            raise client_error(ErrorCode.NULLABLE_PRIMARY, space_name)
-        if kind != "TREE":
-            raise unsupported(kind, "nullable parts")
-    if kind == "HASH":
-        if not definition.unique:
-            raise wrong("HASH index must be unique")
-        if _has_multikey(parts):
-            raise wrong("HASH index cannot be multikey")
-        if definition.opts.get("func"):
-            raise wrong("HASH index can not use a function")
-    elif kind in ("RTREE", "BITSET"):
-        _check_geometric_or_bits(definition, wrong)
-        return
-    elif kind != "TREE":
-        raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
-    for part in parts:
-        if part.type.value in _UNINDEXED_TYPES:
-            raise wrong(f"field type '{part.type.value}' is not supported")
-
-
-def _check_geometric_or_bits(definition: IndexDef, wrong: Callable[[str], BoxError]) -> None:
-    kind, part = definition.type, definition.parts[0]
-    if len(definition.parts) != 1:
-        raise wrong(f"{kind} index key can not be multipart")
-    if definition.unique:
-        raise wrong("RTREE index can not be unique" if kind == "RTREE" else "BITSET can not be unique")
-    if kind == "RTREE" and part.type is not FieldType.ARRAY:
-        raise wrong("RTREE index field type must be ARRAY")
-    if kind == "BITSET" and part.type.value not in _BITSET_TYPES:
-        raise wrong("BITSET index field type must be NUM or STR or VARBINARY")
-    if _has_multikey(definition.parts):
-        raise wrong(f"{kind} index cannot be multikey")
-    if definition.opts.get("func"):
-        raise wrong(f"{kind} index can not use a function")

@@ -31,7 +31,7 @@ _SHOWN: Final = 10
 
 def dictionary_version(schema: Schema) -> Version | None:
     """Return the version in the row `version` of `_schema`, or None without that row."""
-    for raw in schema.read_tuples(schema.space(SpaceId.SCHEMA)):
+    for raw in schema.tuples(SpaceId.SCHEMA):
         row = unpack(raw)
         if row[0] == "version":
             major, minor, patch = (*row[1:], 0, 0, 0)[:3]
@@ -49,7 +49,7 @@ def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
     """Decode and check a `_space` tuple; in a newer dictionary options that are unknown here are passed over.
 
     Raises:
-        BoxError: as `decode_space`.
+        BoxError: as `decode_space`, `Schema.engine` and `Engine.check_space`.
         UnsupportedError: a field of a newer dictionary is compressed.
     """
     try:
@@ -58,6 +58,7 @@ def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
         if error.code != ErrorCode.WRONG_SPACE_OPTIONS or not is_newer(schema):
             raise
         definition = decode_space(raw, error_code, skip_unknown=True)
+    schema.engine(definition.engine).check_space(definition)
     for item in definition.format:
         if item.get("compression", "none") != "none" and is_newer(schema):
             what = f"compressed fields (field '{item.get('name')}' of space '{definition.name}')"
@@ -71,7 +72,7 @@ def newer_notes(schema: Schema) -> list[str]:
         return []
     version, own = (".".join(map(str, found or ())) for found in (dictionary_version(schema), DICTIONARY_VERSION))
     notes = [f"schema version {version} is newer than {own}: system spaces stay as they are, there is no upgrade"]
-    rows = map(unpack, schema.read_tuples(schema.space(SpaceId.SPACE)))
+    rows = map(unpack, schema.tuples(SpaceId.SPACE))
     names = [row[2] for row in rows if _has_checks((row[5], *row[6]))]
     if names:
         text = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")

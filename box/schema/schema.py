@@ -6,15 +6,15 @@ the dictionary shows an uncommitted change at once, and the statement's rollback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from box.data import codec
 from box.errinj import ErrorInjections
-from box.errors import BoxError, ErrorCode, client_error
-from box.index import Entry, Index
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.index import Index
 from box.index.memory import MemoryQuota
 from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
@@ -26,6 +26,7 @@ from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
 from box.schema.sql_hooks import SqlHooks
 from box.schema.sql_objects import ForeignKeyDef, TriggerDef
+from box.schema.storage_engine import Engine
 
 if TYPE_CHECKING:
     from box.session import Context
@@ -36,15 +37,6 @@ class Grant(NamedTuple):
 
     grantor: int
     mask: int
-
-
-def _entries(space: Space) -> Iterable[bytes]:
-    """Return the tuples of a space whose index entries are plain tuples."""
-    return space.primary.values_list() if space.primary is not None else ()
-
-
-def _itself(entry: Entry | None) -> bytes | None:
-    return entry
 
 
 def _clear(index: Index) -> None:
@@ -58,8 +50,10 @@ class Schema:
     called in the tx thread, synchronously, and must not fail.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
         self.version = 0
+        self.engines = engines
+        """The engines by name."""
         self.spaces: dict[int, Space] = {}
         self.users: dict[int, User] = {}
         self.functions: dict[int, Function] = {}
@@ -131,10 +125,6 @@ class Schema:
         """Calls a Lua function with values of SQL and returns its results."""
         self.release: Callable[[Index], None] = _clear
         """Takes an index that is no longer used. The node sets a function that frees it little by little."""
-        self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries
-        """Returns the tuples of a space. `box.txn` sets a function that resolves versions."""
-        self.value_of: Callable[[Entry | None], bytes | None] = _itself
-        """Returns the tuple of an entry of an index, for format checks and index builds. `box.txn` sets it, too."""
 
         self._add_builtin_users()
 
@@ -146,6 +136,20 @@ class Schema:
         refresh(admin)
         self.add_user(admin)
 
+    def engine(self, name: str) -> Engine:
+        """Return the engine with a name.
+
+        Raises:
+            UnsupportedError: it is vinyl.
+            ClientError: NO_SUCH_ENGINE.
+        """
+        found = self.engines.get(name)
+        if found is not None:
+            return found
+        if name == "vinyl":
+            raise unsupported("Lunabox", "the vinyl engine")
+        raise client_error(ErrorCode.NO_SUCH_ENGINE, name)
+
     # --- spaces ---
 
     def space(self, space_id: int) -> Space:
@@ -154,6 +158,11 @@ class Schema:
             return self.spaces[space_id]
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_SPACE, str(space_id)) from None
+
+    def tuples(self, space_id: int) -> Iterable[bytes]:
+        """Return all present tuples of a space. Raises NO_SUCH_SPACE."""
+        space = self.space(space_id)
+        return space.engine.tuples(space)
 
     @property
     def has_user_spaces(self) -> bool:
@@ -173,7 +182,14 @@ class Schema:
 
     def snapshot_spaces(self) -> list[Space]:
         """Return the spaces that a snapshot stores, in its order: system spaces by id, then the others by id."""
-        stored = (space for space in self.spaces.values() if space.is_plain and not space.is_temporary)
+        return self._stored(space for space in self.spaces.values() if space.engine.keeps_tuples)
+
+    def joined_spaces(self) -> list[Space]:
+        """Return the spaces that a replica gets with a join, in the order of a snapshot."""
+        return self._stored(space for space in self.spaces.values() if space.engine.is_joined and not space.is_local)
+
+    def _stored(self, spaces: Iterable[Space]) -> list[Space]:
+        stored = (space for space in spaces if not space.is_temporary)
         return sorted(stored, key=lambda space: (not space.is_system, space.id))
 
     def add_space(self, space: Space) -> None:

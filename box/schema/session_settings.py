@@ -1,7 +1,7 @@
 """`_session_settings`: the only space of the `service` engine, with a row for each setting of the session.
 
 No index stores anything: rows are made from `session.storage` when they are read. Settings can be read and updated; all
-but `error_marshaling_enabled` concern SQL and have no effect here.
+but `error_marshaling_enabled` concern SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
-"""The setting that makes errors inside results travel as MessagePack extensions."""
+"""The setting that makes errors among values MessagePack extensions; off, their texts stand for them.
+
+A client that announces the feature `error_extension` switches it on.
+"""
 
 DEFAULTS: dict[str, bool | str] = {
     ERROR_MARSHALING: False,
@@ -75,6 +78,8 @@ class SessionSettings:
     def select(self, session: Session, iterator: int, key: list[Any]) -> list[bytes]:
         """Return rows in the order of names, backwards for REQ, LT and LE."""
         names = sorted(DEFAULTS, reverse=iterator in _REVERSE)
+        if len(key) > 1:
+            raise client_error(ErrorCode.KEY_PART_COUNT, 1, len(key))
         if key:
             pivot = self._name_of(key)
             names = [name for name in names if _matches(iterator, name, pivot)]

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
     from box.schema.sequence import Sequence
-    from box.schema.session_settings import SessionSettings
     from box.schema.sql_objects import CheckConstraint
+    from box.schema.storage_engine import Engine
     from box.session import Context
 
     RowFilter = Callable[[Credentials, bytes], bool]
@@ -116,7 +116,6 @@ class Space:
         "sequence",
         "sequence_field",
         "sequence_path",
-        "service",
         "system_trigger",
         "tuple_prefix",
         "write_plan",
@@ -133,13 +132,13 @@ class Space:
     is_local: bool
     is_temporary: bool
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, engine: Engine) -> None:
         definition = layout.definition
         self.id = definition.id
-        self.engine = definition.engine
+        self.engine = engine
         self.is_system = is_system_id(definition.id)
-        self.is_plain = definition.engine == "memtx"
-        """True if `indexes` holds the tuples; otherwise see `engine`, `row_filter` and `service`."""
+        self.is_plain = engine.keeps_tuples
+        """True if `indexes` holds the tuples, so that short ways may go there instead of `engine`."""
         self.before_replace: list[Trigger] = []
         self.on_replace: list[Trigger] = []
         self.run_triggers = True
@@ -148,7 +147,6 @@ class Space:
         self.system_trigger: SystemTrigger | None = None
         self.row_filter: RowFilter | None = None
         """In a view of a system space: returns whether the reader may see a tuple."""
-        self.service: SessionSettings | None = None
         self.sequence: Sequence | None = None
         self.sequence_field = 0
         self.sequence_path: str | None = None
@@ -158,7 +156,7 @@ class Space:
         self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
         """The encoded request map of a DELETE up to its key: {0x10: id, 0x20: <key>}."""
         self.write_plan: Any = None
-        """What the executor of changes has noted about this layout (`box.txn.plan`); None for a new layout."""
+        """What the executor of changes has noted about this layout (`box.txn.write_plan`); None for a new layout."""
         self.install(layout)
 
     @property
@@ -180,8 +178,7 @@ class Space:
         self.is_temporary = definition.opts.temporary
         for index in layout.indexes.values():
             index.space_name = definition.name
-        if self.primary is not None and self.is_plain:
-            self.primary.weigh(layout.indexes.values())
+        self.engine.installed(self)
 
     def attach_sequence(self, sequence: Sequence | None, field_no: int = 0, path: str | None = None) -> None:
         """Use a sequence for a field (0-based, with a path inside it), or none.
@@ -222,4 +219,4 @@ class Space:
         return self.key_prefix if request_type == RequestType.DELETE else self.tuple_prefix
 
     def __repr__(self) -> str:
-        return f"<space {self.id} {self.name!r} {self.engine} indexes {list(self.indexes)}>"
+        return f"<space {self.id} {self.name!r} {self.engine.name} indexes {list(self.indexes)}>"

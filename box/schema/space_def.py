@@ -7,14 +7,13 @@ from typing import Any
 
 from box.data.format import FieldDef
 from box.data.types import FieldType
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier, check_name
-from box.schema.ids import ENGINE_NAME_MAX, GROUP_DEFAULT, GROUP_LOCAL, NAME_MAX, SPACE_ID_MAX, SpaceId
+from box.schema.ids import ENGINE_NAME_MAX, GROUP_DEFAULT, GROUP_LOCAL, NAME_MAX, SPACE_ID_MAX
 from box.schema.options import BOOLEAN, ENUM, LEGACY, STRING, UNSIGNED, check_options
 from box.schema.space import SpaceDef, SpaceOpts
 
-ENGINES = ("memtx", "blackhole", "sysview", "service")
 _OPTS_FIELD = 5
 _SPACE_OPTIONS = {
     "group_id": UNSIGNED,
@@ -63,7 +62,6 @@ def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False) -> 
         raise client_error(error_code, name, "exact_field_count must be either 0 or >= formatted field count")
     opts = _decode_opts(options, name, error_code, skip_unknown=skip_unknown)
     _check_duplicates(field_defs)
-    _check_engine(engine, space_id)
     return SpaceDef(space_id, owner, name, engine, field_count, opts, space_format, field_defs)
 
 
@@ -79,15 +77,6 @@ def _decode_opts(options: dict[Any, Any], name: str, error_code: int, *, skip_un
     if opts.is_sync and opts.group_id == GROUP_LOCAL:
         raise client_error(error_code, name, "local space can't be synchronous")
     return opts
-
-
-def _check_engine(engine: str, space_id: int) -> None:
-    if engine == "vinyl":
-        raise unsupported("Lunabox", "the vinyl engine")
-    if engine not in ENGINES:
-        raise client_error(ErrorCode.NO_SUCH_ENGINE, engine)
-    if engine == "service" and space_id != SpaceId.SESSION_SETTINGS:
-        raise unsupported("Tarantool", "non-system space with 'service' engine.")
 
 
 def decode_format(items: list[Any], space_name: str, error_code: int) -> tuple[FieldDef, ...]:

@@ -6,16 +6,18 @@ from the start, without a format and with the primary key alone. The rows then a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from box.data.keydef import PartDef
 from box.data.types import FieldType
 from box.index import IndexDef
 from box.schema.ddl import TRIGGERS
-from box.schema.ddl.alter import make_format, make_index, make_space
+from box.schema.ddl.alter import make_format, make_space
 from box.schema.ids import GROUP_LOCAL, SpaceId, UserId
 from box.schema.schema import Schema
 from box.schema.space import Layout, SpaceDef, SpaceOpts
+from box.schema.storage_engine import Engine
 
 _STRING, _UNSIGNED = FieldType.STRING, FieldType.UNSIGNED
 _PRIMARY_KEYS: dict[SpaceId, tuple[str, tuple[FieldType, ...]]] = {
@@ -40,9 +42,9 @@ _PRIMARY_KEYS: dict[SpaceId, tuple[str, tuple[FieldType, ...]]] = {
 the real one is loaded, as for `_priv`."""
 
 
-def initial_schema() -> Schema:
+def initial_schema(engines: Mapping[str, Engine]) -> Schema:
     """Make a dictionary with the first system spaces and their triggers, ready for the rows of a snapshot."""
-    schema = Schema()
+    schema = Schema(engines)
     for space_id, (name, types) in _PRIMARY_KEYS.items():
         parts = tuple(PartDef(fieldno, kind) for fieldno, kind in enumerate(types))
         index_def = IndexDef(int(space_id), 0, "primary", "TREE", True, parts)
@@ -58,8 +60,8 @@ def initial_schema() -> Schema:
 def _add(schema: Schema, definition: SpaceDef, index_def: IndexDef | None) -> None:
     space = make_space(schema, definition)
     if index_def is not None:
-        index = make_index(schema, space, index_def, None)
-        index.use_memory(schema.memory)
+        index = space.engine.make_index(schema, space, index_def, None)
+        space.engine.exchanged(schema, None, index)
         space.install(Layout(definition, make_format(schema, definition, (index_def,)), {0: index}))
     trigger = TRIGGERS.get(definition.id)
     space.system_trigger = partial(trigger, schema) if trigger is not None else None

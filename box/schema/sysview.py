@@ -39,7 +39,7 @@ class ViewIndex(Index):
     """An index of a view; `source` is the index of the source space."""
 
     def __init__(self, schema: Schema, space: Space, definition: IndexDef) -> None:
-        super().__init__(definition, space_name=space.name, engine=space.engine)
+        super().__init__(definition, space_name=space.name, engine=space.engine.name)
         self._schema = schema
         self._source_space = _SOURCES[space.id]
         self.find = self._find

@@ -128,7 +128,7 @@ class SchemaUpgrade:
     def _rows(self, space_id: int) -> list[Row]:
         """Return all rows of a space; none if the space does not exist yet."""
         space = self._schema.spaces.get(space_id)
-        return [] if space is None else [unpack(raw) for raw in self._schema.read_tuples(space)]
+        return [] if space is None else [unpack(raw) for raw in space.engine.tuples(space)]
 
     async def _replace(self, space_id: int, row: Row) -> None:
         await self._dml.execute(self._ctx, self._schema.space(space_id), Request.replace(pack(row)))

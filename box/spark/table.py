@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from box.errors import BoxError, ErrorCode, illegal_params
+from box.errors import BoxError, ErrorCode, illegal_params, unsupported
 from box.journal.xlog_errors import XlogError
 from box.spark.blocks import Block, BlockFile, BlockRange, SkipLog
 from box.spark.columns import Column, choose_columns, columns_of, refill_constants, with_constant
@@ -25,6 +25,7 @@ from box.spark.paths import expand, newest_snapshot
 from box.spark.skips import SkipCount, report_skip
 from box.spark.snapshot import Scope, is_past, narrow, read_definitions, sorted_field
 from box.spark.source_options import SourceOptions
+from box.wire.constants import EMPTY_ENGINES, SNAPSHOT_ENGINES
 
 _BYTES_A_SHARE: Final = 8 << 20
 """The usual size of a share."""
@@ -236,10 +237,11 @@ def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column
         if moment is None:
             space = _find_space(file, log, options.space)
         else:
-            plan = make_cut(file, log, moment, options.decoder)
-            space = plan.after.space(options.space)
-            merged = MergedSpace.of(space, plan.cut, plan.before, plan.schema_changes)
-            size += sum(piece.end for piece in plan.cut.pieces)
+            made = make_cut(file, log, moment, options.decoder)
+            space = made.after.space(options.space)
+            merged = MergedSpace.of(space, made.cut, made.before, made.schema_changes)
+            size += sum(piece.end for piece in made.cut.pieces)
+    _check_engine(space)
     columns = columns_of(space, options.columns_as)
     sorted_by = sorted_field(space.primary)
     key = None if sorted_by is None else next((column.name for column in columns if column.field == sorted_by), None)
@@ -276,6 +278,12 @@ def _find_space(file: BlockFile, log: str, name: str) -> SpaceInfo:
             "run box.snapshot(), or read with as_of 'latest'",
         )
     return definitions.space(name)
+
+
+def _check_engine(space: SpaceInfo) -> None:
+    """Refuse a space whose tuples are not in snapshots. Raises UNSUPPORTED."""
+    if space.engine not in SNAPSHOT_ENGINES and space.engine not in EMPTY_ENGINES:
+        raise unsupported("Lunabox", f"reading space '{space.name}' of the engine '{space.engine}'")
 
 
 def _until(scope: Scope, blocks: Iterator[Block]) -> Iterator[Block]:

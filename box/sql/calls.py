@@ -1,4 +1,4 @@
-"""Calls of functions: built-in ones, aggregates, and those of the user."""
+"""Compiles calls of functions: built-in ones, aggregates, and functions of users."""
 
 from __future__ import annotations
 
@@ -38,13 +38,17 @@ _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
 class CallCompiler:
-    """Calls of one statement."""
+    """Compiles the calls of one statement."""
 
     def __init__(self, queries: QueryCompiler) -> None:
         self._queries = queries
 
     def compile(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
-        """NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_GENERIC."""
+        """Compile a call.
+
+        Raises:
+            ClientError: NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_GENERIC.
+        """
         name = expr.name
         if name in AGGREGATES:
             return self._aggregate(expr, scope)
@@ -198,7 +202,11 @@ class CallCompiler:
     # --- functions of the user ---
 
     def _user(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
-        """NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, FUNC_WRONG_ARG_COUNT."""
+        """Compile a call of a function in `_func`.
+
+        Raises:
+            ClientError: NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, FUNC_WRONG_ARG_COUNT.
+        """
         function, count = self._queries.catalogue.function(expr.name), len(expr.args)
         wanted = len(function.param_list)
         if count != wanted:

@@ -1,4 +1,4 @@
-"""CREATE, DROP and ALTER: changes of rows of the system spaces, in the rights of the user."""
+"""CREATE, DROP and ALTER: each changes rows of the system spaces, with the rights of the user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OWNER, _NAME, _FORMAT = 1, 2, 6
 
 
 class Definer:
-    """Runs definitions of one node."""
+    """Runs the CREATE, DROP and ALTER statements of one node."""
 
     def __init__(self, schema: Schema, dml: Dml, queries: QueryRunner) -> None:
         self._schema = schema
@@ -42,7 +42,12 @@ class Definer:
         self._queries = queries
 
     async def run(self, ctx: Context, statement: sql_nodes.Definition) -> Changed:
-        """Run a definition. What the triggers of the system spaces raise, and what is said of each statement here."""
+        """Run a definition.
+
+        Raises:
+            ClientError: a definition is wrong, or an object does not exist or exists already.
+            BoxError: the change of a system space raised it.
+        """
         if isinstance(statement, sql_nodes.CreateTable):
             return await self._create_table(ctx, statement)
         if isinstance(statement, sql_nodes.CreateIndex):
@@ -85,7 +90,10 @@ class Definer:
         return self._schema.space_by_name(name)
 
     async def _next_space_id(self, ctx: Context) -> int:
-        """The greatest id so far is kept in `_schema`, on which the user needs no right."""
+        """Take the next id of a space.
+
+        The greatest id so far is in `_schema`. The user needs no right to change it, so admin does.
+        """
         self._schema.space(SpaceId.SPACE).check_access(ctx.credentials, Privilege.R)
         before, ctx.credentials = ctx.credentials, self._schema.admin
         try:
@@ -251,7 +259,7 @@ class Definer:
         return Changed(1)
 
     async def _revoke(self, ctx: Context, object_type: str, object_id: int) -> None:
-        """Take the privileges on an object from all who hold one."""
+        """Remove the privileges that users hold on an object."""
         holders = sorted(uid for uid, key in self._schema.grants if key == (object_type, object_id))
         for uid in holders:
             await self._write(ctx, SpaceId.PRIV, Request.delete([uid, object_type, object_id]))
@@ -393,19 +401,23 @@ class Definer:
 
 
 def _table_of(space: Space) -> TableRows:
-    """A table as it is: the fields as stored, and its indexes."""
+    """Return the fields and indexes of an existing table."""
     rows = TableRows(space.name, [_with_nil(item) for item in space.definition.format])
     rows.indexes = [IndexRow(iid, index.name, index.is_unique, []) for iid, index in space.indexes.items()]
     return rows
 
 
 def _with_nil(item: dict[str, Any]) -> dict[str, Any]:
-    """A field that Lua has defined says less of itself."""
+    """Complete the map of a field: a space made by Lua may lack the keys that SQL needs."""
     return {"type": "any", "is_nullable": False, **item}
 
 
 def check_trigger_place(trigger: sql_nodes.CreateTrigger, space: Space) -> None:
-    """Views have INSTEAD OF triggers, tables the others, system spaces none. SQL_EXECUTE."""
+    """Check that a trigger on a view is INSTEAD OF, that one on a table is not, and that no system space gets one.
+
+    Raises:
+        ClientError: SQL_EXECUTE.
+    """
     if space.is_system:
         raise execute_error("cannot create trigger on system table")
     is_view = space.definition.opts.view

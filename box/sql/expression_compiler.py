@@ -1,7 +1,9 @@
-"""Expressions for SQLite: operators that mean the same stay its own, the others become calls of ours.
+"""Compiles expressions for SQLite.
 
-Whether they do is decided by the kinds of the operands (`box.sql.kinds`). So columns with plain types keep comparisons
-that SQLite can answer by an index, and what is left to calls is right for all values.
+An operator that SQLite evaluates as Tarantool does stays its own; any other becomes a call of a function of ours. The
+kinds of the operands decide (`box.sql.kinds`). Comparisons of columns with plain types so remain SQLite's, which can
+use
+an index for them.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ def _column_count(left: int, right: int) -> Exception:
 
 
 class ExpressionCompiler:
-    """Expressions of one scope. `params` are the values of this execution: their types take part in the analysis."""
+    """Compiles the expressions of one scope.
+
+    `params` are the values of this execution: their types take part in the analysis.
+    """
 
     def __init__(self, queries: QueryCompiler, scope: QueryScope, params: Sequence[Value]) -> None:
         self.queries = queries
@@ -48,12 +53,12 @@ class ExpressionCompiler:
         self.params = params
 
     def compile(self, expr: sql_nodes.Expr) -> Typed:
-        """An expression with one value."""
+        """Compile an expression with one value."""
         method: Callable[[Any], Typed] = getattr(self, f"_{type(expr).__name__.lower()}")
         return method(expr)
 
     def condition(self, expr: sql_nodes.Expr) -> str:
-        """An expression as a condition."""
+        """Compile an expression that is used as a condition."""
         return truth(self.compile(expr))
 
     # --- leaves ---
@@ -148,7 +153,7 @@ class ExpressionCompiler:
         return self.comparison(op, lefts[0], rights[0])
 
     def row(self, expr: sql_nodes.Expr) -> list[Typed]:
-        """The values of a row, or the one of another expression."""
+        """Compile the items of a row value; any other expression gives one item."""
         if isinstance(expr, sql_nodes.RowValue):
             return [self.compile(item) for item in expr.items]
         if isinstance(expr, sql_nodes.Subquery):
@@ -166,7 +171,7 @@ class ExpressionCompiler:
         ]
 
     def comparison(self, op: str, left: Typed, right: Typed) -> Typed:
-        """`left op right`, of single values."""
+        """Compile `left op right` for single values."""
         has_aggregate = left.has_aggregate or right.has_aggregate
         collation = self.collation(left, right)
         if are_alike(left, right):
@@ -191,7 +196,11 @@ class ExpressionCompiler:
 
     @staticmethod
     def collation(left: Typed, right: Typed) -> int:
-        """The collation of a comparison. ILLEGAL_COLLATION_MIX."""
+        """Return the collation of a comparison.
+
+        Raises:
+            ClientError: ILLEGAL_COLLATION_MIX.
+        """
         if left.is_explicit and right.is_explicit and left.collation != right.collation:
             raise client_error(ErrorCode.ILLEGAL_COLLATION_MIX)
         if left.is_explicit or right.is_explicit:
@@ -402,5 +411,5 @@ def _joined_collation(left: Typed, right: Typed) -> tuple[int, bool]:
 
 
 def collation_name(collation: int) -> str:
-    """The name of a collation for SQLite."""
+    """Return the name of a collation in SQLite."""
     return "BINARY" if collation in (0, 3) else f"lb_{collation}"

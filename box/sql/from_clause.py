@@ -1,4 +1,4 @@
-"""FROM: tables, views, queries and joins."""
+"""Compiles FROM: tables, views, queries and joins."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _JOINS_MAX = 64
 
 
 class FromCompiler:
-    """The sources of queries; adds relations to their scope."""
+    """Compiles the sources of queries, and adds their relations to the scope."""
 
     def __init__(self, queries: QueryCompiler) -> None:
         self._queries = queries
         self._open_views: list[str] = []
 
     def compile(self, sources: list[sql_nodes.FromItem], scope: QueryScope) -> str:
-        """The text after FROM, '' without sources."""
+        """Return the text after FROM, '' if there are no sources."""
         pieces: list[str] = []
         for source in sources:
             before = list(scope.relations)
@@ -174,7 +174,7 @@ def _placed(column: KnownColumn, alias: str, place: int) -> KnownColumn:
 
 
 def tables_of(select: object) -> set[str]:
-    """The tables and views that a parsed query names, wherever it does."""
+    """Return the names of the tables and views that a parsed query reads, in subqueries too."""
     found: set[str] = set()
     for child in sql_nodes.children(select):
         found |= tables_of(child)
@@ -186,12 +186,12 @@ def tables_of(select: object) -> set[str]:
 
 
 def table_name(space: Space) -> str:
-    """The virtual table of a space."""
+    """Return the name of the virtual table of a space."""
     return f"temp.t{space.id}"
 
 
 def view_query(space: Space) -> sql_nodes.Select:
-    """The query of a view."""
+    """Return the parsed query of a view."""
     text = space.definition.opts.sql or ""
     statement = parse_statement(text).statement
     if isinstance(statement, sql_nodes.CreateView):

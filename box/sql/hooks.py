@@ -1,4 +1,4 @@
-"""SQL for the dictionary: tests of check constraints, the tables of views, the texts of triggers."""
+"""The functions of SQL that the dictionary needs: tests of check constraints, tables of views, checks of triggers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 
 
 class DictionaryFunctions:
-    """The functions of SQL that the dictionary calls (`box.schema.sql_hooks.SqlFunctions`)."""
+    """Implements `box.schema.sql_hooks.SqlFunctions`."""
 
     def __init__(self, schema: Schema, queries: QueryRunner) -> None:
         self._schema = schema
         self._queries = queries
 
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
-        """The test of a check constraint. CREATE_CK_CONSTRAINT."""
+        """Make the test of a check constraint.
+
+        Raises:
+            ClientError: CREATE_CK_CONSTRAINT.
+        """
         queries = self._queries
         ctx = Context.admin(self._schema.admin)
         count = len(space.fields)
@@ -58,7 +62,11 @@ class DictionaryFunctions:
         return test
 
     def tables_of_view(self, text: str) -> list[str]:
-        """The tables that a view reads. SQL_EXECUTE, NO_SUCH_SPACE."""
+        """Return the names of the tables that a view reads.
+
+        Raises:
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE.
+        """
         statement = parse_statement(text).statement
         if not isinstance(statement, sql_nodes.CreateView):
             raise execute_error(text)
@@ -68,7 +76,8 @@ class DictionaryFunctions:
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
         """Check that the text of a row of `_trigger` makes the trigger that the row names, on its table.
 
-        SQL_EXECUTE, NO_SUCH_SPACE.
+        Raises:
+            ClientError: SQL_EXECUTE, or NO_SUCH_SPACE.
         """
         trigger = trigger_of(text)
         if trigger.name != name:
@@ -80,7 +89,7 @@ class DictionaryFunctions:
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:
-    """The fields of a tuple as parameters of an expression."""
+    """Return the fields of a tuple as the columns that a check sees; each reads a parameter."""
     found = []
     for number, item in enumerate(space.fields):
         kind = kind_of(item.type.value)
@@ -91,7 +100,11 @@ def _parameters(space: SpaceDef) -> list[KnownColumn]:
 
 
 def _refuse_queries(expr: object) -> None:
-    """CK_DEF_UNSUPPORTED."""
+    """Check that an expression contains no query.
+
+    Raises:
+        ClientError: CK_DEF_UNSUPPORTED.
+    """
     if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
         raise client_error(ErrorCode.CK_DEF_UNSUPPORTED, "Subqueries")
     for value in sql_nodes.children(expr):

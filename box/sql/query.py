@@ -1,7 +1,8 @@
-"""Queries for SQLite.
+"""Compiles queries for SQLite.
 
-Every relation of FROM gets an alias of ours (`s1`, `s2`, ...), and columns are `c0`, `c1`, ...: SQLite never sees a
-user's name. A query that others read from gives its result columns these names, too.
+Every relation of FROM gets an alias of ours (`s1`, `s2`, ...), and its columns are `c0`, `c1`, ... SQLite never sees
+the
+name that a user has given. The result columns of a query that is read by another one get such names too.
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
 
 _COMPOUND_MAX: Final = 30
-"""Tarantool's `sql_compound_select` limit."""
+"""Tarantool's limit of the operators UNION, EXCEPT and INTERSECT in a query."""
 _COLUMNS_MAX: Final = 2000
+"""Tarantool's limit of the columns of a result."""
 
 
 @dataclass(slots=True)
 class Query:
-    """A compiled query: SQL for SQLite, its result columns, and what precedes it."""
+    """A compiled query: SQL for SQLite and its result columns. `prefix` is its WITH clause, `suffix` its LIMIT."""
 
     columns: list[KnownColumn]
     parts: list[tuple[str, list[list[Typed]], str]]
-    """Of each core: `SELECT [DISTINCT] `, its rows of expressions, and what follows."""
+    """For each core: `SELECT [DISTINCT] `, its rows of expressions, and the text after them."""
     operators: list[str]
     prefix: str = ""
     suffix: str = ""
     order: list[tuple[int, bool, int]] = field(default_factory=list)
-    """ORDER BY of a compound: column, descending, collation."""
+    """ORDER BY of a compound: the place of a column, whether it descends, the id of its collation."""
     boxes: list[str] | None = None
     spans: list[str] = field(default_factory=list)
 
@@ -47,11 +49,11 @@ class Query:
         return self._render(False)
 
     def named_sql(self) -> str:
-        """The query with columns named `c0`, `c1`, ..."""
+        """Return the query with result columns named `c0`, `c1`, ..."""
         return self._render(True)
 
     def box_unless(self, kinds: list[str]) -> None:
-        """Give booleans as values of any type where the other side is not boolean."""
+        """Give the boolean columns whose wanted kind differs as values of any type."""
         for column, kind in zip(self.columns, kinds, strict=True):
             if kind != column.kind:
                 column.kind = "any" if column.kind == "bool" else column.kind
@@ -76,7 +78,10 @@ class Query:
         return f"{self.prefix}{body}{self.suffix}"
 
     def _items(self, number: int, row: list[Typed]) -> list[str]:
-        """The expressions of a core. DISTINCT and the first of a compound tell by which collation SQLite compares."""
+        """Return the expressions of a core.
+
+        Under DISTINCT, and in the first core of a compound, they name the collation that SQLite compares by.
+        """
         items = [as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)]
         if number or (len(self.parts) == 1 and "DISTINCT" not in self.parts[0][0]):
             return items
@@ -106,7 +111,7 @@ class Query:
 
     @property
     def _is_mixed(self) -> bool:
-        """A set of values of unlike types, which Tarantool gives in their order."""
+        """Whether it is a set with values of unlike types, which Tarantool returns in the order of SCALAR."""
         return self.operators[0] != "UNION ALL" and any(column.kind == "any" for column in self.columns)
 
     def _compound_order(self) -> str:
@@ -129,7 +134,7 @@ class Query:
 
 
 def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]:
-    """Terms of ORDER BY that order values as Tarantool does."""
+    """Return terms of ORDER BY that sort values as Tarantool does."""
     suffix = " DESC" if is_desc else ""
     terms = [f"lb_rank({sql}){suffix}"] if kind == "any" else []
     collate = f" COLLATE {collation_name(collation)}" if collation not in (0, 3) and kind in ("str", "any") else ""
@@ -137,7 +142,7 @@ def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]
 
 
 class QueryCompiler:
-    """Compiles the queries of one statement for parameters with these values."""
+    """Compiles the queries of one statement, for the given values of its parameters."""
 
     def __init__(self, catalogue: Catalogue, params: Sequence[Value]) -> None:
         self.catalogue = catalogue
@@ -154,12 +159,12 @@ class QueryCompiler:
         return self.catalogue.collation_id(name)
 
     def new_alias(self) -> str:
-        """A name for a relation that no other has."""
+        """Return an unused alias for a relation."""
         self._aliases += 1
         return f"s{self._aliases}"
 
     def new_name(self) -> str:
-        """The name of a result column that has none."""
+        """Return a name for a result column without one."""
         self._unnamed += 1
         return f"COLUMN_{self._unnamed}"
 
@@ -176,7 +181,7 @@ class QueryCompiler:
     # --- queries ---
 
     def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None) -> Query:
-        """A query inside the scope `outer`."""
+        """Compile a query; `outer` is the scope around it."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         scope = QueryScope(outer=outer)
@@ -250,7 +255,7 @@ class QueryCompiler:
         return f"WITH RECURSIVE {', '.join(texts)} "
 
     def common_prefix(self, common: list[sql_nodes.CommonTable], scope: QueryScope) -> str:
-        """WITH in front of a change."""
+        """Return the WITH clause in front of a change."""
         texts = [self._common_table(table, scope) for table in common]
         return f"WITH RECURSIVE {', '.join(texts)} " if texts else ""
 
@@ -293,7 +298,7 @@ class QueryCompiler:
 
 
 class _Core:
-    """One core, compiled: `head`, rows of expressions and `tail`."""
+    """A compiled core: `head`, rows of expressions, and `tail`."""
 
     def __init__(
         self, queries: QueryCompiler, core: sql_nodes.Core, outer: QueryScope, order: list[sql_nodes.OrderTerm] | None
@@ -457,7 +462,7 @@ class _StarColumn:
 
 
 def _no_constant(item: Typed) -> str:
-    """Numbers in ORDER BY and GROUP BY would be places to SQLite."""
+    """Hide a number in ORDER BY or GROUP BY behind a plus: SQLite would take it for the place of a column."""
     return f"(+{item.sql})" if item.literal is not None else item.sql
 
 

@@ -1,6 +1,6 @@
 """A connection to SQLite with our functions, collations and tables. It holds no data.
 
-A statement has a connection for itself as long as it runs, so that functions and triggers may run others.
+A running statement has a connection of its own, so that its functions and triggers may run other statements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Environment:
-    """The statement that runs, for functions and tables."""
+    """What functions and tables may ask about the running statement."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Environment:
 
 
 class Connection:
-    """See the module's text."""
+    """A connection to an empty SQLite database; spaces are its virtual tables."""
 
     def __init__(self) -> None:
         self._db = apsw.Connection(":memory:", statementcachesize=200)
@@ -67,7 +67,7 @@ class Connection:
     # --- tables ---
 
     def declare(self, spaces: list[Space]) -> None:
-        """Make the tables of these spaces, as they are defined now."""
+        """Create the virtual tables of these spaces; one whose definition has changed is created anew."""
         for space in spaces:
             known = self._declared.get(space.id)
             mark = (space.definition, tuple(index.definition for index in space.indexes.values()))
@@ -81,14 +81,14 @@ class Connection:
             self._declared[space.id] = (space, mark)
 
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """Tuples of an index as the running statement sees them."""
+        """Return the tuples of an index that the running statement sees."""
         env = self.env
         return env.reads.cursor(env.ctx, space, iid, iterator, key)
 
     # --- running ---
 
     def rows(self, env: Environment, sql: str, params: list[Stored]) -> Iterator[tuple[Any, ...]]:
-        """Run a query: its rows one by one."""
+        """Start a query. Returns an iterator of its rows."""
         self._env = env
         try:
             return iter(self._db.execute(sql, _named(params) if params else None))
@@ -96,7 +96,7 @@ class Connection:
             raise translated(error) from None
 
     def release(self) -> None:
-        """The statement has ended."""
+        """Forget the statement that has ended."""
         self._env = None
 
     # --- functions ---
@@ -127,7 +127,7 @@ class Connection:
             self._db.create_aggregate_function(name, partial(_guarded, factory), count)
 
     def _call(self, name: Stored, *args: Any) -> Stored:
-        """A function of a user."""
+        """Call a function of `_func`."""
         env = self.env
         assert env.call is not None
         return store(env.call(env.ctx, load(name).decode(), [load(arg) for arg in args]))
@@ -145,7 +145,7 @@ def _guarded(factory: Callable[[], Any]) -> aggregates.Guarded:
 
 
 def _on_values(function: Callable[..., Value]) -> Callable[..., Stored]:
-    """A function on values of Python as one on what SQLite has."""
+    """Make a function of stored values from one of Python values."""
 
     def apply(*args: Any) -> Stored:
         return store(function(*map(load, args)))
@@ -167,7 +167,7 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
 
 
 def _plain(stored: Any) -> Any:
-    """An argument of PRINTF."""
+    """Convert a stored value to an argument of PRINTF."""
     value = load(stored)
     return value if value is None or type(value) in (int, float, str) else builtins.as_text(value)
 
@@ -186,7 +186,7 @@ def _limit(stored: Any, clause: str) -> int:
 
 
 def _named(params: list[Stored]) -> dict[str, Stored]:
-    """Parameters as `:p1`, `:p2`, ...: a query need not use all of them."""
+    """Name the parameters `p1`, `p2`, ...: a query need not use all of them."""
     return {f"p{number}": value for number, value in enumerate(params, 1)}
 
 
@@ -218,5 +218,5 @@ _AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {
 
 
 def translated(error: apsw.Error) -> Exception:
-    """SQLite's own error, which the analysis should have prevented."""
+    """Make the error of a statement from one of SQLite that the analysis should have prevented."""
     return execute_error(str(error).removeprefix("SQLError: "))

@@ -10,7 +10,7 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 
 CollationId = Callable[[str], int]
-"""Gives the number of a collation. Raises NO_SUCH_COLLATION."""
+"""A function from the name of a collation to its id. Raises NO_SUCH_COLLATION."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ ParentOf = Callable[[str], ParentTable]
 
 @dataclass(slots=True)
 class IndexRow:
-    """An index of a table: `parts` as a row of `_index` has them."""
+    """An index of a table. `parts` have the form of a row of `_index`."""
 
     iid: int
     name: str
@@ -37,7 +37,7 @@ class IndexRow:
     parts: list[dict[str, Any]]
 
     def row(self, space_id: int) -> list[Any]:
-        """The row of `_index`."""
+        """Return the row of `_index`."""
         return [space_id, self.iid, self.name, "tree", {"unique": self.is_unique}, self.parts]
 
 
@@ -57,19 +57,23 @@ class ForeignKeyRow:
 
 @dataclass(slots=True)
 class TableRows:
-    """The parts of a table; the constraints of a new column have the same form."""
+    """The fields, indexes and constraints of a table, or of a new column."""
 
     name: str
     fields: list[dict[str, Any]] = field(default_factory=list)
     indexes: list[IndexRow] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
-    """Name and text."""
+    """The name and the text of each."""
     foreign_keys: list[ForeignKeyRow] = field(default_factory=list)
     auto_field: int | None = None
-    """The field that a sequence fills."""
+    """The place of the field that a sequence fills, None if there is none."""
 
     def place(self, name: str) -> int:
-        """The number of a field. SQL_CANT_RESOLVE_FIELD."""
+        """Return the place of a field.
+
+        Raises:
+            ClientError: SQL_CANT_RESOLVE_FIELD.
+        """
         for number, item in enumerate(self.fields):
             if item["name"] == name:
                 return number
@@ -77,9 +81,9 @@ class TableRows:
 
 
 class TableBuilder:
-    """Takes the items of a CREATE TABLE, or of an ALTER TABLE, one after another.
+    """Collects the items of a CREATE TABLE or ALTER TABLE, one after another.
 
-    The names of constraints without one are counted by kind; primary and unique keys count together.
+    A constraint without a name gets a number in its kind; primary and unique keys are numbered together.
     """
 
     def __init__(
@@ -93,16 +97,20 @@ class TableBuilder:
         """No column is added; Tarantool words a missing one in another way."""
         self._numbers: dict[str, int] = {}
         self._unspecified: set[str] = set()
-        """Columns without NULL and NOT NULL."""
+        """The names of columns with neither NULL nor NOT NULL."""
 
     def count(self, *, indexes: int, checks: int, foreign_keys: int) -> None:
-        """Go on behind the constraints that a table has already."""
+        """Number new constraints after those that the table has already."""
         self._numbers = {"index": indexes, "ck": checks, "fk": foreign_keys}
 
     # --- columns ---
 
     def add_column(self, column: sql_nodes.TableColumn) -> None:
-        """Add a column and its constraints. SPACE_FIELD_IS_DUPLICATE, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION."""
+        """Add a column and its constraints.
+
+        Raises:
+            ClientError: SPACE_FIELD_IS_DUPLICATE, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION.
+        """
         if any(item["name"] == column.name for item in self.rows.fields):
             raise client_error(ErrorCode.SPACE_FIELD_IS_DUPLICATE, column.name)
         action = column.nullable_action or "none"
@@ -135,7 +143,11 @@ class TableBuilder:
     # --- constraints ---
 
     def add_constraint(self, constraint: sql_nodes.Constraint) -> None:
-        """Add a constraint. CREATE_SPACE, SQL_CANT_RESOLVE_FIELD, UNSUPPORTED."""
+        """Add a constraint.
+
+        Raises:
+            ClientError: CREATE_SPACE, SQL_CANT_RESOLVE_FIELD, UNSUPPORTED.
+        """
         if isinstance(constraint, sql_nodes.TableKey):
             self._add_key(constraint)
         elif isinstance(constraint, sql_nodes.Check):
@@ -174,7 +186,7 @@ class TableBuilder:
         indexes.sort(key=lambda one: one.iid)
 
     def _require(self, part: sql_nodes.KeyPart) -> None:
-        """A column of a primary key takes no nil unless NULL was written."""
+        """Make a column of a primary key NOT NULL, unless NULL was written."""
         expr = part.column.operand if isinstance(part.column, sql_nodes.Collate) else part.column
         if isinstance(expr, sql_nodes.Name):
             item = self.rows.fields[self.rows.place(expr.name)]
@@ -182,7 +194,11 @@ class TableBuilder:
                 _refuse_nil(item)
 
     def parts(self, parts: list[sql_nodes.KeyPart]) -> list[dict[str, Any]]:
-        """Parts of a key as `_index` has them. UNSUPPORTED, SQL_CANT_RESOLVE_FIELD, NO_SUCH_COLLATION."""
+        """Convert the parts of a key to the form of `_index`.
+
+        Raises:
+            ClientError: UNSUPPORTED, SQL_CANT_RESOLVE_FIELD, NO_SUCH_COLLATION.
+        """
         found: list[dict[str, Any]] = []
         for part in parts:
             expr, collation = part.column, None
@@ -221,7 +237,9 @@ class TableBuilder:
             if parent is not None:
                 places.append(_parent_place(name, key, parent, number))
             columns.append(self._child_place(name, column))
-        self.rows.foreign_keys.append(ForeignKeyRow(name, key, columns, parent.space_id if parent else None, places))
+        self.rows.foreign_keys.append(
+            ForeignKeyRow(name, key, columns, None if parent is None else parent.space_id, places)
+        )
 
     def _child_place(self, name: str, column: str) -> int:
         for number, item in enumerate(self.rows.fields):
@@ -244,7 +262,7 @@ class TableBuilder:
                 raise wrong_key(found.name, _UNLIKE_COUNT)
 
     def failure(self, text: str) -> BoxError:
-        """`Failed to create space '<name>': <text>`"""
+        """Make the error `Failed to create space '<name>': <text>`."""
         return client_error(ErrorCode.CREATE_SPACE, self.rows.name, text)
 
 

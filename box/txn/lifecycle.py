@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
     from box.schema.space import Space
+    from box.schema.storage_engine import Engine
     from box.session import Context
     from box.txn.storage import TupleStorage
     from box.txn.synchro import LimboDriver
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
 _MANY_STATEMENTS: Final = 4096
 """The number of statements from which on those of an ended transaction are freed in slices."""
-_BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
-"""Engines without transactions: they neither bind a transaction to an engine nor forbid it to yield."""
 
 
 class TransactionManager:
@@ -102,7 +101,9 @@ class TransactionManager:
         """
         if ctx.txn is not None:
             raise client_error(ErrorCode.ACTIVE_TRANSACTION)
-        level = checked_level(isolation, self.default_isolation, has_versions=self.storage.allows_yield)
+        level = self.default_isolation
+        if isolation:
+            level = checked_level(isolation, level, has_versions=self.storage.allows_yield)
         txn = self.begin(ctx)
         txn.isolation = level
         if level is Isolation.READ_CONFIRMED:
@@ -164,9 +165,12 @@ class TransactionManager:
         self._commit(txn, waits)
 
     def _commit(self, txn: Transaction, waits: bool) -> None:
+        if txn.is_short and txn.statements and self.journal.is_void and self.synchro.limbo.is_empty:
+            self._commit_counted(txn)
+            return
         try:
             self._prepare(txn)
-            if txn.gathered != len(txn.statements):
+            if txn.gathered != len(txn.statements) or txn.leaves_rows_out:
                 gather(txn)
             rows = txn.rows
             if not txn.has_own_rows:
@@ -186,6 +190,18 @@ class TransactionManager:
             raise
         if txn.done and txn.error is not None:
             raise txn.error
+
+    def _commit_counted(self, txn: Transaction) -> None:
+        """Commit a transaction of the short way while the journal keeps no rows: they are only counted."""
+        try:
+            self._prepare(txn)
+            self.journal.pass_rows(len(txn.statements))
+        except BoxError as error:
+            self._fail(txn, error)
+            raise
+        for hook in txn.on_wal_write:
+            hook(txn)
+        self._succeed(txn)
 
     def rollback(self, ctx: Context) -> None:
         """Roll back the open transaction, if there is one.
@@ -277,6 +293,7 @@ class TransactionManager:
         txn.check_alive()
         if space is not None:
             self.use_engine(txn, space)
+        txn.is_short = False
         statement = OpenStatement(space, request_type)
         txn.nesting.append(len(txn.statements))
         txn.statements.append(statement)
@@ -290,11 +307,21 @@ class TransactionManager:
         if txn.engine is None:
             if txn.state is TxnState.TIMED_OUT:
                 raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
-            if space.engine not in _BYPASS_ENGINES:
-                txn.engine = space.engine
-                txn.may_yield = self.storage.allows_yield
-        elif txn.engine != space.engine and space.engine not in _BYPASS_ENGINES:
+            if space.engine.is_transactional:
+                txn.engine = txn.bound = space.engine
+                txn.may_yield = space.engine.allows_yield
+        elif txn.engine is not space.engine and space.engine.is_transactional:
             raise client_error(ErrorCode.CROSS_ENGINE_TRANSACTION)
+
+    def reads_as_others(self, txn: Transaction, memtx: Engine) -> bool:
+        """Bind the open transaction to memtx, as its first read does, and return whether its reads need no check.
+
+        They need none if every read gives what the indexes have. Only for nodes without versions of tuples.
+        """
+        if txn.engine is None and txn.state is TxnState.INPROGRESS:
+            txn.engine = txn.bound = memtx
+            txn.may_yield = False
+        return txn.engine is memtx and txn.timeout is None
 
     def cancel_statement(self, txn: Transaction) -> None:
         """Undo the innermost open statement and those of its triggers."""
@@ -319,7 +346,8 @@ class TransactionManager:
 
     def _undo(self, txn: Transaction, statement: Statement) -> None:
         if statement.applied:
-            self.storage.undo(txn, statement)
+            assert statement.space is not None
+            statement.space.engine.undo(txn, statement)
             statement.applied = 0
         if isinstance(statement, OpenStatement):
             statement.run_rollback_hooks()
@@ -337,7 +365,7 @@ class TransactionManager:
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
         self._last_psn += 1
         txn.psn = self._last_psn
-        self.storage.prepare(txn)
+        (txn.bound or self.storage).prepare(txn)
         txn.state = TxnState.PREPARED
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
@@ -411,7 +439,7 @@ class TransactionManager:
 
     def _succeed(self, txn: Transaction) -> None:
         txn.state = TxnState.COMMITTED
-        self.storage.commit(txn)
+        (txn.bound or self.storage).commit(txn)
         for statement in txn.hooked:
             for hook in statement.on_commit:
                 hook()
@@ -421,7 +449,7 @@ class TransactionManager:
         txn.state = TxnState.ABORTED
         if not self.storage.undo_whole(txn):
             self._undo_all(txn, txn.statements)
-        self.storage.forget(txn)
+        (txn.bound or self.storage).forget(txn)
         txn.error = error
         self._finish(txn, txn.on_rollback[::-1])
 

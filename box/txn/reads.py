@@ -10,22 +10,21 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from box.errors import ErrorCode, client_error, illegal_params
 from box.index.long_read import LONG, LONG_FILTERED, LongRead
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex, PointCursor
 from box.index.position import check_pages, place_of_position, position_of_fields, position_of_place
 from box.index.tree import TreeIndex
-from box.index.view import ListView, TupleView
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Index
+    from box.index.view import TupleView
     from box.schema.space import Space
-    from box.schema.sysview import ViewIndex
     from box.session import Context
     from box.txn.lifecycle import TransactionManager
 
@@ -64,14 +63,10 @@ class Reader:
         index = space.index(iid)
         if not index.is_unique:
             raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
-        if space.service is not None:
-            found = space.service.get(ctx.session, key)
-        else:
-            index = self._open(ctx, space, index)
-            found = self._storage.find(ctx.txn, index, index.key_def.parse(key, True))
+        if ctx.txn is not None:
+            self.txns.use_engine(ctx.txn, space)
+        found = space.engine.find(ctx, space, index, key)
         self.counters[_SELECT] += 1
-        if found is not None and space.row_filter is not None and not space.row_filter(ctx.credentials, found):
-            return None
         return found
 
     def select(
@@ -87,11 +82,9 @@ class Reader:
         index = self._checked_index(ctx, space, iid, iterator)
         if offset + limit > sys.maxsize:  # `islice` takes no greater numbers
             offset, limit = min(offset, sys.maxsize), max(0, min(limit, sys.maxsize - offset))
-        if space.is_plain:
-            if ctx.txn is not None:
-                self.txns.use_engine(ctx.txn, space)
-            return self._storage.select(ctx.txn, index, iterator, key, offset, limit)
-        return list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit))
+        if ctx.txn is not None:
+            self.txns.use_engine(ctx.txn, space)
+        return space.engine.select(ctx, space, index, iterator, key, offset, limit)
 
     def page(
         self,
@@ -128,16 +121,16 @@ class Reader:
     def position(self, ctx: Context, space: Space, iid: int, fields: list[Any]) -> bytes:
         """The position just after a tuple. ACCESS_DENIED, NO_SUCH_INDEX_ID, UNSUPPORTED, ITERATOR_POSITION."""
         index = self._checked_index(ctx, space, iid, 0)
-        return position_of_fields(index if space.row_filter is None else cast("ViewIndex", index).source, fields)
+        return position_of_fields(space.engine.source(index) or index, fields)
 
     def _places(
         self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
     ) -> tuple[Index, Iterator[tuple[SortKey, bytes]]]:
         """The index that holds the tuples, and those of a page with their keys in it."""
         index = self._checked_index(ctx, space, iid, iterator)
-        if space.service is not None:
-            raise index.unsupported_feature("pagination")
         source = self._open(ctx, space, index)
+        if source is None:
+            raise index.unsupported_feature("pagination")
         place = place_of_position(source, iterator, key, after) if after else None
         check_pages(source)
         places, visible = self._storage.places(ctx.txn, source, iterator, key, place), space.row_filter
@@ -194,10 +187,10 @@ class Reader:
             return None
         index = self._checked_index(ctx, space, iid, iterator)
         source = self._open(ctx, space, index)
-        if len(source) < (LONG_FILTERED if hides else LONG):
+        if not isinstance(source, OrderedIndex) or len(source) < (LONG_FILTERED if hides else LONG):
             return None
         cursor = source.cursor(iterator, key)
-        if not isinstance(source, OrderedIndex) or isinstance(cursor, PointCursor):
+        if isinstance(cursor, PointCursor):
             return None
         self.counters[_SELECT] += 1
         is_in_order = isinstance(cursor, (ForwardCursor, BackwardCursor))
@@ -231,9 +224,7 @@ class Reader:
             BoxError: as `select`.
         """
         index = self._checked_index(ctx, space, iid, iterator)
-        if not space.is_plain:
-            return ListView(self._rows(ctx, space, index, iterator, key))
-        return self._storage.view_of(index, index.cursor(iterator, key))
+        return space.engine.view_of(ctx, space, index, iterator, key)
 
     def count(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> int:
         """Return the number of tuples of an iteration.
@@ -242,9 +233,9 @@ class Reader:
             BoxError: as `select`.
         """
         index = self._checked_index(ctx, space, iid, iterator)
-        if not space.is_plain:
-            return sum(1 for _ in self._rows(ctx, space, index, iterator, key))
-        return self._storage.count(ctx.txn, self._open(ctx, space, index), iterator, key)
+        if ctx.txn is not None:
+            self.txns.use_engine(ctx.txn, space)
+        return space.engine.count(ctx, space, index, iterator, key)
 
     def min(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the least tuple whose key begins with `key`, or None.
@@ -253,7 +244,7 @@ class Reader:
             UnsupportedError: UNSUPPORTED_INDEX_FEATURE, the index is not a TREE.
         """
         index = self._ordered(ctx, space, iid, "min()")
-        return self._storage.least(ctx.txn, self._open(ctx, space, index), key)
+        return space.engine.least(ctx, space, index, key)
 
     def max(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the greatest tuple whose key begins with `key`, or None.
@@ -262,21 +253,21 @@ class Reader:
             UnsupportedError: UNSUPPORTED_INDEX_FEATURE, the index is not a TREE.
         """
         index = self._ordered(ctx, space, iid, "max()")
-        return self._storage.greatest(ctx.txn, self._open(ctx, space, index), key)
+        return space.engine.greatest(ctx, space, index, key)
 
     def random(self, ctx: Context, space: Space, iid: int, seed: int) -> bytes | None:
         """Return a tuple chosen by `seed`, or None. Equal seeds and contents give equal tuples."""
         space.check_access(ctx.credentials, Privilege.R)
-        return self._storage.random(ctx.txn, space.index(iid), seed)
+        return space.engine.random(ctx, space.index(iid), seed)
 
     def len(self, ctx: Context, space: Space, iid: int = 0) -> int:
         """Return the number of tuples.
 
         Raises:
-            UnsupportedError: UNSUPPORTED_INDEX_FEATURE for views.
+            UnsupportedError: UNSUPPORTED_INDEX_FEATURE, for views and `_session_settings`.
         """
         space.check_access(ctx.credentials, Privilege.R)
-        return self._storage.size(ctx.txn, space.index(iid))
+        return space.engine.size(ctx, space.index(iid))
 
     def bsize(self, space: Space) -> int:
         """Return the bytes of all tuples of a space; under MVCC without those of open transactions."""
@@ -289,7 +280,7 @@ class Reader:
         until the log and the limbo have settled (`Journal.sync`, `LimboDriver.wait_confirm`) before it relies on the
         view. Settings and the values of generated sequences are not stored as tuples, so they are not included.
         """
-        return self._storage.read_view(space) if space.is_plain else []
+        return list(space.engine.tuples(space)) if space.is_plain else []
 
     # -- helpers
 
@@ -305,20 +296,22 @@ class Reader:
         """Check read access, and return an index that must be a TREE."""
         space.check_access(ctx.credentials, Privilege.R)
         index = space.index(iid)
-        if index.definition.type.upper() != "TREE" or not space.is_plain:
+        if index.definition.type.upper() != "TREE":
             raise index.unsupported_feature(feature)
-        return index
-
-    def _open(self, ctx: Context, space: Space, index: Index) -> Index:
-        """Bind the open transaction to the engine, and return the index that holds the tuples, also for a view."""
         if ctx.txn is not None:
             self.txns.use_engine(ctx.txn, space)
-        return index if space.row_filter is None else cast("ViewIndex", index).source
+        return index
+
+    def _open(self, ctx: Context, space: Space, index: Index) -> Index | None:
+        """Bind the open transaction to the engine, and return the index that holds the tuples, also for a view; None
+        if there is none.
+        """
+        if ctx.txn is not None:
+            self.txns.use_engine(ctx.txn, space)
+        return space.engine.source(index)
 
     def _rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """Return an iterator over the tuples that the reader may see."""
-        if space.service is not None:
-            return iter(space.service.select(ctx.session, iterator, key))
-        rows = self._storage.scan(ctx.txn, self._open(ctx, space, index), iterator, key)
-        visible = space.row_filter
-        return rows if visible is None else (raw for raw in rows if visible(ctx.credentials, raw))
+        if ctx.txn is not None:
+            self.txns.use_engine(ctx.txn, space)
+        return space.engine.rows(ctx, space, index, iterator, key)

@@ -15,6 +15,11 @@ GREETING_SIZE: Final = 128
 BODY_LEN_MAX: Final = 2**31
 """A packet that announces more bytes than this is refused."""
 
+SNAPSHOT_ENGINES: Final = frozenset(("memtx",))
+"""The engines whose tuples are rows of snapshots."""
+EMPTY_ENGINES: Final = frozenset(("blackhole", "sysview", "service"))
+"""The engines that keep no tuples. Those of any other, such as `vinyl`, are in files of its own."""
+
 
 class Key(IntEnum):
     """Keys of the header map, the request body and the response body."""

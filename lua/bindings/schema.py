@@ -52,7 +52,7 @@ def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Co
         described["dimension"] = definition.opts.get("dimension", 2)
     else:
         described["unique"] = definition.unique
-    if definition.type == "TREE" and space.engine != "vinyl":
+    if definition.type == "TREE" and space.engine.keeps_tuples:
         described["hint"] = definition.opts.get("hint", True)
     if definition.iid == 0 and space.sequence is not None:
         described["sequence_id"] = space.sequence.id
@@ -67,7 +67,7 @@ def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[st
     return {
         "id": space.id,
         "name": space.name,
-        "engine": space.engine,
+        "engine": space.engine.name,
         "field_count": space.definition.field_count,
         "is_local": space.is_local,
         "is_sync": space.is_sync,

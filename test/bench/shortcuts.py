@@ -37,7 +37,7 @@ class Shortcut(NamedTuple):
 
 
 def _without_short_writes() -> None:
-    from box.txn.plan import Planner
+    from box.txn.write_plan import Planner
 
     plan = Planner.plan
 
@@ -76,9 +76,9 @@ def _without_read_ahead() -> None:
 
 
 def _without_learned_bodies() -> None:
-    from box.iproto.plans import Plans
+    from box.iproto.learned_bodies import LearnedBodies
 
-    Plans.learn = lambda *_: None  # type: ignore[method-assign]
+    LearnedBodies.learn = lambda *_: None  # type: ignore[method-assign]
 
 
 def _without_header_shapes() -> None:
@@ -133,7 +133,7 @@ def _without_tuple_runs() -> None:
 
 
 def _without_sorted_builds() -> None:
-    from box.instance.space_load import SpaceLoad
+    from box.txn.space_load import SpaceLoad
 
     SpaceLoad._append = lambda *_: False  # type: ignore[method-assign]
 

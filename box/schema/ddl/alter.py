@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef, key_def_of
-from box.errors import BoxError, ErrorCode, unsupported
-from box.index import Index, IndexDef, create_index
+from box.errors import ErrorCode
+from box.index import Index, IndexDef
 from box.index.functional import DisabledIndex
-from box.index.memory import MemoryQuota
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
-from box.schema.function import Function
 from box.schema.options import check_collation
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef
-from box.schema.sysview import create_view_index, row_filter
 
 _KEPT_FORMATS: Final = 256
 """The number of cached formats. A start makes some hundreds, because its spaces get their indexes one by one."""
@@ -71,28 +68,10 @@ def _format_of(fields: tuple[FieldDef, ...], parts: tuple[tuple[PartDef, ...], .
 
 def make_space(schema: Schema, definition: SpaceDef) -> Space:
     """Make a space without indexes, which is not in the dictionary yet."""
-    space = Space(Layout(definition, make_format(schema, definition, ()), {}))
-    if definition.engine == "sysview":
-        space.row_filter = row_filter(schema, definition.id)
-    elif definition.engine == "service":
-        space.service = schema.session_settings
+    engine = schema.engine(definition.engine)
+    space = Space(Layout(definition, make_format(schema, definition, ()), {}), engine)
+    engine.prepare_space(schema, space)
     return space
-
-
-def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
-    """Make an empty index of the space's engine."""
-    if space.engine == "sysview":
-        return create_view_index(schema, space, definition)
-    if space.engine == "blackhole":
-        raise unsupported("Blackhole", "indexes")
-    if space.engine == "service" and definition.iid != 0:
-        raise unsupported("_session_settings space", "create_index()")
-    function = schema.functions.get(definition.opts.get("func", 0))
-    key_function = SpaceFunction(schema, function, space.id) if function is not None else None
-    index = create_index(definition, primary, space_name=space.name, engine=space.engine, function=key_function)
-    if definition.iid == 0 and space.is_plain:
-        index.memory = MemoryQuota()  # its own quota until the index is installed in the space
-    return index
 
 
 def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | None) -> Index:
@@ -100,30 +79,8 @@ def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | Non
     without.
     """
     if isinstance(index, DisabledIndex):
-        return DisabledIndex(index.definition, primary, space_name=space.name, engine=space.engine)
-    return make_index(schema, space, index.definition, primary)
-
-
-class SpaceFunction:
-    """A stored function that makes index keys of the tuples of one space."""
-
-    def __init__(self, schema: Schema, function: Function, space_id: int) -> None:
-        self.function = function
-        self.is_multikey = function.definition.is_multikey
-        self._schema = schema
-        self._space_id = space_id
-
-    def __call__(self, raw: bytes) -> list[Any] | BoxError:
-        """Return the values that the function returns for a tuple, or the error if they cannot be in a tuple.
-
-        Raises:
-            UnsupportedError: nothing in this instance runs functions.
-            BoxError: the function raised it.
-        """
-        call = self._schema.call_function
-        if call is None:
-            raise unsupported("A node without Lua", "functional indexes")
-        return call(self.function, raw, self._space_id)
+        return DisabledIndex(index.definition, primary, space_name=space.name, engine=space.engine.name)
+    return space.engine.make_index(schema, space, index.definition, primary)
 
 
 def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
@@ -136,11 +93,8 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
     def install(target: Layout) -> None:
         old_name, former = space.name, space.primary
         space.install(target)
-        if space.primary is not former and space.is_plain:
-            if former is not None:
-                former.use_memory(MemoryQuota())
-            if space.primary is not None:
-                space.primary.use_memory(schema.memory)
+        if space.primary is not former:
+            space.engine.exchanged(schema, former, space.primary)
         schema.rename_space(space, old_name)
         if is_visible:
             schema.new_version()
@@ -193,4 +147,4 @@ def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat) -> b
 
 def is_empty(space: Space) -> bool:
     """Return whether the space holds no tuples."""
-    return not space.is_plain or space.primary is None or len(space.primary) == 0
+    return not space.engine.keeps_tuples or space.primary is None or len(space.primary) == 0

@@ -10,7 +10,7 @@ from box.errors import ErrorCode, client_error, unsupported
 from box.index import Index, IndexDef
 from box.index.functional import DisabledIndex
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_index, needs_check
+from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, needs_check
 from box.schema.ddl.build import Deferred, Finish, FormatCheck, IndexBuild, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.ddl.sql import check_constraint_name
@@ -41,7 +41,7 @@ def on_replace_index(
     if stmt.new is None:
         _drop_index(schema, stmt, space, iid)
         return None
-    definition = decode_index(stmt.new, space.definition, schema.collations)
+    definition = decode_index(stmt.new, space.definition, schema.collations, type(space.engine).index_rules)
     function = schema.functions.get(definition.opts.get("func", 0))
     if function is not None:
         _check_function(function)
@@ -97,7 +97,7 @@ def _create_index(
     if definition.unique:
         check_constraint_name(schema, space, definition.name)
     new_format = _format_with(schema, space, definition)
-    index = make_index(schema, space, definition, _primary_key_def(space))
+    index = space.engine.make_index(schema, space, definition, _primary_key_def(space))
 
     def finish() -> None:
         indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
@@ -165,7 +165,7 @@ def _replace_index(
     """Replace an index. If it is the primary one all secondary indexes are rebuilt too, because their keys end with its
     key.
     """
-    new = {definition.iid: make_index(schema, space, definition, primary)}
+    new = {definition.iid: space.engine.make_index(schema, space, definition, primary)}
     if definition.iid == 0:
         key_def = new[0].key_def
         for iid, index in space.indexes.items():
@@ -231,7 +231,7 @@ def on_replace_func_index(
     if stmt.new is None:
         del schema.index_functions[space.id, iid]
         stmt.on_rollback.append(lambda: schema.index_functions.update({(space.id, iid): function_id}))
-        disabled = DisabledIndex(index.definition, index.primary, space_name=space.name, engine=space.engine)
+        disabled = DisabledIndex(index.definition, index.primary, space_name=space.name, engine=space.engine.name)
         exchange(schema, stmt, space, Layout(space.definition, space.format, {**space.indexes, iid: disabled}))
         return None
     function = schema.functions.get(function_id)

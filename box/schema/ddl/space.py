@@ -112,7 +112,7 @@ def _alter_space(
 
     if definition.id != space.id:
         raise wrong("space id is immutable")
-    if definition.engine != space.engine:
+    if definition.engine != space.engine.name:
         raise wrong("can not change space engine")
     if definition.opts.group_id != space.definition.opts.group_id:
         raise wrong("replication group is immutable")

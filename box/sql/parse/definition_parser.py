@@ -1,4 +1,4 @@
-"""CREATE, DROP and ALTER."""
+"""Parses CREATE, DROP and ALTER."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _one_space(found: re.Match[str]) -> str:
 
 
 class DefinitionParser(ChangeParser):
-    """Adds definitions."""
+    """Adds definitions to the parser of changes."""
 
     def create(self) -> sql_nodes.Statement:
         start = self.token.start
@@ -84,7 +84,7 @@ class DefinitionParser(ChangeParser):
         return sql_nodes.CreateTable(name, if_not_exists, items, engine)
 
     def column(self) -> sql_nodes.TableColumn:
-        """name type constraints [AUTOINCREMENT]"""
+        """Parse `name type constraints [AUTOINCREMENT]`."""
         column = sql_nodes.TableColumn(self.name(), self.type_name())
         while self._column_constraint(column):
             pass
@@ -239,7 +239,9 @@ class DefinitionParser(ChangeParser):
     _last_foreign_key: sql_nodes.ForeignKey | None = None
 
     def _defer_last(self) -> None:
-        """DEFERRABLE among the constraints of a column: of the table's last foreign key, if it has one."""
+        """Parse DEFERRABLE among the constraints of a column: it belongs to the last foreign key of the table, if there
+        is one.
+        """
         is_deferred = self._deferrable()
         if self._last_foreign_key is not None:
             self._last_foreign_key.is_deferred = is_deferred

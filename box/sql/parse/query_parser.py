@@ -1,4 +1,4 @@
-"""SELECT and VALUES, with everything around them."""
+"""Parses SELECT and VALUES with all their clauses."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _JOINS: Final = {
 
 
 class QueryParser(ExpressionParser):
-    """Adds queries."""
+    """Adds queries to the parser of expressions."""
 
     def with_clause(self) -> tuple[list[sql_nodes.CommonTable], bool]:
-        """WITH [RECURSIVE] name [(columns)] AS (query), ...; empty where there is none."""
+        """Parse `WITH [RECURSIVE] name [(columns)] AS (query), ...`. Returns an empty list if there is none."""
         if not self.take("WITH"):
             return [], False
         is_recursive = self.take("RECURSIVE")
@@ -47,7 +47,7 @@ class QueryParser(ExpressionParser):
         return found, is_recursive
 
     def names_in_brackets(self) -> list[str] | None:
-        """(a, b); None where there is no bracket."""
+        """Parse `(a, b)`. Returns None if there is no bracket."""
         if not self.take("("):
             self.option_ended()
             return None
@@ -58,7 +58,7 @@ class QueryParser(ExpressionParser):
         return names
 
     def select(self) -> sql_nodes.Select:
-        """A query."""
+        """Parse a query."""
         common, is_recursive = self.with_clause()
         cores, operators = [], []
         order_by, limit = None, None
@@ -133,7 +133,7 @@ class QueryParser(ExpressionParser):
         return sql_nodes.ResultColumn(expr, self.alias(), span)
 
     def alias(self) -> str | None:
-        """[AS] name, or a string as name."""
+        """Parse `[AS] name`; a string may be the name. Returns None if there is none."""
         if self.take("AS"):
             return self.name()
         if self.at("#string"):
@@ -200,7 +200,7 @@ class QueryParser(ExpressionParser):
         return source
 
     def indexed(self) -> tuple[str | None, bool]:
-        """INDEXED BY name, NOT INDEXED."""
+        """Parse `INDEXED BY name` or `NOT INDEXED`."""
         if self.at("INDEXED") and self.peek() == "BY":
             self.advance()
             self.advance()
@@ -228,7 +228,7 @@ class QueryParser(ExpressionParser):
         return order_by, limit, offset
 
     def order_terms(self) -> list[sql_nodes.OrderTerm]:
-        """expression [ASC | DESC], ..."""
+        """Parse `expression [ASC | DESC], ...`."""
         terms: list[sql_nodes.OrderTerm] = []
         while not terms or self.take(","):
             expr = self.expression()

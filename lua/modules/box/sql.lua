@@ -1,4 +1,4 @@
--- box.execute, box.prepare and box.unprepare: they return nil and the error where others raise it.
+-- box.execute, box.prepare and box.unprepare. They return nil and the error instead of raising it.
 
 local ffi = require('ffi')
 local box_error = require('box.error')
@@ -17,7 +17,7 @@ local EXECUTE_USAGE = 'Usage: box.execute(sqlstring[, params]) or box.execute(st
 local UNPREPARE_USAGE = 'Usage: statement:unprepare() or box.unprepare(stmt_id)'
 local txn_id = python.txn_id
 
--- A statement may have opened or ended the fiber's transaction, and changed any space.
+-- The statement may have opened or ended the transaction of the fiber, and changed any space.
 local function after(before)
     changes.count = changes.count + 1
     local now = txn_id()
@@ -47,7 +47,7 @@ end
 
 local UNKNOWN = {['function'] = true, thread = true, userdata = true}
 
--- Parameters as an array of MessagePack, or nil and an error.
+-- Encodes parameters as a MessagePack array. Returns nil and an error if that fails.
 local function encode_params(params)
     local list = setmetatable({}, {__serialize = 'seq'})
     for number = 1, params == nil and 0 or #params do

@@ -71,6 +71,12 @@ RINGS = {
         "box.sql.query",
         "box.sql.type_names",
     },
+    "A space asks its engine, whose methods are about spaces and their dictionary.": {
+        "box.schema.schema",
+        "box.schema.space",
+        "box.schema.sql_hooks",
+        "box.schema.storage_engine",
+    },
     "PEP 249: a connection makes cursors, and a cursor tells its connection.": {
         "box.dbapi.database_connection",
         "box.dbapi.database_cursor",
@@ -79,7 +85,7 @@ RINGS = {
         "box.iproto.connection",
         "box.iproto.dispatch",
         "box.iproto.interface",
-        "box.iproto.plans",
+        "box.iproto.learned_bodies",
         "box.iproto.request_streams",
         "box.iproto.served_calls",
         "box.iproto.server",

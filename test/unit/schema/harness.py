@@ -11,6 +11,7 @@ from box.data import codec
 from box.eager import run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema import Schema, Space, SpaceId, User, bootstrap_rows, initial_schema
+from box.txn.engines import make_engines
 from box.txn.transaction import OpenStatement, Statement
 from box.wire.constants import RequestType
 
@@ -31,7 +32,7 @@ class Dictionary:
     """Applies rows to spaces as the transaction manager does: check, change the indexes, run the system trigger."""
 
     def __init__(self) -> None:
-        self.schema: Schema = initial_schema()
+        self.schema: Schema = initial_schema(make_engines())
         self.credentials = self.schema.users[1].credentials
         self.statements: list[Statement] = []
 

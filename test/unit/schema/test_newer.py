@@ -93,7 +93,7 @@ def test_a_newer_dictionary_is_kept_as_it_is() -> None:
         for space_id, expected in rows.items():
             assert sorted(rows_of(node, space_id), key=str) == sorted(expected, key=str), space_id
         view = node.schema.space(VIEW)
-        assert list(node.schema.read_tuples(view)) == [pack(row) for row in rows[SpaceId.SPACE_SEQUENCE]]
+        assert list(view.engine.tuples(view)) == [pack(row) for row in rows[SpaceId.SPACE_SEQUENCE]]
         await node.close()
 
     asyncio.run(main())

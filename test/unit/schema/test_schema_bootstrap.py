@@ -43,13 +43,13 @@ def test_rows_describe_the_spaces_that_hold_them(dictionary: Dictionary) -> None
     for raw in schema.space(SpaceId.SPACE).index(0).values_list():
         space_id, owner, name, engine, _, _, space_format = codec.unpack(raw)
         space = schema.space(space_id)
-        assert (space.owner, space.name, space.engine) == (owner, name, engine)
+        assert (space.owner, space.name, space.engine.name) == (owner, name, engine)
         assert space.definition.format == space_format
     for raw in schema.space(SpaceId.INDEX).index(0).values_list():
         space_id, iid, name = codec.unpack(raw)[:3]
         index = schema.space(space_id).index(iid)
         assert index.name == name
-        if schema.space(space_id).engine == "memtx":
+        if schema.space(space_id).engine.keeps_tuples:
             assert len(index) == len(schema.space(space_id).index(0))
 
 

@@ -463,9 +463,8 @@ class FakeSession:
 
 def test_session_settings(dictionary: Dictionary) -> None:
     """Each session has its own values; rows come in the order of names."""
-    space = dictionary.schema.space(SpaceId.SESSION_SETTINGS)
-    settings = space.service
-    assert isinstance(settings, SessionSettings)
+    assert dictionary.schema.space(SpaceId.SESSION_SETTINGS).engine.name == "service"
+    settings = SessionSettings()
     one, two = FakeSession(), FakeSession()
     name = "error_marshaling_enabled"
     settings.update(one, [name], codec.pack([name, True]))

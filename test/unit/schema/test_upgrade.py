@@ -127,7 +127,7 @@ def disk_of(version: tuple[int, int, int]) -> MemoryStorage:
 def rows_of(node: Instance, space_id: int) -> list[Any]:
     if space_id not in node.schema.spaces:
         return []
-    return [unpack(raw) for raw in node.schema.read_tuples(node.schema.space(space_id))]
+    return [unpack(raw) for raw in node.schema.tuples(space_id)]
 
 
 async def upgrade(node: Instance, ctx: Context) -> None:

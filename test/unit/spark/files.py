@@ -35,9 +35,10 @@ def write(
     indexes: Sequence[Sequence[Any]] = (PRIMARY,),
     around: int = 1000,
     instance: UUID | None = None,
+    engine: str = "memtx",
 ) -> Path:
     """A snapshot with the space `goods` between two others of `around` tuples each."""
-    definitions = [[GOODS - 1, 1, "before", "memtx", 0, {}, []], [GOODS, 1, "goods", "memtx", 0, {}, fields]]
+    definitions = [[GOODS - 1, 1, "before", "memtx", 0, {}, []], [GOODS, 1, "goods", engine, 0, {}, fields]]
     directory.mkdir(parents=True, exist_ok=True)
     spaces = [
         SnapshotSpace(SPACE_ID, [pack(row) for row in definitions], 0),

@@ -140,3 +140,10 @@ def test_wrong_options_are_named(tmp_path: Path, options: dict[str, str], text: 
 def test_several_paths_come_as_a_json_array(paths: str) -> None:
     with pytest.raises(BoxError, match="option 'paths' must be a JSON array of paths"):
         SourceOptions.of({"space": "s", "paths": paths})
+
+
+def test_a_space_whose_tuples_are_in_other_files_is_refused(tmp_path: Path) -> None:
+    """Otherwise the table would have the rows of the log alone."""
+    write(tmp_path, [], engine="vinyl")
+    with pytest.raises(BoxError, match="does not support reading space 'goods' of the engine 'vinyl'"):
+        open_table(str(tmp_path))

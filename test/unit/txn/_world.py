@@ -15,6 +15,7 @@ from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef, SpaceOpts
 from box.session import Context, Session
 from box.txn.dml import Dml
+from box.txn.engines import make_engines
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
 from box.txn.mvcc import MvccStorage
@@ -44,7 +45,7 @@ class FakeJournal:
         self.submitted = asyncio.Event()
         """Set while entries wait."""
 
-    def pass_row(self) -> None:
+    def pass_rows(self, count: int) -> None:
         raise AssertionError("not a void journal")
 
     def submit(self, entry: JournalEntry) -> None:
@@ -102,7 +103,7 @@ class World:
         self.synchro = LimboDriver(self.limbo, self.journal, self.loop)
         self.storage: TupleStorage = MvccStorage() if mvcc else TupleStorage()
         self.txns = TransactionManager(self.journal, self.storage, self.synchro, self.loop)
-        self.schema = Schema()
+        self.schema = Schema(make_engines())
         self.dml = Dml(self.schema, self.txns, loop=self.loop)
         self.pending: Pending | None = None
         self.ctx = self.context()
@@ -125,7 +126,7 @@ class World:
             indexes[iid] = create_index(made, key, space_name=name)
         fields = [FieldDef("id", FieldType.UNSIGNED)]
         tuple_format = TupleFormat(fields, [index.key_def for index in indexes.values()])
-        space = Space(Layout(definition, tuple_format, indexes))
+        space = Space(Layout(definition, tuple_format, indexes), self.schema.engine(engine))
         self.schema.add_space(space)
         return space
 

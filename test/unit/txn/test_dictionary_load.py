@@ -16,6 +16,7 @@ from box.schema import Schema, SpaceId, bootstrap_runs, initial_schema
 from box.schema.space import Space
 from box.session import Context, Session
 from box.txn.dml import Dml
+from box.txn.engines import make_engines
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
 from box.txn.mvcc import MvccStorage
@@ -72,7 +73,7 @@ class Loaded:
 
     def __init__(self, runs: list[tuple[int, list[bytes]]], *, is_short: bool, has_mvcc: bool = False) -> None:
         loop = asyncio.get_running_loop()
-        self.schema = schema = initial_schema()
+        self.schema = schema = initial_schema(make_engines())
         journal = FakeJournal()
         journal.is_quick = True
         storage = MvccStorage() if has_mvcc else TupleStorage()

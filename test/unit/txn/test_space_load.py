@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.instance.space_load import SpaceLoad
 from box.log import Log
+from box.txn.space_load import SpaceLoad
 from test.unit.txn._world import World, code
 
 EXTRAS: tuple[tuple[Any, ...], ...] = (
@@ -51,7 +51,7 @@ values = st.one_of(
 oddities = st.sampled_from([(1, "a"), ("wrong", "a"), (), (5, 5), None])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(EXTRAS),
     st.lists(values, unique_by=lambda value: value[0], max_size=120),

@@ -1,0 +1,231 @@
+"""The engine `memtx`: tuples in indexes in memory, changed and read by the node's `TupleStorage`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from box.data.codec import unpack
+from box.data.update import apply_update, apply_upsert, check_operations
+from box.errors import BoxError, unsupported
+from box.index import Entry, Index, IndexDef, create_index
+from box.index.memory import MemoryQuota
+from box.schema.memtx_rules import check_memtx_index
+from box.schema.storage_engine import Engine, EngineTransaction, IndexRules, TupleChange
+from box.txn.space_load import SpaceLoad
+from box.txn.storage import Mode, TupleStorage, unique_index
+from box.txn.write_plan import MAX_TUPLE_SIZE, Planner
+from box.wire.change import INSERT, REPLACE, UPDATE, UPSERT, Request
+
+if TYPE_CHECKING:
+    from box.data.keydef import KeyDef
+    from box.index.view import TupleView
+    from box.schema.function import Function
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.session import Context
+    from box.txn.transaction import Statement, Transaction
+
+
+class MemtxEngine(Engine):
+    """An engine with all kinds of indexes."""
+
+    name: ClassVar[str] = "memtx"
+    is_transactional: ClassVar[bool] = True
+    index_rules: ClassVar[IndexRules | None] = staticmethod(check_memtx_index)
+
+    def __init__(self) -> None:
+        self._storage = TupleStorage()
+        self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), short_allowed=False)
+
+    def use(self, storage: TupleStorage, planner: Planner) -> None:
+        """Keep tuples in this storage from now on, and check them by these plans."""
+        self._storage = storage
+        self._planner = planner
+
+    @property
+    def allows_yield(self) -> bool:
+        return self._storage.allows_yield
+
+    # -- definition
+
+    def make_index(self, schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
+        """Make an empty index; one by a function is disabled while there is no such function."""
+        function = schema.functions.get(definition.opts.get("func", 0))
+        key_function = SpaceFunction(schema, function, space.id) if function is not None else None
+        index = create_index(definition, primary, space_name=space.name, engine=self.name, function=key_function)
+        if definition.iid == 0:
+            index.memory = MemoryQuota()  # its own quota until the index is installed in the space
+        return index
+
+    def installed(self, space: Space) -> None:
+        """Weigh the tuples anew, whose places are in other indexes."""
+        if space.primary is not None:
+            space.primary.weigh(space.indexes.values())
+
+    def exchanged(self, schema: Schema, former: Index | None, primary: Index | None) -> None:
+        """Charge the node's quota for the new index instead of the former one."""
+        if former is not None:
+            former.use_memory(MemoryQuota())
+        if primary is not None:
+            primary.use_memory(schema.memory)
+
+    # -- transaction
+
+    def change(self, ctx: Context, space: Space, change: TupleChange, request: Request) -> bytes | None:
+        """Change all indexes as a request says."""
+        txn, statement, kind = ctx.txn, cast("Statement", change), request.type
+        assert txn is not None
+        if kind in (INSERT, REPLACE):
+            self._store(txn, space, statement, request.tuple, Mode.INSERT if kind == INSERT else Mode.REPLACE)
+            return statement.new
+        if kind == UPSERT:
+            self._upsert(txn, space, statement, request)
+            return None
+        old = self._storage.find_by(txn, space, request.index_id, request.key)
+        if old is None:
+            return None
+        if kind == UPDATE:
+            new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
+            self._store(txn, space, statement, new, Mode.UPDATE, old)
+        else:
+            self._storage.drop(txn, space, statement, old)
+        found = old if statement.new is None else statement.new
+        if request.index_id:
+            _bind_to_primary(space, request, found)
+        return found
+
+    def _store(
+        self, txn: Transaction, space: Space, statement: Statement, raw: bytes, mode: Mode, old: bytes | None = None
+    ) -> None:
+        """Check a tuple by the plan of its space, and put it into all indexes."""
+        plan = self._planner.plan(space)
+        fields = plan.validate(raw)
+        plan.check_size(raw)
+        self._storage.store(txn, space, statement, raw, fields, mode, old)
+
+    def _upsert(self, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
+        """Insert the tuple of an UPSERT, or apply its operations to the present tuple."""
+        raw, ops = request.tuple, request.ops
+        fields = space.format.validate(raw)
+        primary = unique_index(space, 0)
+        key = primary.key_of(fields)
+        old = self._storage.find(txn, primary, key)
+        if old is None:
+            check_operations(ops, fmt=space.format, index_base=request.index_base)
+            self._store(txn, space, statement, raw, Mode.INSERT)
+            return
+        new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
+        if primary.key_of(space.format.validate(new)) != key:
+            return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
+        self._store(txn, space, statement, new, Mode.UPDATE, old)
+
+    def undo(self, txn: EngineTransaction, change: TupleChange) -> None:
+        """Put the former tuple back, or take the version out."""
+        self._storage.undo(cast("Transaction", txn), cast("Statement", change))
+
+    def prepare(self, txn: EngineTransaction) -> None:
+        """Tell other transactions what they may no longer see."""
+        self._storage.prepare(cast("Transaction", txn))
+
+    def commit(self, txn: EngineTransaction) -> None:
+        """Fold the versions."""
+        self._storage.commit(cast("Transaction", txn))
+
+    def forget(self, txn: EngineTransaction) -> None:
+        """Let go of what the transaction has read."""
+        self._storage.forget(cast("Transaction", txn))
+
+    # -- reading
+
+    def source(self, index: Index) -> Index | None:
+        """Return the index itself."""
+        return index
+
+    def find(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
+        """Look a tuple up, as the transaction sees it."""
+        return self._storage.find(ctx.txn, index, index.key_def.parse(key, True))
+
+    def rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        """Scan the index; each step sees it as it is then."""
+        return self._storage.scan(ctx.txn, index, iterator, key)
+
+    def select(
+        self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any], offset: int, limit: int
+    ) -> list[bytes]:
+        """Select at once."""
+        return self._storage.select(ctx.txn, index, iterator, key, offset, limit)
+
+    def count(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> int:
+        """Count without looking at tuples."""
+        return self._storage.count(ctx.txn, index, iterator, key)
+
+    def least(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
+        """Go to the place of the key."""
+        return self._storage.least(ctx.txn, index, key)
+
+    def greatest(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
+        """Go to the place of the key, from the end."""
+        return self._storage.greatest(ctx.txn, index, key)
+
+    def random(self, ctx: Context, index: Index, seed: int) -> bytes | None:
+        """Choose a tuple. Equal seeds and contents give equal tuples."""
+        return self._storage.random(ctx.txn, index, seed)
+
+    def size(self, ctx: Context, index: Index) -> int:
+        """Return the number of tuples as the transaction sees them."""
+        return self._storage.size(ctx.txn, index)
+
+    def view_of(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> TupleView:
+        """Open a view of the index, which costs nothing."""
+        return self._storage.view_of(index, index.cursor(iterator, key))
+
+    def value_of(self, entry: Entry | None) -> bytes | None:
+        """Return the tuple, or that of the newest version."""
+        return self._storage.value_of(entry)
+
+    def tuples(self, space: Space) -> Iterable[bytes]:
+        """Return all tuples, without those of open transactions where tuples have versions."""
+        return self._storage.read_view(space)
+
+    # -- checkpoint, join, recovery
+
+    def open_view(self, space: Space) -> TupleView:
+        """Open a view of the primary index, which costs nothing."""
+        return self._storage.open_view(space)
+
+    def load(self, space: Space) -> SpaceLoad:
+        """Build the primary index of sorted tuples, and the others at the end."""
+        return SpaceLoad(space)
+
+
+class SpaceFunction:
+    """A stored function that makes index keys of the tuples of one space."""
+
+    def __init__(self, schema: Schema, function: Function, space_id: int) -> None:
+        self.function = function
+        self.is_multikey = function.definition.is_multikey
+        self._schema = schema
+        self._space_id = space_id
+
+    def __call__(self, raw: bytes) -> list[Any] | BoxError:
+        """Return the values that the function returns for a tuple, or the error if they cannot be in a tuple.
+
+        Raises:
+            UnsupportedError: nothing in this instance runs functions.
+            BoxError: the function raised it.
+        """
+        call = self._schema.call_function
+        if call is None:
+            raise unsupported("A node without Lua", "functional indexes")
+        return call(self.function, raw, self._space_id)
+
+
+def _bind_to_primary(space: Space, request: Request, found: bytes) -> None:
+    """Rewrite a request by a secondary key as one by the primary key.
+
+    Another instance may find a different tuple by the secondary key, because its other rows lag behind.
+    """
+    request.key = space.index(0).key_def.extract_values(unpack(found))
+    request.index_id = 0
+    request.refresh_row(space.id)
