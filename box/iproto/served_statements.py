@@ -9,6 +9,7 @@ Other bodies come here by the general way (`Dispatcher`), which finds the statem
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
@@ -86,20 +87,21 @@ class ServedStatements:
             return False
         count, outcome = written
         packet = reply_body(sync, server.schema.version, changed_body(count))
-        if not isinstance(outcome, Pending):
-            server.node.sql.counted(ctx, count)
-            connection.reply(packet)
+        if isinstance(outcome, Pending):
+            server.in_flight += 1
+            outcome.on_done(partial(self._changed, connection, sync, count, packet))
             return True
-
-        def ended(pending: Pending) -> None:
-            server.leave()
-            if pending.error is not None:
-                server.stats.collect(RequestType.EXECUTE)
-                connection.reply_error(sync, pending.error)
-            else:
-                server.node.sql.counted(ctx, count)
-                connection.reply(packet)
-
-        server.in_flight += 1
-        outcome.on_done(ended)
+        server.node.sql.counted(ctx, count)
+        connection.reply(packet)
         return True
+
+    def _changed(self, connection: Requester, sync: int, count: int, packet: bytes, ended: Pending) -> None:
+        """Reply to a change that is in the log, or has failed."""
+        server = self._server
+        server.leave()
+        if ended.error is not None:
+            server.stats.collect(RequestType.EXECUTE)
+            connection.reply_error(sync, ended.error)
+        else:
+            server.node.sql.counted(connection.ctx, count)
+            connection.reply(packet)

@@ -100,6 +100,12 @@ def _without_call_waves() -> None:
     ServedCalls.serve = lambda self, connection, data, pos, deadline: (pos, 0)  # type: ignore[method-assign]
 
 
+def _without_point_statements() -> None:
+    from box.sql.point_statements import PointStatements
+
+    PointStatements.find = lambda *_: None  # type: ignore[method-assign]
+
+
 def _without_usual_calls() -> None:
     from box.wire import request
 
@@ -160,6 +166,9 @@ SHORTCUTS = {
     "header_shapes": Shortcut(("iproto ping", "iproto update"), _without_header_shapes),
     "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
     "call_waves": Shortcut(("iproto call",), _without_call_waves),
+    "point_statements": Shortcut(
+        ("iproto prepared_replace", "iproto prepared_select", "iproto prepared_update"), _without_point_statements
+    ),
     "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
     "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
     "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),
