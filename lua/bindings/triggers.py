@@ -140,6 +140,8 @@ class TriggerBinding(Binding):
 
     async def shut_down(self) -> None:
         """Run the on_shutdown triggers until their time limit."""
+        if "on_shutdown" not in self._enabled_events:
+            return
         try:
             async with asyncio.timeout(self.node.shutdown_timeout):
                 await self.fire("on_shutdown", self.node.new_context())
