@@ -150,7 +150,9 @@ class Geometry:
         if len(joined) != size * len(keys):
             width *= 2
             if len(joined) < 2 * size * len(keys):
-                joined = b"".join([key[RECTANGLE] if len(key[RECTANGLE]) > size else key[RECTANGLE] * 2 for key in keys])
+                joined = b"".join(
+                    [key[RECTANGLE] if len(key[RECTANGLE]) > size else key[RECTANGLE] * 2 for key in keys]
+                )
         numbers = array("d", joined)
         return [numbers[place::width] for place in range(width)]
 
@@ -167,7 +169,9 @@ class Geometry:
         lower, upper = box[: self.dimension], box[self.dimension :]
         middle = [a + (b - a) * 0.5 for a, b in zip(lower, upper, strict=True)]
         # Zero has two signs, and infinities have no middle.
-        return self._code(struct.pack(f"<{self.dimension}d", *middle)) if all(x and x - x == 0 for x in middle) else None
+        if not all(number and number - number == 0 for number in middle):
+            return None
+        return self._code(struct.pack(f"<{self.dimension}d", *middle))
 
     def selection(self, kind: IteratorType) -> Selection | None:
         """Return the functions of an iterator, or None if it does not select by a condition."""
@@ -316,6 +320,7 @@ def _distances(dimension: int, distance: str) -> Distances:
     a, b = _names("a", dimension), _names("b", dimension)
     far, far_point = _distance(dimension, distance), _distance_of_points(dimension, distance)
     point = f"{_listed(_names('p', dimension))}, *_ = point"
+    whole = _sum_of_points(dimension, distance)
     first = "(t := a0 - p0) * t" if distance == "euclid" else "abs(a0 - p0)"
     source = f"""
 def of_rows(rows, point):
@@ -335,7 +340,7 @@ def near(page, most, point):
     {point}
     if page.are_points:
         {_listed([f"c{n}" for n in range(dimension)])}, = page.columns
-        return [(d, n) for n, a0 in enumerate(c0) if {first} <= most and (d := {_sum_of_points(dimension, distance)}) <= most]
+        return [(d, n) for n, a0 in enumerate(c0) if {first} <= most and (d := {whole}) <= most]
     return [(d, n) for n, d in enumerate(of_page(page, point)) if d <= most]
 
 def box_within(most, point):
@@ -411,15 +416,15 @@ def _selection(dimension: int, kind: IteratorType) -> Selection:
     a, b = _names("a", dimension), _names("b", dimension)
     query = f"{_listed(_names('qa', dimension) + _names('qb', dimension))}, = q"
     condition = _condition(of_keys, a, b)
-    by_place = [f"c{name}[n]" for name in a + b]
+    low, high = ["a0", *[f"c{name}[n]" for name in a[1:]]], [f"c{name}[n]" for name in b]
     source = f"""
 def places(page, q):
     {query}
     if page.are_points:
         {_listed([f"c{name}" for name in a])}, = page.columns
-        return [n for n, a0 in enumerate(ca0) if {_condition(of_keys, *[["a0", *by_place[1:dimension]]] * 2)}]
+        return [n for n, a0 in enumerate(ca0) if {_condition(of_keys, low, low)}]
     {_listed([f"c{name}" for name in a + b])} = page.columns
-    return [n for n, a0 in enumerate(ca0) if {_condition(of_keys, ["a0", *by_place[1:dimension]], by_place[dimension:])}]
+    return [n for n, a0 in enumerate(ca0) if {_condition(of_keys, low, high)}]
 
 def nodes(rows, q):
     {query}
