@@ -80,18 +80,18 @@ Values = dict[str, float]
 def _run_lua(executable: list[str], directory: Path, mode: str, count: int) -> Values:
     directory.mkdir(exist_ok=True)
     command = [*executable, str(_HERE / "inprocess.lua"), str(directory), mode, str(count)]
-    return _printed(command)
+    return printed(command)
 
 
 def _client(uri: str, requests: int, *names: str) -> Values:
-    return _printed([sys.executable, "-m", "test.bench.client", uri, str(requests), "1000", *names])
+    return printed([sys.executable, "-m", "test.bench.client", uri, str(requests), "1000", *names])
 
 
 def _pipelined(uri: str, requests: int, *names: str) -> Values:
-    return _printed([sys.executable, "-m", "test.bench.pipelined", uri, str(requests), *names])
+    return printed([sys.executable, "-m", "test.bench.pipelined", uri, str(requests), *names])
 
 
-def _printed(command: list[str]) -> Values:
+def printed(command: list[str]) -> Values:
     """The values that a program prints."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=_ROOT)
     if done.returncode != 0:
