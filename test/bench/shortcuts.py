@@ -30,10 +30,12 @@ _CLIENT_FIRST = 1000
 
 class Shortcut(NamedTuple):
     """`figures`: of shortcuts.lua as `wal_mode figure`, of the pipelined client as `iproto request`, of two nodes as
-    `replicated figure`."""
+    `replicated figure`. `take_away_others`: of the short cuts that the operation would take instead, in both ways.
+    """
 
     figures: tuple[str, ...]
     take_away: Callable[[], None]
+    take_away_others: Callable[[], None] | None = None
 
 
 def _without_short_writes() -> None:
@@ -169,7 +171,7 @@ SHORTCUTS = {
     "point_statements": Shortcut(
         ("iproto prepared_replace", "iproto prepared_select", "iproto prepared_update"), _without_point_statements
     ),
-    "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
+    "usual_calls": Shortcut(("iproto call",), _without_usual_calls, _without_call_waves),
     "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
     "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),
     "rows_together": Shortcut(("replicated together",), _without_rows_together),
@@ -177,6 +179,13 @@ SHORTCUTS = {
     "sorted_builds": Shortcut(("replicated join",), _without_sorted_builds),
     "packets": Shortcut(("replicated send",), _without_packets),
 }
+
+
+def _take_away(shortcut: Shortcut, is_without: bool) -> None:
+    if shortcut.take_away_others is not None:
+        shortcut.take_away_others()
+    if is_without:
+        shortcut.take_away()
 
 
 def _program(way: str, *arguments: object) -> list[str]:
@@ -227,8 +236,7 @@ def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, flo
 def main() -> None:
     if sys.argv[1:2] == ["--run"]:
         way, name = sys.argv[2].split(":")
-        if way == "without":
-            SHORTCUTS[name].take_away()
+        _take_away(SHORTCUTS[name], way == "without")
         if sys.argv[3] == TOGETHER:
             apply_together(int(sys.argv[4]))
             return
