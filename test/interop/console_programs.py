@@ -1,6 +1,6 @@
 """Runs console programs on two executables and compares their replies.
 
-A program is a list of statements. It has a connection of its own; behind it everything that it may have left is dropped:
+A program is a list of statements. It has a connection of its own. After it everything that it may have left is dropped:
 spaces, users, sequences, functions and global names. A statement that gets no reply in time ends its node, and the next
 program starts another.
 """
@@ -179,6 +179,10 @@ def normalised(reply: str) -> str:
 
 
 def _sorted_maps(reply: str) -> str:
-    """Sort the lines of a reply that has a map in it, whose order is that of a hash."""
-    lines = reply.splitlines()
-    return "\n".join(sorted(lines)) if any(re.match(r"[- ]*[\w'\"]+: ", line) for line in lines) else reply
+    """Sort the words of each line that is a map, whose order is that of a hash."""
+    return "\n".join(map(_sorted_map, reply.splitlines()))
+
+
+def _sorted_map(line: str) -> str:
+    is_map = re.search(r"[\w'\"]+: ", line) and "error: " not in line
+    return " ".join(sorted(line.split())) if is_map else line
