@@ -160,6 +160,8 @@ class Instance:
         """Called at the beginning of a start, when the schema is new and empty."""
         self.on_shutdown: list[Callable[[], Any]] = []
         """Called and awaited at the beginning of the end, while everything still works."""
+        self.shutdown_timeout = 3.0
+        """The seconds that `on_shutdown` triggers, and clients that watch `box.shutdown`, may take at the end."""
         self.on_close: list[Callable[[], None]] = []
         """Called after `on_shutdown`; the programs of this instance then stop and release what they hold."""
         self.on_panic: list[Callable[[], None]] = []
@@ -469,15 +471,23 @@ class Instance:
                 await asyncio.shield(self._panic_end)
             return
         self.is_closed = True
-        self.events.broadcast(SHUTDOWN, pack(True))
-        for hook in self.on_shutdown:
-            outcome = hook()
-            if asyncio.iscoroutine(outcome):
-                await outcome
+        await self._announce_end()
         for leave in self.on_close:
             leave()
         await self._stop_parts()
         self.log.close()
+
+    async def _announce_end(self) -> None:
+        """Run `on_shutdown`, and let the clients that watch `box.shutdown` finish and leave, as Tarantool 2.11 does."""
+        deadline = self.loop.time() + self.shutdown_timeout
+        self.events.broadcast(SHUTDOWN, pack(True))
+        leaving = self.iproto.watchers_of(SHUTDOWN)
+        for hook in self.on_shutdown:
+            outcome = hook()
+            if asyncio.iscoroutine(outcome):
+                await outcome
+        if leaving and not await self.iproto.until_left(leaving, deadline - self.loop.time()):
+            self.log.error("clients that watch box.shutdown did not leave in time")
 
     async def let_go(self) -> None:
         """Free the tuples of the stopped parts, a few in every turn.

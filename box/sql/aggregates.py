@@ -136,6 +136,29 @@ class Maximum(_Extreme):
     sign = 1
 
 
+class Guarded:
+    """An aggregate whose first error is raised at the end: SQLite goes on after an error of a step."""
+
+    __slots__ = ("_error", "_inner")
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._error: Exception | None = None
+
+    def step(self, *args: Any) -> None:
+        if self._error is None:
+            try:
+                self._inner.step(*args)
+            except Exception as error:  # of any kind: it is raised again
+                self._error = error
+
+    def final(self) -> Stored:
+        if self._error is not None:
+            raise self._error
+        found: Stored = self._inner.final()
+        return found
+
+
 AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {
     "AVG": (1, 1, "1", "number"),
     "COUNT": (0, 1, "0 or 1", "integer"),

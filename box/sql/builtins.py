@@ -143,7 +143,9 @@ def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def apply(collation: int, *values: Value) -> Value:
         if None in values:
             return None
-        return choose(values, key=lambda value: order_key(value, collation))
+        # Of equal ones Tarantool gives the first greatest and the last least.
+        ordered = values if choose is max else values[::-1]
+        return choose(ordered, key=lambda value: order_key(value, collation))
 
     return apply
 
@@ -276,12 +278,20 @@ def _zeroblob(value: Value) -> bytes:
     return bytes(count)
 
 
-def _typeof(value: Value) -> str:
+def type_name(value: Value, known: str = "", known_nil: str = "boolean") -> str:
+    """TYPEOF. `known` and `known_nil` are the types of a value and of nil that are known beforehand, '' if none is;
+    `signed` stands for an integer of any sign."""
     kind = type(value)
-    if value is None or kind is bool:
+    if value is None:
+        return known_nil
+    if kind is int and known == "signed":
+        return "integer"
+    if known not in ("", "signed"):
+        return known
+    if kind is bool:
         return "boolean"
     if kind is int:
-        return "integer"
+        return "unsigned" if value >= 0 else "integer"
     return {float: "double", str: "string", list: "array", dict: "map"}.get(kind) or time_kind(value) or "varbinary"
 
 
@@ -354,7 +364,7 @@ SCALARS: Final = {
         _entry("ROUND", 1, 2, "integer", _round, "1 or 2"),
         _entry("SOUNDEX", 1, 1, "string", _soundex),
         _entry("SUBSTR", 2, 3, "string", _substr, "1 or 2", keeps_collation=True),
-        _entry("TYPEOF", 1, 1, "string", _typeof),
+        _entry("TYPEOF", 1, 1, "string", type_name),
         _entry("UNICODE", 1, 1, "string", _unicode),
         _entry("UNLIKELY", 1, 1, "boolean", _same),
         _entry("UPPER", 1, 1, "string", _case(str.upper), keeps_collation=True),

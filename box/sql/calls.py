@@ -12,6 +12,7 @@ from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
 from box.sql.kinds import as_kind, boxed, joined, kind_of
 from box.sql.parse.token_reader import generic
 from box.sql.scope import Typed
+from box.sql.type_names import type_of
 
 if TYPE_CHECKING:
     from box.sql.expression_compiler import ExpressionCompiler
@@ -29,7 +30,6 @@ _KINDS: Final = {
     "REPLACE": "str",
     "ROUND": "real",
     "SOUNDEX": "str",
-    "TYPEOF": "str",
     "UNICODE": "int",
     "UPPER": "str",
     "ZEROBLOB": "bin",
@@ -54,6 +54,8 @@ class CallCompiler:
             return self._aggregate(expr, scope)
         if name == "TRIM":
             return self._trim(expr, scope)
+        if name == "TYPEOF":
+            return self._type_of(expr, scope)
         if name in ("PRINTF", "RANDOM", "RANDOMBLOB", "ROW_COUNT", "VERSION"):
             return self._special(expr, scope)
         if name in UNAVAILABLE:
@@ -88,6 +90,9 @@ class CallCompiler:
 
     @staticmethod
     def _aggregate_sql(name: str, args: list[Typed], distinct: str) -> tuple[str, str]:
+        if distinct and args[0].kind in ("str", "any") and args[0].collation not in (0, 3):
+            value = replace(args[0], sql=f"{args[0].sql} COLLATE lb_{args[0].collation}")
+            args = [value, *args[1:]]
         if name == "COUNT":
             return f"count({distinct}{args[0].sql if args else '*'})", "int"
         value = args[0]
@@ -166,6 +171,14 @@ class CallCompiler:
             text.is_explicit,
             has_aggregate=has_aggregate,
         )
+
+    def _type_of(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        SCALARS["TYPEOF"].check_count(len(expr.args))
+        (arg,) = expr.args
+        has_aggregate = scope.compile(arg).has_aggregate
+        with self._queries.naming_kept():
+            sql = type_of(arg, scope)
+        return Typed(sql, "string", "str", has_aggregate=has_aggregate)
 
     def _special(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
         name, args = expr.name, [scope.compile(arg) for arg in expr.args]

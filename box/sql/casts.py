@@ -174,6 +174,18 @@ def cast(value: Value, type_name: str) -> Value:
 # --- storing ---
 
 
+def converted(value: Value, type_name: str) -> Value:
+    """A value in a set of values of this type: a text becomes a number, a number a text; others stay as they are."""
+    if type_name == "string":
+        return _to_string(value) if type(value) in (int, float) else value
+    if type(value) is str and type_name in ("integer", "unsigned", "number"):
+        found: Value = text_to_integer(value)
+        if found is None and type_name == "number":
+            found = text_to_double(value)
+        return value if found is None or (type_name == "unsigned" and found < 0) else found
+    return value
+
+
 def _unsigned(value: Value) -> Value:
     if type(value) is int and value >= 0:
         return value

@@ -11,6 +11,7 @@ from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
+from box.sql.from_clause import different_names
 from box.sql.result import Changed
 from box.sql.stored_values import execute_error
 from box.sql.table_rows import ForeignKeyRow, IndexRow, ParentTable, TableBuilder, TableRows, rows_of
@@ -216,7 +217,7 @@ class Definer:
             text = "number of aliases doesn't match provided columns"
             raise client_error(ErrorCode.CREATE_SPACE, statement.name, text)
         fields: list[dict[str, Any]] = []
-        for name, column in zip(_different(names), columns, strict=True):
+        for name, column in zip(different_names(names), columns, strict=True):
             entry = {"name": name, "type": column.type, "is_nullable": True, "nullable_action": "none"}
             if column.collation:
                 entry["collation"] = column.collation
@@ -229,11 +230,11 @@ class Definer:
 
     async def _create_trigger(self, ctx: Context, statement: sql_nodes.CreateTrigger) -> Changed:
         space = self._space(ctx, statement.table)
+        check_trigger_place(statement, space)
         if statement.name in self._schema.sql_triggers:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.TRIGGER_EXISTS, statement.name)
-        check_trigger_time(statement, space.name, space.definition.opts.view)
         await self._insert(ctx, SpaceId.TRIGGER, [statement.name, space.id, {"sql": statement.text}])
         return Changed(1)
 
@@ -411,38 +412,16 @@ def _with_nil(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "any", "is_nullable": False, **item}
 
 
-def _different(names: list[str]) -> list[str]:
-    """Make the column names of a view unique: a repeated name gets a number."""
-    found: list[str] = []
-    for name in names:
-        candidate, number = name, 0
-        while candidate in found:
-            number += 1
-            candidate = f"{name}_{number}"
-        found.append(candidate)
-    return found
-
-
-def check_trigger_time(trigger: sql_nodes.CreateTrigger, name: str, is_view: bool) -> None:
-    """Check that a trigger on a view is INSTEAD OF, and that one on a table is not.
+def check_trigger_place(trigger: sql_nodes.CreateTrigger, space: Space) -> None:
+    """Check that a trigger on a view is INSTEAD OF, that one on a table is not, and that system spaces have none.
 
     Raises:
         ClientError: SQL_EXECUTE.
     """
+    if space.is_system:
+        raise execute_error("cannot create trigger on system table")
+    is_view = space.definition.opts.view
     if is_view and trigger.time != "INSTEAD":
-        raise execute_error(f"cannot create {trigger.time} trigger on view: {name}")
+        raise execute_error(f"cannot create {trigger.time} trigger on view: {space.name}")
     if not is_view and trigger.time == "INSTEAD":
-        raise execute_error(f"cannot create INSTEAD OF trigger on space: {name}")
-
-
-def check_trigger(text: str, name: str, table: str) -> None:
-    """Check that the text in a `_trigger` tuple defines a trigger of this name on this table.
-
-    Raises:
-        ClientError: SQL_EXECUTE.
-    """
-    trigger = trigger_of(text)
-    if trigger.name != name:
-        raise execute_error("trigger name does not match extracted from SQL")
-    if trigger.table != table:
-        raise execute_error("trigger space_id does not match the value resolved on AST building from SQL")
+        raise execute_error(f"cannot create INSTEAD OF trigger on space: {space.name}")

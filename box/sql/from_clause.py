@@ -44,7 +44,7 @@ class FromCompiler:
             if join == "LEFT":
                 for relation in relations:
                     for column in relation.columns:
-                        column.is_nullable = True
+                        column.is_nullable = column.may_be_missing = True
             on = f" ON {condition}" if condition else (" ON 1" if join == "LEFT" else "")
             pieces.append(f" {join} JOIN {text}{on}")
         if len(scope.relations) > _JOINS_MAX:
@@ -75,6 +75,8 @@ class FromCompiler:
     ) -> tuple[str, list[Relation]]:
         query = self._queries.compile(select, scope)
         columns = [_placed(column, alias, place) for place, column in enumerate(query.columns)]
+        for column, unlike in zip(columns, different_names([column.name for column in columns]), strict=True):
+            column.name = unlike
         return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
 
     def _table(self, source: sql_nodes.FromItem, alias: str) -> tuple[str, list[Relation]]:
@@ -136,6 +138,18 @@ class FromCompiler:
             tests.append(self._queries.expressions(scope).comparison("=", left.typed(), right.typed()).sql)
             right.is_hidden = True
         return " AND ".join(tests)
+
+
+def different_names(names: list[str]) -> list[str]:
+    """Names of a view's columns, or a query's in FROM: one that comes again gets a number."""
+    found: list[str] = []
+    for name in names:
+        candidate, number = name, 0
+        while candidate in found:
+            number += 1
+            candidate = f"{name}_{number}"
+        found.append(candidate)
+    return found
 
 
 def _find(relations: list[Relation], name: str) -> KnownColumn | None:

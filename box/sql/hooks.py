@@ -9,12 +9,13 @@ from box.schema.sql_objects import RowCheck
 from box.session import Context
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
-from box.sql.definer import check_trigger
+from box.sql.definer import check_trigger_place
 from box.sql.from_clause import tables_of
 from box.sql.kinds import kind_of
 from box.sql.parse import parse_expression, parse_statement
 from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
+from box.sql.trigger_texts import trigger_of
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -73,12 +74,18 @@ class DictionaryFunctions:
         return [catalogue.space(name).name for name in tables_of(statement.select)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
-        """Check the text of a trigger; `name` is the one in its tuple.
+        """Check that the text in a `_trigger` tuple defines a trigger of this name on this space.
 
         Raises:
-            ClientError: the text is wrong.
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE, or the text is wrong.
         """
-        check_trigger(text, name, space.name)
+        trigger = trigger_of(text)
+        if trigger.name != name:
+            raise execute_error("trigger name does not match extracted from SQL")
+        table = self._schema.space_by_name(trigger.table)
+        check_trigger_place(trigger, table)
+        if table.id != space.id:
+            raise execute_error("trigger space_id does not match the value resolved on AST building from SQL")
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:

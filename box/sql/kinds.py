@@ -22,7 +22,8 @@ KIND_OF_TYPE: Final = {
     "boolean": "bool",
     "varbinary": "bin",
 }
-_NUMBERS: Final = frozenset(("int", "real", "num"))
+NUMBERS: Final = frozenset(("int", "real", "num"))
+"""Kinds of numbers."""
 _ORDER: Final = ("number", "double", "integer", "unsigned")
 _SAFE: Final = 2.0**53
 """Up to here every integer is a double: SQLite compares the two exactly."""
@@ -38,7 +39,7 @@ def joined(kinds: Iterable[str]) -> str:
     found = {kind for kind in kinds if kind != "null"}
     if len(found) <= 1:
         return found.pop() if found else "null"
-    return "num" if found <= _NUMBERS else "any"
+    return "num" if found <= NUMBERS else "any"
 
 
 def result_type(left: str, right: str) -> str:
@@ -68,7 +69,7 @@ def are_alike(left: Typed, right: Typed) -> bool:
         return True
     if a == b:
         return a not in ("num", "any")
-    return {a, b} <= _NUMBERS and (_is_small(left) or _is_small(right))
+    return {a, b} <= NUMBERS and (_is_small(left) or _is_small(right))
 
 
 def _is_small(expr: Typed) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from box.data.collation import sort_key_function
 from box.data.times.points import datetime_key
 from box.errors import ErrorCode, client_error
-from box.sql.casts import text_to_double, text_to_integer
+from box.sql.casts import convert, converted, text_to_double, text_to_integer
 from box.sql.stored_values import (
     INT_MAX,
     INT_MIN,
@@ -219,6 +219,14 @@ def truth(operand: Any) -> int | None:
     return int(value)
 
 
+def either(left: Any, right: Any) -> int | None:
+    """`left OR right` of any values, of which the right one is looked at first. SQL_TYPE_MISMATCH."""
+    second, first = truth(right), truth(left)
+    if first or second:
+        return 1
+    return None if first is None or second is None else 0
+
+
 def boolean(operand: Any) -> Stored:
     """Convert 0 or 1 to a stored boolean; nil stays nil."""
     return None if operand is None else b"\x00\x01" if operand else b"\x00\x00"
@@ -291,6 +299,37 @@ def _number_of(value: Value) -> int | float | None:
         return value
     found = text_to_integer(value)
     return text_to_double(value) if found is None else found
+
+
+def _compare_as(left: Value, right: Value, type_name: str, collation: int) -> int:
+    """As `compare`, by one type: that of texts compares numbers as texts."""
+    if type_name == "string" and {type(left), type(right)} <= {str, int, float}:
+        return compare(_as_text(left), _as_text(right), False, collation)
+    return compare(left, right, type_name in ("integer", "unsigned", "double", "number"), collation)
+
+
+def is_in(type_name: str, collation: int, operand: Any, *items: Any) -> int | None:
+    """`operand IN (items)`, compared one after another."""
+    if operand is None:
+        return None
+    value, has_nil = load(operand), False
+    for item in items:
+        if item is None:
+            has_nil = True
+        elif not _compare_as(load(item), value, type_name, collation):
+            return 1
+    return None if has_nil else 0
+
+
+def is_in_set(type_name: str, collation: int, operand: Any, *items: Any) -> int | None:
+    """`operand IN (items)`, where the items that can be are of the operand's type. SQL_TYPE_MISMATCH of the operand."""
+    if operand is None:
+        return None
+    wanted = order_key(convert(load(operand), type_name), collation)
+    for item in items:
+        if item is not None and order_key(converted(load(item), type_name), collation) == wanted:
+            return 1
+    return None if None in items else 0
 
 
 def _comparison(test: Callable[[int], bool]) -> Callable[[Any, Any, int, int], int | None]:

@@ -7,7 +7,8 @@ name that a user has given. The result columns of a query that is read by anothe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +17,7 @@ from box.sql import sql_nodes
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.expression_compiler import ExpressionCompiler, collation_name
-from box.sql.from_clause import FromCompiler
+from box.sql.from_clause import FromCompiler, different_names
 from box.sql.kinds import as_kind, joined, truth
 from box.sql.parse.token_reader import generic
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
@@ -79,10 +80,10 @@ class Query:
     def _items(self, number: int, row: list[Typed]) -> list[str]:
         """Return the expressions of a core.
 
-        In the first core of a compound they name their collation, because SQLite compares all cores by it.
+        With DISTINCT, and in the first core of a compound, they name their collation, because SQLite compares by it.
         """
         items = [as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)]
-        if number or len(self.parts) == 1:
+        if number or (len(self.parts) == 1 and "DISTINCT" not in self.parts[0][0]):
             return items
         return [
             f"{item} COLLATE {collation_name(column.collation)}"
@@ -167,6 +168,13 @@ class QueryCompiler:
         self._unnamed += 1
         return f"COLUMN_{self._unnamed}"
 
+    @contextmanager
+    def naming_kept(self) -> Iterator[None]:
+        """What is compiled inside uses up no name."""
+        before = self._unnamed
+        yield
+        self._unnamed = before
+
     def expressions(self, scope: QueryScope) -> ExpressionCompiler:
         return ExpressionCompiler(self, scope, self.params)
 
@@ -199,9 +207,7 @@ class QueryCompiler:
         columns = first.columns
         for place, column in enumerate(columns):
             column.kind = joined(row[place].kind for core in cores for row in core.rows)
-            column.collation = next(
-                (core.columns[place].collation for core in cores if core.columns[place].collation), 0
-            )
+            column.collation = _common_collation([core.rows[0][place] for core in cores], select)
         query = Query(columns, [(core.head, core.rows, core.tail) for core in cores], select.operators, prefix)
         query.spans = first.spans
         if select.order_by is not None and len(cores) > 1:
@@ -282,6 +288,8 @@ class QueryCompiler:
     @staticmethod
     def _name_columns(table: sql_nodes.CommonTable, columns: list[KnownColumn]) -> None:
         if table.columns is None:
+            for column, name in zip(columns, different_names([column.name for column in columns]), strict=True):
+                column.name = name
             return
         if len(table.columns) != len(columns):
             raise generic(f"table {table.name} has {len(columns)} values for {len(table.columns)} columns")
@@ -305,7 +313,7 @@ class _Core:
         source = queries.sources.compile(core.sources, scope)
         results = self._expand(core, scope)
         names = [self._name(result, scope) for result in results]
-        self._is_aggregate = core.group_by is not None
+        self._is_aggregate = scope.is_grouped = core.group_by is not None
         compiler = queries.expressions(scope)
         scope.allows_aggregates, scope.on_aggregate = True, self._found_aggregate
         self.rows = [[self._result(compiler, result) for result in results]]
@@ -464,6 +472,16 @@ def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int
     if not 1 <= expr.value <= count:
         raise generic(f"Error at {clause} BY in place {number}: term out of range - should be between 1 and {count}")
     return expr.value - 1
+
+
+def _common_collation(items: list[Typed], select: sql_nodes.Select) -> int:
+    """The collation of a column of a compound. ILLEGAL_COLLATION_MIX if values of two are compared."""
+    found = items[0]
+    is_compared = select.order_by is not None or any(operator != "UNION ALL" for operator in select.operators)
+    for item in items[1:] if is_compared else ():
+        collation = ExpressionCompiler.collation(found, item)
+        found = Typed("", "", "", collation, found.is_explicit or item.is_explicit)
+    return found.collation
 
 
 def _copy(column: KnownColumn) -> KnownColumn:

@@ -214,7 +214,7 @@ class ChangeRunner:
             return
         auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
         is_generated = auto >= 0 and row[auto] is None
-        if not self._check_nil(space, row, action, auto):
+        if not check_nil(space, row, action, auto):
             return
         if action == "REPLACE":
             result.row_count += await self._make_room(ctx, space, row, None)
@@ -237,29 +237,6 @@ class ChangeRunner:
             await self.triggers.run(ctx, triggers, "AFTER", old, new)
         except IgnoreRow:
             return
-
-    @staticmethod
-    def _check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
-        """Check NOT NULL. Returns False if the row is to be skipped.
-
-        For OR REPLACE a default replaces nil in `row`.
-
-        Raises:
-            ClientError: SQL_EXECUTE.
-        """
-        for number, field in enumerate(space.definition.fields):
-            if row[number] is not None or field.is_nullable or number == auto:
-                continue
-            own = field.action if action == "ABORT" else action.lower()
-            if own == "ignore":
-                return False
-            if own == "replace" and field.default is not None:
-                expr = parse_expression(field.default)
-                if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
-                    row[number] = convert(expr.value, field.type.value)
-                    continue
-            raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
-        return True
 
     async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
         """Delete the tuples that conflict with `row` in a unique index, for OR REPLACE. Returns their number."""
@@ -386,7 +363,7 @@ class ChangeRunner:
                 return
             now = _padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-        if not self._check_nil(space, new, action, -1):
+        if not check_nil(space, new, action, -1):
             return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
@@ -523,6 +500,23 @@ class ChangeRunner:
             ctx.credentials = before
         await completed(outcome)
         return Changed()
+
+
+def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
+    """NOT NULL: True, or False if the row is to be left out. Fills in defaults for REPLACE."""
+    for number, field in enumerate(space.definition.fields):
+        if row[number] is not None or field.is_nullable or number == auto:
+            continue
+        own = field.action if action == "ABORT" else action.lower()
+        if own == "ignore":
+            return False
+        if own == "replace" and field.default is not None:
+            expr = parse_expression(field.default)
+            if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
+                row[number] = convert(expr.value, field.type.value)
+                continue
+        raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
+    return True
 
 
 def _constants(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:

@@ -51,6 +51,8 @@ class KnownColumn:
     """Whether it is a column of a space, not an expression."""
     table: str | None = None
     """The name of the space that it comes from."""
+    may_be_missing: bool = False
+    """Whether its relation may have no row, because LEFT JOIN adds it."""
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)
@@ -81,6 +83,8 @@ class QueryScope:
     special: dict[str, list[KnownColumn]] = field(default_factory=dict)
     """The columns of NEW and OLD in a trigger."""
     allows_aggregates: bool = False
+    is_grouped: bool = False
+    """Whether the query has GROUP BY."""
     is_inside_aggregate: bool = False
     on_aggregate: Callable[[], None] | None = None
 

@@ -6,13 +6,14 @@ A running statement has a connection of its own, so that its functions and trigg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from box.data.collation import sort_key_function
 from box.sql import aggregates, builtins, operators
-from box.sql.casts import cast
+from box.sql.casts import cast, convert, converted
 from box.sql.space_table import SpaceModule
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
@@ -123,7 +124,7 @@ class Connection:
         add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
-            self._db.create_aggregate_function(name, factory, count)
+            self._db.create_aggregate_function(name, partial(_guarded, factory), count)
 
     def _call(self, name: Stored, *args: Any) -> Stored:
         """Call a function of `_func`."""
@@ -137,6 +138,10 @@ class Connection:
             return None
         assert self.env.random_bytes is not None
         return b"\x02" + self.env.random_bytes(size)
+
+
+def _guarded(factory: Callable[[], Any]) -> aggregates.Guarded:
+    return aggregates.Guarded(factory())
 
 
 def _on_values(function: Callable[..., Value]) -> Callable[..., Stored]:
@@ -192,7 +197,12 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_not": operators.bit_not,
     "lb_rank": operators.rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
+    "lb_either": operators.either,
     "lb_like": _like,
+    "lb_applied": lambda stored, type_name: store(convert(load(stored), type_name)),
+    "lb_converted": lambda stored, type_name: store(converted(load(stored), type_name)),
+    "lb_in": operators.is_in,
+    "lb_in_set": operators.is_in_set,
     "lb_trim": _trim,
     "lb_plain": _plain,
     "lb_limit": _limit,

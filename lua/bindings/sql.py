@@ -79,7 +79,7 @@ def _packed(result: Result) -> bytes:
 
 
 def _described(prepared: Prepared) -> dict[str, Any]:
-    from box.sql.result import Rows, metadata_maps
+    from box.sql.result import ResultFields, Rows, metadata_maps
 
     found: dict[str, Any] = {
         "stmt_id": prepared.id,
@@ -87,5 +87,5 @@ def _described(prepared: Prepared) -> dict[str, Any]:
         "params": [{"name": name or "?", "type": "ANY"} for name in prepared.parameters],
     }
     if prepared.fields is not None:
-        found["metadata"] = metadata_maps(Rows(prepared.fields, [], prepared.is_full))
+        found["metadata"] = metadata_maps(Rows(ResultFields(prepared.fields), [], prepared.is_full))
     return found

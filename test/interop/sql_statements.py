@@ -116,6 +116,11 @@ def script(seed: int, count: int) -> str:
     rows += [f"insert into u (a, s) values ({number}, '{'aAb'[number % 3]}')" for number in range(5)]
     statements = [*_SETUP, *rows]
     statements += [made.change() if made._random.random() < 0.3 else made.query() for _ in range(count)]
+    return printing_script(statements)
+
+
+def printing_script(statements: list[str]) -> str:
+    """A script that runs statements, and prints a line for each: its error, or its rows and columns."""
     quoted = ",\n".join(f"[==[{text}]==]" for text in statements)
     return f"""
 box.cfg{{log = 'node.log', wal_mode = 'none', memtx_memory = 64 * 1024 * 1024}}

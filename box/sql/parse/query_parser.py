@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
 from box.sql.parse.token_reader import generic
@@ -216,12 +217,15 @@ class QueryParser(ExpressionParser):
         order_by = self.order_terms() if self.take_words("ORDER", "BY") else None
         if not self.take("LIMIT"):
             return order_by, None, None
-        limit = self.expression()
+        limit, offset = self.expression(), None
         if self.take("OFFSET"):
-            return order_by, limit, self.expression()
-        if self.take(","):
-            return order_by, self.expression(), limit
-        return order_by, limit, None
+            offset = self.expression()
+        elif self.take(","):
+            limit, offset = self.expression(), limit
+        for expr in (limit, offset):
+            if _has_collation(expr):
+                raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, "COLLATE")
+        return order_by, limit, offset
 
     def order_terms(self) -> list[sql_nodes.OrderTerm]:
         """Parse `expression [ASC | DESC], ...`."""
@@ -233,3 +237,10 @@ class QueryParser(ExpressionParser):
                 self.option_ended()
             terms.append(sql_nodes.OrderTerm(expr, is_desc))
         return terms
+
+
+def _has_collation(expr: object) -> bool:
+    """Whether COLLATE is part of an expression, outside of queries in it."""
+    if isinstance(expr, sql_nodes.Collate):
+        return True
+    return not isinstance(expr, sql_nodes.Select) and any(map(_has_collation, sql_nodes.children(expr)))

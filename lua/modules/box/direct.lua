@@ -9,7 +9,7 @@ local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 local tuples = require('internal.tuple')
 
-local running, new_salted, copy_tuple = scheduler.running, tuples.new_salted, tuples.copy
+local running, new_salted, copy_tuple = scheduler.running, tuples.new_salted, tuples.from_image
 local type = type
 
 -- Index object -> {find, window, format}, or false if the index has no direct look-up. An index is added at its first

@@ -18,9 +18,10 @@ local wait = require('internal.wait')
 
 local select, type = select, type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
-local new_salted = tuples.new_salted
+local new_salted, from_images = tuples.new_salted, tuples.from_images
 local encode, encode_args = msgpack.encode_value, msgpack.encode_args
 local index_get, index_get_key = python.index_get, python.index_get_key
+local index_select_by = python.index_select_by
 local index_update, index_delete = python.index_update, python.index_delete
 
 local UINT32_MAX = 4294967295
@@ -196,15 +197,24 @@ end
 local function select_page(index, iterator, offset, limit, key, after, returns_position, fetches)
     local blob, sizes, position = wait(python.index_page(
         index.space_id, index.id, iterator, offset, limit, key, after, fetches))
-    local rows = tuples.many(blob, sizes, index.space_id)
+    local rows = from_images(blob, sizes)
     if returns_position then
         return rows, position
     end
     return rows
 end
 
-function methods.select(index, key, options)
-    if options == nil then
+-- By a key of one number or string.
+local function select_by(index, iterator, offset, limit, value)
+    local blob, sizes = index_select_by(index.space_id, index.id, iterator, offset, limit, value)
+    if type(blob) ~= 'string' then
+        blob, sizes = wait(blob, sizes)
+    end
+    return from_images(blob, sizes)
+end
+
+function methods.select(index, key, opts)
+    if opts == nil then
         local way, value = direct_way(index, key)
         if way then
             return {(fetch(way, value))}
@@ -214,11 +224,21 @@ function methods.select(index, key, options)
     if by_number[index] == nil then
         direct.look_at(index)
     end
+    local value, kind = single_part(key)
+    if kind == 'string' or kind == 'number' and value > -EXACT_LIMIT and value < EXACT_LIMIT then
+        if opts == nil then
+            return select_by(index, 0, 0, UINT32_MAX, value)
+        elseif opts.after == nil and opts.fetch_pos == nil then
+            local iterator, offset, limit = select_options(opts, false)
+            return select_by(index, iterator, to_uint32(offset, 4, 'box_select'),
+                             to_uint32(limit, 5, 'box_select'), value)
+        end
+    end
     local raw_key = encode_key(key)
-    local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
-    local after = position_after(index, options)
+    local iterator, offset, limit = select_options(opts, raw_key == EMPTY_KEY)
+    local after = position_after(index, opts)
     offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
-    local fetches = options ~= nil and options.fetch_pos or nil
+    local fetches = opts ~= nil and opts.fetch_pos or nil
     if fetches ~= nil or after ~= '' then
         local is_fetched = fetches ~= nil and is_wanted(fetches)
         return select_page(index, iterator, offset, limit, raw_key, after, fetches, is_fetched)
@@ -227,7 +247,7 @@ function methods.select(index, key, options)
     if type(blob) ~= 'string' then
         blob, sizes = wait(blob, sizes)
     end
-    return tuples.many(blob, sizes, index.space_id)
+    return from_images(blob, sizes)
 end
 
 function methods.pairs(index, key, options)

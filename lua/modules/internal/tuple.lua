@@ -17,7 +17,7 @@ ffi.cdef('int memcmp(const void *, const void *, size_t);')
 local tuple_type = ffi.typeof('struct tuple')
 local size_array = ffi.typeof('const uint32_t *')
 local HEADER_SIZE = ffi.offsetof('struct tuple', '_data')
-local C, ffi_copy = ffi.C, ffi.copy
+local C, ffi_copy, ffi_new = ffi.C, ffi.copy, ffi.new
 
 -- Decodes with metatables for __serialize in nested tables, because users receive the elements of a tuple.
 local OPTIONS = msgpack.DEFAULTS
@@ -57,13 +57,6 @@ end
 -- The type of the argument of `copy`.
 M.pointer = ffi.typeof('struct tuple *')
 
--- Copies the tuple of `size` bytes that `source` points to.
-function M.copy(source, size)
-    local tuple = tuple_type(size)
-    ffi_copy(tuple, source, HEADER_SIZE + size)
-    return tuple
-end
-
 local function raw(tuple)
     return ffi.string(tuple._data, tuple._size)
 end
@@ -73,24 +66,33 @@ function M.salted_raw(tuple)
     return raw(tuple) .. ANY_SALT
 end
 
--- Makes the tuples that follow each other in `blob`. `sizes` has their sizes as native uint32_t, or is nil.
-function M.many(blob, sizes, format)
-    local p, result = ffi.cast(byte_pointer, blob), {}
-    format = format or 0
-    if sizes then
-        local list, pos = ffi.cast(size_array, sizes), 0
-        for i = 1, #sizes / 4 do
-            local size = list[i - 1]
-            result[i] = from_memory(p + pos, size, format)
-            pos = pos + size
-        end
-        return result
+-- Copies the tuple of `size` bytes whose image, header and all, is at `p`.
+local function from_image(p, size)
+    local tuple = ffi_new(tuple_type, size)
+    ffi_copy(tuple, p, HEADER_SIZE + size)
+    return tuple
+end
+M.from_image, M.HEADER_SIZE = from_image, HEADER_SIZE
+
+-- Makes the tuples whose images follow each other in `blob`. `sizes` has the sizes without headers as native uint32_t.
+function M.from_images(blob, sizes)
+    local p, list, pos, result = ffi.cast(byte_pointer, blob), ffi.cast(size_array, sizes), 0, {}
+    for i = 1, #sizes / 4 do
+        local size = list[i - 1]
+        result[i] = from_image(p + pos, size)
+        pos = pos + HEADER_SIZE + size
     end
+    return result
+end
+
+-- Makes the tuples that follow each other in `blob` as MessagePack.
+function M.many(blob, format)
+    local p, result = ffi.cast(byte_pointer, blob), {}
     local pos, limit, count = 0, #blob, 0
     while pos < limit do
         local after = skip(p, pos)
         count = count + 1
-        result[count] = from_memory(p + pos, after - pos, format)
+        result[count] = from_memory(p + pos, after - pos, format or 0)
         pos = after
     end
     return result

@@ -211,7 +211,7 @@ local function rows(body, format)
         return {}
     end
     local _, first = array_header(p, pos)
-    return tuples.many(body:sub(first + 1, skip(p, pos)), nil, format)
+    return tuples.many(body:sub(first + 1, skip(p, pos)), format)
 end
 
 local function first_row(body, format)
