@@ -481,7 +481,7 @@ class Instance:
         """Run `on_shutdown`, and let the clients that watch `box.shutdown` finish and leave, as Tarantool 2.11 does."""
         deadline = self.loop.time() + self.shutdown_timeout
         self.events.broadcast(SHUTDOWN, pack(True))
-        leaving = self.iproto.watchers_of(SHUTDOWN)
+        leaving = self.iproto.watchers_of(SHUTDOWN) if self.has_parts else []
         for hook in self.on_shutdown:
             outcome = hook()
             if asyncio.iscoroutine(outcome):
