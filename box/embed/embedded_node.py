@@ -10,6 +10,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
+import box.instance.parts  # noqa: F401 - otherwise imported while the program's loop runs, which would stop it
 from box.embed.declarations import Declarations
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces

@@ -27,7 +27,7 @@ Value = Any
 Values = dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Option:
     """An option of `box.cfg`. `types` is Tarantool's text for its Lua types; `order` sorts the application of
     changes.
