@@ -4,10 +4,10 @@
 outcome. A CONFIRM, ROLLBACK or PROMOTE row, ours or another instance's, takes effect only once it is in the WAL: before
 that, a restart would bring its transactions back unconfirmed.
 
-While such a row is being written, a writer holds the latch (`box.txn.incoming_confirms` has the exception). Appliers hold
-it as readers for the length of a transaction (`enter`, `leave`), so no transaction of another origin meets a limbo that
-is about to change its owner. Transactions of this instance need no lock: they are queued without a wait between check and
-journal, and are refused outright while the limbo rolls back or belongs to another instance.
+While such a row is being written, a writer holds the latch; `box.txn.incoming_confirms` has the exception. Appliers
+hold it as readers for the length of a transaction (`enter`, `leave`), so no transaction of another origin meets a limbo
+that is about to change its owner. Transactions of this instance need no lock: they are queued without a wait between
+check and journal, and are refused outright while the limbo rolls back or belongs to another instance.
 
 The undo of a large transaction is prepared in slices before the row takes effect: while the row is being written the
 limbo does not change, and the latch is held.
