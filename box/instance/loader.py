@@ -85,7 +85,15 @@ class SnapshotLoader:
     def _insert(self, space: Space, raw: bytes) -> None:
         """Insert a tuple as the row of the snapshot, because the instance may be read-only."""
         row = Row(RequestType.INSERT, body=space.tuple_prefix + raw)
-        self._dml.write_at_once(self._ctx, space, Request(INSERT, raw, row=row))
+        txns, ctx = self._dml.txns, self._ctx
+        txn = txns.begin(ctx)
+        txn.force_async = True  # a tuple in a snapshot is confirmed
+        try:
+            self._dml.write_at_once(ctx, space, Request(INSERT, raw, row=row))
+        except BoxError:
+            txns.rollback_open(ctx, txn)
+            raise
+        txns.commit_open(ctx, txn, waits=False)
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Add rows that another instance sends."""
