@@ -171,7 +171,8 @@ _CONTENTS = """
             for n, i in pairs(s.index) do
                 if type(n) == 'number' then
                     local tuples = i:select()
-                    found[s.name .. '.' .. i.name] = {i.type == 'HASH' and #tuples or tuples, i:len(), i:bsize(), s:bsize()}
+                    local what = i.type == 'HASH' and #tuples or tuples
+                    found[s.name .. '.' .. i.name] = {what, i:len(), i:bsize(), s:bsize()}
                 end
             end
         end
