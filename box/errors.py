@@ -27,7 +27,7 @@ BoxError                        everything; `code` is an `ErrorCode`, `type` Tar
   FiberIsCancelled              a call ended before its outcome was known
   IllegalParams                 a function of a Lua module was called with wrong arguments
   CryptoError                   the library of ciphers and digests
-  XlogError, XlogGapError       files that are damaged or missing (box.journal.xlog_errors)
+  XlogError, XlogGapError       files that are damaged or missing (box.journal.xlog_errors, box.journal.log_gap)
   CustomError                   `box.error` of the user
 ```
 

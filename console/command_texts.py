@@ -10,7 +10,7 @@ HELP = """\
 Lunabox - a database node and Lua application server
 
 Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]
-       lunabox connect|top|init|completion [--help] ...
+       lunabox connect|top|sql|init|completion [--help] ...
 
 Without SCRIPT and -e a terminal gets an interactive session; other input is run
 as a script. The program stays up while an instance is configured, a console is
@@ -26,6 +26,7 @@ served, or fibers wait. Everything after SCRIPT is passed to it. Options:
 Commands (a script of such a name is ./connect):
   connect URI      a console on another instance
   top URI...       a live view of an instance or a replica set
+  sql DIR QUERY    a query of SQL over the files of a directory, without a node
   init DIR         a directory to start an instance from
   completion       completion of this command line for bash or zsh
 
@@ -36,6 +37,7 @@ Examples:
   echo "print(1 + 1)" | lunabox
   lunabox connect admin@localhost:3301
   lunabox top --once localhost:3301 localhost:3302
+  lunabox sql data 'SELECT COUNT(*) FROM goods'
 """
 
 

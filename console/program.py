@@ -1,12 +1,10 @@
-"""One run of `lunabox`: an instance, its script or session, and the signals."""
+"""One run of `lunabox`: an instance, and its script or session. Signals: `process_signals.py`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -21,6 +19,7 @@ from console.bindings import TerminalConsole
 from console.command_line import Options
 from console.command_texts import PACKAGE
 from console.forked_children import ForkedChildren
+from console.process_signals import ProcessSignals
 
 # Lua code that sets the global `arg` and runs chunks; each call is one fiber.
 _MAIN = b"""
@@ -86,7 +85,6 @@ class Program:
         self._instance: LuaInstance
         self._console: TerminalConsole
         self._main = 0
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Run the command and return its exit code."""
@@ -102,7 +100,8 @@ class Program:
         self._instance.node.process.enter_directory = os.chdir
         self._console = TerminalConsole(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=builtin/main.lua")
-        self._handle_signals()
+        signals = ProcessSignals(self._loop, self._instance.node, partial(self._end, 0), self._console)
+        signals.handle()
         ForkedChildren(self._loop, self._owned_processes).watch()
         script = self._loop.create_task(self._run_script())
         await asyncio.wait((script, self._stop), return_when=asyncio.FIRST_COMPLETED)
@@ -193,43 +192,9 @@ class Program:
 
     # -- around it -----------------------------------------------------------------------------------------
 
-    def _handle_signals(self) -> None:
-        node = self._instance.node
-        self._on_signal(signal.SIGTERM, partial(self._end, 0))
-        self._on_signal(signal.SIGINT, self._interrupt)
-        self._on_signal(signal.SIGHUP, node.log.rotate)
-        self._on_signal(signal.SIGUSR1, self._start_snapshot)
-
-    def _on_signal(self, number: signal.Signals, act: Callable[[], None]) -> None:
-        """Handle a signal in Python instead of the loop.
-
-        The loop trusts the pipe that wakes it. A child forked by a script also writes its signals there, until it
-        executes another program.
-        """
-        signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(act))
-
     def _owned_processes(self) -> set[int]:
         log = self._instance.node.log.pid
         return self._instance.runtime.processes | ({log} if log is not None else set())
-
-    def _interrupt(self) -> None:
-        if not self._console.owns_interrupt:
-            self._end(0)
-
-    def _start_snapshot(self) -> None:
-        task = self._loop.create_task(self._snapshot())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _snapshot(self) -> None:
-        node = self._instance.node
-        if not node.state.is_configured:
-            node.log.warn("snapshot: the node is not configured")
-            return
-        try:
-            await node.checkpoints.make()
-        except BoxError as error:
-            node.log.error(f"snapshot: {error.message}")
 
     def _say(self, level: Level, text: str) -> None:
         """Write a message to the log; before box.cfg it is a bare line on standard error, as in Tarantool."""

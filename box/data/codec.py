@@ -5,6 +5,7 @@
     integer <-> int         array <-> list (tuples are packed as arrays too)
     float   <-> float       map  <-> dict
     ext 1   <-> Decimal     ext 2 <-> UUID     ext 6 <-> Interval
+    ext 3   <-> BoxError (`box/data/error_body.py`)
     ext 4   <-> datetime, or Datetime for what Python's type cannot hold (`box/data/times`)
     other ext <-> Ext
 
@@ -32,6 +33,7 @@ from uuid import UUID
 from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
 
 from box.data.deep import COUNTED, FIXED, MAX_NESTING, SIZED, end_of_scalar, read_container, too_deep
+from box.data.error_body import ERROR_EXT, decode_error_stack, encode_error_stack
 from box.data.times import bodies
 from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -158,6 +160,8 @@ def _pack_default(value: Any) -> Any:
         return Ext(DATETIME_EXT, _encode_datetime(value))
     if isinstance(value, Interval):
         return Ext(INTERVAL_EXT, encode_interval(value))
+    if isinstance(value, BoxError):
+        return Ext(ERROR_EXT, encode_error_stack(value))
     raise client_error(ErrorCode.PROC_RET, type(value).__name__)
 
 
@@ -206,6 +210,8 @@ def decode_ext(code: int, data: bytes) -> Any:
             return bodies.decode(data)
         if code == INTERVAL_EXT:
             return decode_interval(data)
+        if code == ERROR_EXT:
+            return decode_error_stack(data)
     except (ValueError, LookupError, BoxError) as error:
         raise ValueError(str(error)) from None
     return Ext(code, data)

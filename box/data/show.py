@@ -1,8 +1,8 @@
 """Tuples as text for messages: `[1, "a", null, {"k": 1.5}]`.
 
 Facts observed on Tarantool (`mp_snprint`): floats print with six significant digits, decimals without an exponent,
-UUIDs, datetimes and intervals without quotes, binaries like strings; `/`, control characters and DEL are escaped;
-containers nested deeper than 33 levels are `...`; the text is cut at 1023 bytes.
+UUIDs, datetimes and intervals without quotes, binaries like strings, errors as maps; `/`, control characters and DEL
+are escaped; containers nested deeper than 33 levels are `...`; the text is cut at 1023 bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from box.data.codec import Ext, unpack
+from box.data.error_body import error_tree
 from box.data.times import bodies
 from box.data.times.points import Datetime, Interval
 from box.errors import BoxError
@@ -57,6 +58,8 @@ def value_str(value: Any, depth: int = _MAX_DEPTH) -> str:
         return format(value, "f")
     if isinstance(value, Ext):
         return f"(extension: type {value.code}, len {len(value.data)})"
+    if isinstance(value, BoxError):
+        return value_str(error_tree(value), depth)
     if isinstance(value, datetime):
         return str(bodies.from_python(value))
     return str(value) if kind in (int, UUID, Datetime, Interval) else f"(extension: type {kind.__name__})"

@@ -23,6 +23,8 @@ from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.log import Level
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from box.embed.callables import PythonFunction
     from box.embed.declarations import NodeTrigger
     from box.embed.sql_statements import Parameters, PreparedStatement, SqlResult
@@ -251,6 +253,21 @@ class Node:
         from box.embed.sql_statements import execute
 
         return await execute(self._embedding, sql, params)
+
+    async def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
+        """Run a query of SQL and return its rows as a table of pyarrow; see `execute`.
+
+        The types of columns are described in [SQL](../sql.md#arrow).
+
+        Raises:
+            ModuleNotFoundError: pyarrow is not installed.
+            ClientError: ILLEGAL_PARAMS, the statement gives no rows, or Arrow has no place for a value. Others are
+                those of `execute`.
+        """
+        from box.embed.arrow_tables import pyarrow, table_of
+
+        pyarrow()
+        return table_of(await self.execute(sql, params))
 
     async def prepare(self, sql: str) -> PreparedStatement:
         """Analyse a statement that will run many times; see `PreparedStatement`.

@@ -23,10 +23,10 @@ from box.errors import BoxError, fiber_is_cancelled
 from box.instance.loader import LogLoader, SnapshotLoader
 from box.instance.node import Instance
 from box.journal.directory import LogFile, SilentLog
+from box.journal.log_gap import XlogGapError
 from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, find_snapshots, group_transactions
 from box.journal.snapshot import SnapshotReader
-from box.journal.xlog_errors import XlogGapError
 from box.schema.ids import SpaceId, is_system_id
 from box.schema.space import NOTHING
 from box.wire.change import decode_row

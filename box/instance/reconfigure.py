@@ -21,9 +21,9 @@ from box.instance.mode import ReadOnlyReason
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
 from box.log import Log, log_level
-from box.replication.applier_host import silence
 from box.replication.elections import ElectionMode, Elections
 from box.replication.local import ReplicationOptions
+from box.replication.silence import tolerated_silence
 from box.replication.sources import Sources
 from box.sql.prepared import PreparedStatements
 from box.txn.dml import Dml
@@ -113,7 +113,9 @@ def make_setters(
         elections.set_mode(value)
 
     def set_election_timeouts() -> None:
-        elections.set_timeouts(election=float(config["election_timeout"]), death=silence(ReplicationOptions(config)))
+        elections.set_timeouts(
+            election=float(config["election_timeout"]), death=tolerated_silence(ReplicationOptions(config))
+        )
 
     return {
         "background": _unsupported("background mode", False),

@@ -45,6 +45,7 @@ _GENERAL: Final = 3
 """The number of additional requests that one which takes the general way counts for."""
 _GATHER: Final = 0.005
 """Seconds for which replies gather over several turns, because a write costs as much as a few requests."""
+_EXECUTE: Final = int(RequestType.EXECUTE)
 _CALLS: Final = (RequestType.CALL, RequestType.EVAL)
 _QUICK_SIZE: Final = 4096
 """The bytes up to which a single tuple is sent by the short cut."""
@@ -457,19 +458,22 @@ class ServerConnection(CallingHalf):
     def _serve(self, kind: int, sync: int, data: bytes, at: int, stop: int) -> bool:
         """Serve a request by the short cut. Returns False, with nothing done, if it needs the general way.
 
-        It serves pings, and requests whose body, from `at` on, begins like an earlier one.
+        It serves pings, prepared statements that concern one row, and requests whose body, from `at` on, begins like
+        an earlier one.
         """
         server = self._server
         schema = server.schema
         if not 0 < kind < 4:  # SELECT, INSERT and REPLACE are 1 to 3
+            if kind == _EXECUTE:
+                return server.statements.serve(self, sync, data, at, stop)
             if kind != RequestType.PING or stop != at:
                 return False
             self._out.append(reply_ok(sync, schema.version))
             return True
-        plans = server.plans
-        tail = at + plans.sizes[kind]
-        plan = plans.tables[kind].get(data[at:tail])
-        if plan is None or plans.version != schema.version or server.is_delayed:
+        learned = server.learned_bodies
+        tail = at + learned.sizes[kind]
+        meaning = learned.tables[kind].get(data[at:tail])
+        if meaning is None or learned.version != schema.version or server.is_delayed:
             return False
         # The last value must be an array: 0x90 to 0x9f are arrays of up to 15 elements.
         if tail >= stop or (data[tail] & 0xF0 != 0x90 and data[tail] not in _LONG_ARRAYS):
@@ -478,15 +482,15 @@ class ServerConnection(CallingHalf):
         try:
             if kind == 1:
                 key = unpack(data[tail:stop])
-                if plan.limit >= LONG and (not key or plan.iterator):
+                if meaning.limit >= LONG and (not key or meaning.iterator):
                     return False
-                rows = server.dml.reads.select(ctx, *plan, key)
+                rows = server.dml.reads.select(ctx, *meaning, key)
                 if len(rows) != 1 or len(rows[0]) > _QUICK_SIZE:
                     self.reply_rows(sync, rows)
                 else:
                     self._out.append(reply_tuple(sync, schema.version, rows[0]))
                 return True
-            space = plan.space
+            space = meaning.space
             if space.on_replace or space.before_replace:
                 return False
             stored = server.dml.store(ctx, space, kind, data[tail:stop])

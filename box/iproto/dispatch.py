@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 from box.iproto import sql_requests
-from box.iproto.plans import BodyPlan
+from box.iproto.learned_bodies import BodyMeaning
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
 from box.schema.ids import SYSTEM_ID_MAX, UserId
+from box.schema.session_settings import ERROR_MARSHALING, SessionSettings
 from box.session import Context
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
-from box.wire.client_requests import check_id, decode_begin, decode_watch, encode_id
+from box.wire.client_requests import decode_begin, decode_id, decode_watch, encode_id
 from box.wire.constants import DML_TYPES, Key, RequestType, stream_type_name
+from box.wire.features import FEATURES
 from box.wire.reply import reply_body, reply_ok
 from box.wire.request import (
     AuthRequest,
@@ -55,6 +57,7 @@ _STREAM_TYPE_MAX: Final = 17
 _WRITES_AT_START: Final = (
     "write requests, use box.ctl.is_recovery_finished() to check that snapshot recovery was completed"
 )
+_SETTINGS: Final = SessionSettings()
 Handler = Callable[["ServerConnection", Row], None]
 StreamHandler = Callable[["RequestStream", Row], None]
 
@@ -255,14 +258,14 @@ class Dispatcher:
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         space = self._space(connection.ctx, row, request.space_id)
-        plan = BodyPlan(space, request.index_id, request.iterator, request.offset, request.limit)
+        meaning = BodyMeaning(space, request.index_id, request.iterator, request.offset, request.limit)
         key = unpack(request.key)
-        read = self._dml.reads.begin_long(connection.ctx, *plan, key)
+        read = self._dml.reads.begin_long(connection.ctx, *meaning, key)
         if read is None:
-            connection.reply_rows(row.sync, self._dml.reads.select(connection.ctx, *plan, key))
+            connection.reply_rows(row.sync, self._dml.reads.select(connection.ctx, *meaning, key))
         else:
             connection.reply_read(row.sync, read)
-        self._learn(row, Key.KEY, request.key, plan)
+        self._learn(row, Key.KEY, request.key, meaning)
 
     def _select_page(self, connection: Requester, row: Row, request: SelectRequest, page: PageRequest) -> None:
         """The position of a tuple is made before the iterator is checked, as in 2.11."""
@@ -271,13 +274,13 @@ class Dispatcher:
         iid, after = request.index_id, page.after
         if not after and page.after_tuple:
             after = reads.position(ctx, space, iid, unpack(page.after_tuple))
-        plan = (iid, request.iterator, request.offset, request.limit, unpack(request.key))
+        arguments = (iid, request.iterator, request.offset, request.limit, unpack(request.key))
         if not after and not page.fetches:
-            connection.reply_rows(row.sync, reads.select(ctx, space, *plan))
+            connection.reply_rows(row.sync, reads.select(ctx, space, *arguments))
             return
-        read = reads.begin_long_page(ctx, space, *plan, after)
+        read = reads.begin_long_page(ctx, space, *arguments, after)
         if read is None:
-            found = reads.page(ctx, space, *plan, after)
+            found = reads.page(ctx, space, *arguments, after)
             connection.reply_page(row.sync, found.rows, found.position if page.fetches else None)
             return
         if not page.fetches:
@@ -289,7 +292,7 @@ class Dispatcher:
         space_id, request = decode_change(row.type, row.body)
         space, raw = self._space(connection.ctx, row, space_id), request.tuple
         self._write(connection, row, space, request)
-        self._learn(row, Key.TUPLE, raw, BodyPlan(space))
+        self._learn(row, Key.TUPLE, raw, BodyMeaning(space))
 
     def _change(self, connection: Requester, row: Row) -> None:
         space_id, request = decode_change(row.type, row.body)
@@ -300,11 +303,11 @@ class Dispatcher:
         ctx = connection.request_context(row.sync) if space.has_triggers else connection.ctx
         connection.finish_write(row.sync, self._dml.write(ctx, space, request))
 
-    def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: BodyPlan) -> None:
+    def _learn(self, row: Row, last_key: Key, last_value: bytes, meaning: BodyMeaning) -> None:
         """Remember the beginning of a body if the given value is the last one in it."""
         beginning = row.body[: len(row.body) - len(last_value)]
         if beginning[-1:] == bytes((last_key,)) and row.body.endswith(last_value):
-            self._server.plans.learn(self._schema.version, row.type, beginning, plan)
+            self._server.learned_bodies.learn(self._schema.version, row.type, beginning, meaning)
 
     # -- functions --------------------------------------------------------------------------------------------
 
@@ -385,6 +388,10 @@ class Dispatcher:
         self._check_schema(row)
         if not self._node.state.is_configured and self._schema.has_user_spaces:
             raise client_error(ErrorCode.LOADING)  # some data may not be there yet
+        if row.type == RequestType.EXECUTE:
+            point = sql_requests.point_of(self._node.sql, connection.ctx, request)
+            if point is not None and self._server.statements.run(connection, row.sync, point, request.params):
+                return
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 
     async def _run_sql(self, connection: Requester, row: Row, request: SqlRequest) -> bytes:
@@ -450,8 +457,11 @@ class Dispatcher:
         return is_right_scramble(candidate, connection.salt, user.hash2)
 
     def _id(self, connection: ServerConnection, row: Row) -> None:
-        check_id(row.body)
+        features = decode_id(row.body)
         self._check_schema(row)
+        if FEATURES["error_extension"] in features:
+            # Who does not announce it reads errors among the results of functions as their texts.
+            _SETTINGS.set(connection.session, ERROR_MARSHALING, True)
         connection.reply(reply_body(row.sync, self._schema.version, encode_id()))
 
     def _watch(self, connection: ServerConnection, row: Row) -> None:

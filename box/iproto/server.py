@@ -11,9 +11,10 @@ from box.eager import start
 from box.iproto.connection import ServerConnection
 from box.iproto.dispatch import Dispatcher
 from box.iproto.input import InputBuffer
-from box.iproto.plans import Plans
+from box.iproto.learned_bodies import LearnedBodies
 from box.iproto.rate import RateLimit
 from box.iproto.served_calls import ServedCalls
+from box.iproto.served_statements import ServedStatements
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
@@ -42,8 +43,9 @@ class IprotoServer:
         self.schema = node.schema
         self.stats = node.stats
         self.dispatcher = Dispatcher(self)
-        self.plans = Plans()
+        self.learned_bodies = LearnedBodies()
         self.calls = ServedCalls(self)
+        self.statements = ServedStatements(self)
         self.connections: dict[ServerConnection, None] = {}
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]

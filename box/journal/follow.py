@@ -21,10 +21,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from box.journal.log_gap import check_reached
 from box.journal.packet_runs import fresh_runs
 from box.journal.reader import LogPosition, LogReader
 from box.journal.wal import Written
-from box.journal.xlog_errors import XlogGapError
 from box.waiters import Waiters
 from box.wire.packet_run import PacketRun
 from box.wire.vclock import VClock
@@ -243,8 +243,7 @@ class Follower:
         if runs is None:
             reader.close()
             self._reader = None
-            if not self.vclock.covers(self._in_files, ignore_zero=True):
-                raise XlogGapError(self.vclock, self._in_files)
+            check_reached(self.vclock, self._in_files)
             return []
         return runs
 

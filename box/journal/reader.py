@@ -15,11 +15,12 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError
 from box.journal.block_index import BlockIndex
 from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
+from box.journal.log_gap import XlogGapError, gap_before, gap_between
 from box.journal.packet_runs import fresh_runs, packet_runs
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage, failed
 from box.journal.xlog import MARKER_SIZE, Meta, XlogDecoder
-from box.journal.xlog_errors import XlogError, XlogGapError
+from box.journal.xlog_errors import XlogError
 from box.wire.packet_run import PacketRun
 from box.wire.row import Row
 from box.wire.vclock import VClock
@@ -320,8 +321,7 @@ class LogReader:
         file = self._directory.match(self.vclock)
         if file is None:
             return False
-        if not self.vclock.covers(file.vclock):
-            self._gap(file)
+        self._heed(gap_before(file, self.vclock))
         self._open(file)
         return True
 
@@ -335,8 +335,7 @@ class LogReader:
 
     def _step(self, following: LogFile) -> None:
         assert self._file is not None
-        if not following.follows(self._file):
-            self._gap(following)
+        self._heed(gap_between(self._file, following, self.vclock))
         self.finish()
         self._following = None
         self._open(following)
@@ -372,11 +371,13 @@ class LogReader:
         self._blocks.seek(offset)
         self._file_clock = None
 
-    def _gap(self, file: LogFile) -> None:
-        error = XlogGapError(self.vclock, file.vclock)
+    def _heed(self, gap: XlogGapError | None) -> None:
+        """Raise the error of a gap, or log it with `force_recovery`."""
+        if gap is None:
+            return
         if not self._directory.force_recovery:
-            raise error
-        self._log.error(error.message)
+            raise gap
+        self._log.error(gap.message)
         self._log.warn("ignoring a gap in LSN")
 
     def finish(self) -> None:

@@ -20,10 +20,11 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.net.dial import address_of, open_connection, require_binary
 from box.net.peer_connection import PeerConnection
 from box.net.uri import check
-from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of, patience
+from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of
 from box.replication.applier_machine import ApplierEvent, ApplierMachine, ApplierStep, Wishes
 from box.replication.joining import Bootstrap, SnapshotTarget, receive_final_rows, receive_snapshot
 from box.replication.row_order import OutOfOrder
+from box.replication.silence import tolerated_wait
 from box.replication.state import ApplierState
 from box.replication.subscription import Resubscription, Subscription
 from box.waiters import Waiters
@@ -309,7 +310,9 @@ class Applier:
         self._machine.handle(event)
         host = self._host
         check(self.uri, "replication")
-        connection = await open_connection(host.loop, host.network, self.uri, patience(host.options), keeps_rows=True)
+        connection = await open_connection(
+            host.loop, host.network, self.uri, tolerated_wait(host.options), keeps_rows=True
+        )
         self._open = connection
         self.times.touch()
         greeting = connection.greeting
@@ -328,7 +331,7 @@ class Applier:
 
     async def _fetch_ballot(self, connection: PeerConnection) -> None:
         try:
-            answer = await connection.request(messages.vote_row(), timeout=patience(self._host.options))
+            answer = await connection.request(messages.vote_row(), timeout=tolerated_wait(self._host.options))
         except BoxError as error:
             # Versions before 1.10 do not know this request; they take part without a ballot.
             if error.code != ErrorCode.UNKNOWN_REQUEST_TYPE:
@@ -347,7 +350,9 @@ class Applier:
         """
         uri = check(self.uri, "replication")
         self._machine.handle(ApplierEvent.LOGIN)
-        await self._connection.authenticate(uri.login or "", uri.password or "", timeout=patience(self._host.options))
+        await self._connection.authenticate(
+            uri.login or "", uri.password or "", timeout=tolerated_wait(self._host.options)
+        )
         self.times.touch()
         self._host.log.info("authenticated")
         self._machine.handle(ApplierEvent.ACCEPTED)
@@ -393,7 +398,7 @@ class Applier:
         subscription = Subscription(self._host, self._machine, self.times, self.ctx, self._connection, fetch)
         self.asked = None if fetch is None else fetch.ids
         try:
-            await subscription.begin(patience(self._host.options))
+            await subscription.begin(tolerated_wait(self._host.options))
             self._subscription = subscription
             await subscription.run(f"applierw/{self.address}")
         except OutOfOrder:

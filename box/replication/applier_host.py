@@ -130,13 +130,3 @@ class UpstreamTimes:
     def touch(self) -> None:
         """Note that something has come from the peer."""
         self.last_row_time = self._loop.time()
-
-
-def silence(options: ReplicationOptions) -> float:
-    """Return the seconds without a row after which the connection to a subscribed peer is given up as dead."""
-    return options.timeout * 4
-
-
-def patience(options: ReplicationOptions) -> float:
-    """Return the seconds to wait for an answer before a subscription: a peer that starts or joins may be busy."""
-    return max(silence(options), options.connect_timeout)

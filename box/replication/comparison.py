@@ -24,6 +24,7 @@ from box.net.peer_connection import PeerConnection
 from box.net.uri import check
 from box.replication.incoming import expect_ok
 from box.replication.local import LocalInstance, ReplicationOptions
+from box.replication.silence import tolerated_silence
 from box.schema.ids import SpaceId
 from box.wire import messages
 from box.wire.change import decode_row
@@ -281,7 +282,7 @@ class Comparer:
 
         is_over = False
         while not is_over:
-            rows = await connection.read_rows(self._options.timeout * 4 + self._options.connect_timeout)
+            rows = await connection.read_rows(tolerated_silence(self._options) + self._options.connect_timeout)
             for start in range(0, len(rows), _SLICE):
                 for space_id, tuples, is_over in _by_space(rows[start : start + _SLICE]):
                     if is_over:

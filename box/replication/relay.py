@@ -26,6 +26,7 @@ from box.log import Log
 from box.net.peer_connection import PeerConnection
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.raft import Role
+from box.replication.silence import tolerated_silence
 from box.replication.state import RelayState
 from box.replication.white_list import WhiteList
 from box.waiters import end_all
@@ -200,7 +201,7 @@ class Relay:
             self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.peer}"),
             self._loop.create_task(self._read_acks(connection), name=f"relay-reader/{self.uuid}"),
         ]
-        self._plan_heartbeat()
+        self._schedule_heartbeat()
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -337,7 +338,7 @@ class Relay:
                 messages.heartbeat_row(self.host.instance.instance_id, self.host.now(), self._sync)
             )
 
-    def _plan_heartbeat(self) -> None:
+    def _schedule_heartbeat(self) -> None:
         self._heartbeat = self._loop.call_at(self._last_sent + self.host.options.timeout, self._heartbeat_is_due)
 
     def _heartbeat_is_due(self) -> None:
@@ -354,7 +355,7 @@ class Relay:
                     self._send_heartbeat(self._connection)
                 except BoxError:
                     return  # the reader finds out about the broken connection and reports it
-        self._plan_heartbeat()
+        self._schedule_heartbeat()
 
     async def _read_acks(self, connection: PeerConnection) -> None:
         while True:
@@ -374,7 +375,7 @@ class Relay:
         while True:
             since = max(since, self._last_progress)
             try:
-                return await connection.read_rows(since + self.host.options.timeout * 4 - self._loop.time())
+                return await connection.read_rows(since + tolerated_silence(self.host.options) - self._loop.time())
             except BoxError as error:
                 if error.type != "TimedOut" or self._last_progress <= since:
                     raise

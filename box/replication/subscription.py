@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.net.peer_connection import PeerConnection
-from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of, silence
+from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of
 from box.replication.applier_machine import ApplierEvent, ApplierMachine
 from box.replication.fetch_once import FetchList
 from box.replication.incoming import IncomingTransaction, expect_ok
 from box.replication.passed_rows import PassedRows
 from box.replication.raft import Role
 from box.replication.row_order import RowOrder
+from box.replication.silence import tolerated_silence
 from box.replication.state import ApplierState
 from box.txn.promotion_history import Standing
 from box.waiters import end_all
@@ -78,7 +79,7 @@ class Subscription:
         self._rows_taken = 0
         self._last_ack = 0.0
         self._is_ack_due = False
-        self._is_ack_planned = False
+        self._is_ack_scheduled = False
         self._ack_waits = asyncio.Event()
         """Set when an acknowledgement has to wait, because the connection is full or an injection delays it."""
         self._passed = PassedRows(host.sink.may_be_void)
@@ -164,7 +165,7 @@ class Subscription:
         self._connection.begin_stream()
         loop = self._host.loop
         while True:
-            items = await self._connection.read_items(silence(self._host.options))
+            items = await self._connection.read_items(tolerated_silence(self._host.options))
             self._times.touch()
             self._turn_began = loop.time()
             for item in items:
@@ -316,12 +317,12 @@ class Subscription:
         """Acknowledge the written rows soon, or when the connection can take it."""
         if self._connection.is_full or self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
             self._ack_waits.set()
-        elif not self._is_ack_planned:
-            self._is_ack_planned = True
+        elif not self._is_ack_scheduled:
+            self._is_ack_scheduled = True
             self._host.loop.call_soon(self._write_ack)
 
     def _write_ack(self) -> None:
-        self._is_ack_planned = False
+        self._is_ack_scheduled = False
         if self._connection.error is not None:
             return  # the applier may have another connection by now
         self._check_sync()

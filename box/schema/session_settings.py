@@ -1,7 +1,7 @@
 """`_session_settings`: the only space of the `service` engine, with a row for each setting of the session.
 
 No index stores anything: rows are made from `session.storage` when they are read. Settings can be read and updated; all
-but `error_marshaling_enabled` concern SQL and have no effect here.
+but `error_marshaling_enabled` concern SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
-"""The setting that makes errors inside results travel as MessagePack extensions."""
+"""The setting that makes errors among values MessagePack extensions; off, their texts stand for them.
+
+A client that announces the feature `error_extension` switches it on.
+"""
 
 DEFAULTS: dict[str, bool | str] = {
     ERROR_MARSHALING: False,
@@ -46,6 +49,11 @@ class SessionSettings:
         """Return a setting's value in a session. Raises KeyError for an unknown name."""
         value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, DEFAULTS[name])
         return value
+
+    def concern_sql(self, session: Session) -> bool:
+        """Return whether a session has set anything that statements of SQL might heed."""
+        own = session.storage.get(_STORAGE_KEY)
+        return own is not None and any(name != ERROR_MARSHALING for name in own)
 
     def values(self, session: Session) -> dict[str, bool | str]:
         """Return all settings of a session in the order of their names."""

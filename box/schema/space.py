@@ -156,7 +156,7 @@ class Space:
         self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
         """The encoded request map of a DELETE up to its key: {0x10: id, 0x20: <key>}."""
         self.write_plan: Any = None
-        """What the executor of changes has noted about this layout (`box.txn.plan`); None for a new layout."""
+        """What the executor of changes has noted about this layout (`box.txn.write_plan`); None for a new layout."""
         self.install(layout)
 
     @property

@@ -1,6 +1,6 @@
 """Reads blocks of snapshots and log files, and divides a file into shares for parallel readers.
 
-A share begins where a block begins. The planner looks for a block near each of evenly spaced offsets: the first marker
+A share begins where a block begins. The driver looks for a block near each of evenly spaced offsets: the first marker
 that is followed by a whole block with a correct checksum (a marker may also occur inside compressed data). It reads one
 or two blocks for each share and nothing in between. A reader goes from fixheader to fixheader and has to arrive exactly
 at the end of its share, so that no block between two shares is lost or read twice.
@@ -121,7 +121,7 @@ class BlockFile:
     def _error(self, text: str, position: int) -> XlogError:
         return XlogError(f"{self.path}: {text} at {position}")
 
-    # -- planning -------------------------------------------------------------------------------
+    # -- dividing -------------------------------------------------------------------------------
 
     def first_block(self, position: int) -> int | None:
         """Return the offset of the first whole block at or after `position`, None if there is none."""

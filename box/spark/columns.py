@@ -164,7 +164,7 @@ def columns_of(space: SpaceInfo, choice: ColumnChoice | None = None) -> list[Col
     """
     choice = choice or ColumnChoice()
     columns = [
-        _column(
+        column_of(
             str(item.get("name", f"field_{number + 1}")),
             number,
             str(item.get("type", "any")),
@@ -177,7 +177,7 @@ def columns_of(space: SpaceInfo, choice: ColumnChoice | None = None) -> list[Col
     for number in range(len(columns), max(parts, default=-1) + 1):
         part = parts.get(number)
         kind = "any" if part is None or part.path else part.type
-        columns.append(_column(f"field_{number + 1}", number, kind, part is None or part.is_nullable, choice))
+        columns.append(column_of(f"field_{number + 1}", number, kind, part is None or part.is_nullable, choice))
     if not columns:
         return [Column("tuple", Kind.TUPLE, is_nullable=False)]
     if choice.rest is not None:
@@ -190,7 +190,8 @@ def columns_of(space: SpaceInfo, choice: ColumnChoice | None = None) -> list[Col
     return columns
 
 
-def _column(name: str, number: int, type_name: str, is_nullable: bool, choice: ColumnChoice) -> Column:
+def column_of(name: str, number: int, type_name: str, is_nullable: bool, choice: ColumnChoice) -> Column:
+    """Return the column for a field of a type."""
     field_type = FieldType.by_name(type_name) or FieldType.ANY
     kind = _KINDS.get(field_type)
     if kind is None:

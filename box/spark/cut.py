@@ -227,7 +227,7 @@ def _space_of(row: Row) -> int:
     return decode_row(row)[0] if row.type in DML_TYPES and row.body else -1
 
 
-class CutPlan(NamedTuple):
+class MadeCut(NamedTuple):
     """A cut with the definitions in the snapshot, the rows that change them, and the definitions at its end."""
 
     cut: Cut
@@ -236,7 +236,7 @@ class CutPlan(NamedTuple):
     after: Definitions
 
 
-def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "auto") -> CutPlan:
+def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "auto") -> MadeCut:
     """Make the cut at a moment on top of a snapshot, with the log files in `directory`.
 
     `decoder` is the option of this name.
@@ -268,4 +268,4 @@ def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "au
     schema_changes, after = log.schema_changes(), definitions.copy()
     for row in schema_changes:
         after.change(*decode_row(row))
-    return CutPlan(Cut(since, tuple(pieces), log.left_out(), log.vclock), definitions, schema_changes, after)
+    return MadeCut(Cut(since, tuple(pieces), log.left_out(), log.vclock), definitions, schema_changes, after)

@@ -10,22 +10,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from box.errors import BoxError, illegal_params
-from box.spark.export_options import ExportPlan, check_columns, exported_spaces, names_of, plan_of
+from box.spark.export_options import ExportJob, check_columns, exported_spaces, job_of, names_of
 from box.spark.progress import Progress
+from box.spark.sessions import first_line, spark_session
 from box.spark.skips import SkipCount
 from box.spark.table_formats import PACKAGES, is_installed, make_table
 
 _NOT_INSTALLED = "Spark is not installed: pip install '.[spark]' in a clone of Lunabox"
-
-
-_LINKAGE_ERRORS = (
-    "AbstractMethodError",
-    "IncompatibleClassChangeError",
-    "NoClassDefFoundError",
-    "NoSuchFieldError",
-    "NoSuchMethodError",
-)
-"""Java's errors for a package that was built for another version of Spark."""
 
 
 class _TableFormat(NamedTuple):
@@ -56,34 +47,10 @@ _TABLE_FORMATS = {
 
 def _session(args: argparse.Namespace) -> tuple[Any, bool]:
     """Return a Spark session, and whether it was created here."""
-    from pyspark.sql import SparkSession
-
-    from box.spark.java_home import use_packaged_java
-    from box.spark.source import BoxDataSource
-
-    use_packaged_java()
-
-    # Spark's workers are Python processes. Without this they would use the first python3 on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    found = SparkSession.getActiveSession()
-    builder = (
-        SparkSession.builder.master(args.master)
-        .appName("lunabox-export")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.python.filterPushdown.enabled", "true")
-        .config("spark.log.level", "ERROR")
-        # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
-        .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
-    )
     settings = dict(args.conf or ())
     if args.to in _TABLE_FORMATS and _is_among(settings, args.to):
         settings = _TABLE_FORMATS[args.to].settings | settings
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.dataSource.register(BoxDataSource)
-    return spark, found is None
+    return spark_session("lunabox-export", args.master, settings)
 
 
 def _is_among(settings: dict[str, str], name: str) -> bool:
@@ -111,17 +78,17 @@ def _check_package(spark: Any, kind: str) -> None:
         ) from None
 
 
-def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
+def export(job: ExportJob, spaces: Sequence[str]) -> None:
     """Write the spaces, and print one line on standard output for each."""
-    spark, is_own = _session(plan.args)
+    spark, is_own = _session(job.args)
     try:
-        if not _is_direct(plan.args, str(plan.output)):
-            _check_package(spark, plan.args.to)
+        if not _is_direct(job.args, str(job.output)):
+            _check_package(spark, job.args.to)
         for space in spaces:
-            output = str(plan.output) if plan.space is not None else f"{plan.output}/{space}"
+            output = str(job.output) if job.space is not None else f"{job.output}/{space}"
             begun = time.monotonic()
             skips = SkipCount()
-            count = _write(spark, plan, space, output, skips)
+            count = _write(spark, job, space, output, skips)
             seconds = max(time.monotonic() - begun, 0.001)
             print(f"{count} rows of space {space} written to {output} ({seconds:.1f} s){skips.text}")
     finally:
@@ -129,18 +96,18 @@ def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
             spark.stop()
 
 
-def _write(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCount) -> int:
+def _write(spark: Any, job: ExportJob, space: str, output: str, skips: SkipCount) -> int:
     """Write one space; return the number of rows.
 
     With Spark's own writer, `skips` stays empty: only the log of the executors has the number of skipped blocks.
     """
     from pyspark.sql import Observation, functions
 
-    args = plan.args
+    args = job.args
     if _is_direct(args, output):
         with Progress(spark, space, is_shown=args.progress or sys.stderr.isatty()):
-            return _write_directly(spark, plan, space, output, skips)
-    frame = spark.read.format("box").options(**plan.options(space)).load()
+            return _write_directly(spark, job, space, output, skips)
+    frame = spark.read.format("box").options(**job.options(space)).load()
     if args.where is not None:
         frame = frame.where(args.where)
         if args.columns is not None:
@@ -168,14 +135,14 @@ def _is_direct(args: argparse.Namespace, output: str) -> bool:
     return bool(args.to == "parquet" or (is_installed(args.to) and not _is_among(dict(args.conf or ()), args.to)))
 
 
-def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCount) -> int:
+def _write_directly(spark: Any, job: ExportJob, space: str, output: str, skips: SkipCount) -> int:
     """Write a whole space in the tasks; return the number of rows."""
     from box.spark.direct_parquet import schema_of, write_table
     from box.spark.source_options import SourceOptions
     from box.spark.table import Table
 
-    args = plan.args
-    table = Table.open(SourceOptions.of(plan.options(space)))
+    args = job.args
+    table = Table.open(SourceOptions.of(job.options(space)))
     output = os.path.abspath(output.removeprefix("file://").removeprefix("file:"))
     count = write_table(spark, table, output, compression=args.compression, overwrite=args.overwrite, skips=skips)
     if args.to != "parquet":
@@ -183,13 +150,13 @@ def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str, skips
     return count
 
 
-def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
+def dry_run(job: ExportJob, spaces: Sequence[str]) -> None:
     """Print columns, rows and size of the spaces, without starting Spark."""
     from box.spark.source_options import SourceOptions
     from box.spark.table import Table
 
     for space in spaces:
-        table = Table.open(SourceOptions.of(plan.options(space)))
+        table = Table.open(SourceOptions.of(job.options(space)))
         for source in table.sources:
             print(f"space {space} in {source.path}, {source.size} bytes of files")
         for column in table.columns:
@@ -198,26 +165,26 @@ def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
         print(f"  {table.count(skips)} rows{'' if skips is None else skips.text}")
 
 
-def report(plan: ExportPlan) -> None:
+def report(job: ExportJob) -> None:
     """Write the report about the directory."""
     from box.spark.report.profile_pass import pieces_of, run_pass
     from box.spark.report.report_page import check_plotly, page
 
     check_plotly()
-    pieces_of(plan.directory)
-    spark, is_own = _session(plan.args)
+    pieces_of(job.directory)
+    spark, is_own = _session(job.args)
     try:
-        with Progress(spark, "report", is_shown=plan.args.progress or sys.stderr.isatty()):
-            found = run_pass(spark, plan.directory)
+        with Progress(spark, "report", is_shown=job.args.progress or sys.stderr.isatty()):
+            found = run_pass(spark, job.directory)
     finally:
         if is_own:
             spark.stop()
-    with open(plan.args.report, "w", encoding="utf-8", errors="replace") as file:
-        file.write(page(plan.directory, found))
-    print(f"report of {plan.directory} written to {plan.args.report}")
+    with open(job.args.report, "w", encoding="utf-8", errors="replace") as file:
+        file.write(page(job.directory, found))
+    print(f"report of {job.directory} written to {job.args.report}")
 
 
-def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
+def _check(job: ExportJob, spaces: Sequence[str]) -> None:
     """Check spaces and columns before Spark starts a Java virtual machine.
 
     Raises:
@@ -227,37 +194,24 @@ def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
     from box.spark.table import Table
 
     for space in spaces:
-        options = {name: value for name, value in plan.options(space).items() if name != "columns"}
-        check_columns(plan, [column.name for column in Table.open(SourceOptions.of(options)).columns])
-
-
-def _first_line(error: Exception) -> str:
-    """Return the text of a Spark error without the Java stack."""
-    lines = str(error).strip().splitlines() or [repr(error)]
-    marked = next((line for line in lines if "box: " in line), None)
-    if marked is not None:
-        return marked.strip()
-    if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
-        return lines[0]
-    text = lines[1].removeprefix(": ")
-    is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
-    return f"{text} (a package for another version of Spark?)" if is_foreign else text
+        options = {name: value for name, value in job.options(space).items() if name != "columns"}
+        check_columns(job, [column.name for column in Table.open(SourceOptions.of(options)).columns])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code: 0, 1 after an error message on standard error, or 130 after an
     interrupt."""
-    plan = plan_of(argv)
+    job = job_of(argv)
     try:
-        if plan.args.report is not None:
-            report(plan)
+        if job.args.report is not None:
+            report(job)
             return 0
-        spaces = exported_spaces(plan)
-        _check(plan, spaces)
-        if plan.args.dry_run:
-            dry_run(plan, spaces)
+        spaces = exported_spaces(job)
+        _check(job, spaces)
+        if job.args.dry_run:
+            dry_run(job, spaces)
         else:
-            export(plan, spaces)
+            export(job, spaces)
     except BoxError as error:
         print(f"lunabox-export: {error}", file=sys.stderr)
     except ImportError:
@@ -265,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # Spark wraps all errors in its own classes; the user needs only the text
-        print(f"lunabox-export: {_first_line(error)}", file=sys.stderr)
+        print(f"lunabox-export: {first_line(error)}", file=sys.stderr)
     else:
         return 0
     return 1

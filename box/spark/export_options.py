@@ -22,7 +22,7 @@ _FORMS: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class ExportPlan:
+class ExportJob:
     """A checked command line: `space` (None: all) of `directory` is written to `output` (None: a dry run or a
     report)."""
 
@@ -51,7 +51,7 @@ class ExportPlan:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the options; `plan_of` interprets the positional arguments."""
+    """Return the parser of the options; `job_of` interprets the positional arguments."""
     found = argparse.ArgumentParser(
         prog="lunabox-export",
         usage=f"lunabox-export [options] ...\n{_FORMS}",
@@ -100,7 +100,7 @@ def names_of(text: str | None) -> list[str]:
     return [] if text is None else [name.strip() for name in text.split(",")]
 
 
-def plan_of(argv: Sequence[str] | None) -> ExportPlan:
+def job_of(argv: Sequence[str] | None) -> ExportJob:
     """Parse the command line; ends the process with a message if it is wrong, as argparse does."""
     command = parser()
     args = command.parse_intermixed_args(argv)
@@ -114,34 +114,34 @@ def plan_of(argv: Sequence[str] | None) -> ExportPlan:
     places = list(args.places)
     directory = places.pop(0)
     space = None if args.all or args.report is not None else places.pop(0)
-    return ExportPlan(directory, space, places[0] if places else None, args)
+    return ExportJob(directory, space, places[0] if places else None, args)
 
 
-def exported_spaces(plan: ExportPlan) -> list[str]:
+def exported_spaces(job: ExportJob) -> list[str]:
     """Return the names of the spaces to export.
 
     Raises:
         BoxError: ILLEGAL_PARAMS, there are only system spaces, or the directory cannot be read.
     """
-    if plan.space is not None:
-        return [plan.space]
+    if job.space is not None:
+        return [job.space]
     from box.spark.source_options import SourceOptions
     from box.spark.table import spaces_of
 
-    found = spaces_of(SourceOptions.of(plan.options("any")))
+    found = spaces_of(SourceOptions.of(job.options("any")))
     names = [space.name for space in found if space.id >= USER_SPACES and space.primary is not None]
     if not names:
-        raise illegal_params(f"{plan.directory} holds no spaces but system spaces")
+        raise illegal_params(f"{job.directory} holds no spaces but system spaces")
     return names
 
 
-def check_columns(plan: ExportPlan, columns: Sequence[str]) -> None:
+def check_columns(job: ExportJob, columns: Sequence[str]) -> None:
     """Check that a space has the columns of the command line.
 
     Raises:
         BoxError: ILLEGAL_PARAMS, a column does not exist.
     """
-    for option, text in (("--columns", plan.args.columns), ("--partition-by", plan.args.partition_by)):
+    for option, text in (("--columns", job.args.columns), ("--partition-by", job.args.partition_by)):
         for name in names_of(text):
             if name not in columns:
                 raise illegal_params(f"{option}: there is no column '{name}'; there are: {', '.join(columns)}")

@@ -1,7 +1,7 @@
 """Finds the definitions of spaces in a snapshot file, and the blocks that have the rows of one space.
 
 Two facts make it possible to skip most of a file: the rows of a space are consecutive, and a space whose primary key is
-a tree is sorted by it. So the first rows of two blocks limit what can be between them. The planner cuts the file into a
+a tree is sorted by it. So the first rows of two blocks limit what can be between them. The driver cuts the file into a
 few pieces, drops those that cannot have a wanted row, and cuts the rest again until the pieces are small.
 """
 

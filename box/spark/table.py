@@ -237,10 +237,10 @@ def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column
         if moment is None:
             space = _find_space(file, log, options.space)
         else:
-            plan = make_cut(file, log, moment, options.decoder)
-            space = plan.after.space(options.space)
-            merged = MergedSpace.of(space, plan.cut, plan.before, plan.schema_changes)
-            size += sum(piece.end for piece in plan.cut.pieces)
+            made = make_cut(file, log, moment, options.decoder)
+            space = made.after.space(options.space)
+            merged = MergedSpace.of(space, made.cut, made.before, made.schema_changes)
+            size += sum(piece.end for piece in made.cut.pieces)
     _check_engine(space)
     columns = columns_of(space, options.columns_as)
     sorted_by = sorted_field(space.primary)

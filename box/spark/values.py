@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgpack
 
 from box.data.codec import Ext, FrozenMap, decode_ext, read_container, skip, split_array, unpack
+from box.data.error_body import error_tree
 from box.errors import BoxError
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import Key
@@ -37,7 +38,7 @@ class UnreadValue:
 
 
 def decode_extension(code: int, data: bytes) -> Any:
-    """Return an extension as a decimal, UUID, datetime or interval, anything else as bytes.
+    """Return an extension as a decimal, UUID, datetime or interval, an error as a map, anything else as bytes.
 
     Raises:
         ValueError: the content is malformed.
@@ -45,6 +46,8 @@ def decode_extension(code: int, data: bytes) -> Any:
     if code == _DATETIME_EXT:
         return _datetime(data)
     value = decode_ext(code, data)
+    if isinstance(value, BoxError):
+        return error_tree(value)
     return data if isinstance(value, Ext) else value
 
 
@@ -109,7 +112,9 @@ def decode_mixed(raw: bytes, raw_fields: Collection[int]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with bytes in place of extensions of unknown types."""
+    """Return a value with bytes in place of extensions of unknown types, and maps in place of errors."""
+    if isinstance(value, BoxError):
+        return error_tree(value)
     if isinstance(value, Ext):
         return value.data
     if isinstance(value, list | tuple):

@@ -17,6 +17,8 @@ from box.sync.loop_thread import LoopThread
 from box.sync.thread_contexts import ThreadContexts
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from box.embed.sql_statements import Parameters, SqlResult
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -119,6 +121,10 @@ class BlockingNode:
     def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
         """Run a statement of SQL; see `box.Node.execute`."""
         return self._running.call(lambda: self.asynchronous.execute(sql, params))
+
+    def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
+        """Run a query of SQL and return its rows as a table of pyarrow; see `box.Node.arrow`."""
+        return self._running.call(lambda: self.asynchronous.arrow(sql, params))
 
     def prepare(self, sql: str) -> BlockingPrepared:
         """Analyse a statement that will run many times; see `box.Node.prepare`."""

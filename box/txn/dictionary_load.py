@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from box.schema.access import Credentials
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.plan import Planner
     from box.txn.storage import TupleStorage
+    from box.txn.write_plan import Planner
     from box.wire.row import Row
 
 

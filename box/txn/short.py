@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.update import apply_update, apply_upsert, check_operations
 from box.errors import BoxError
-from box.txn.storage import changed_key, check_old, duplicate, exchange, keys_of
+from box.index.duplicate_key import duplicate_key
+from box.txn.storage import changed_key, check_old, exchange, keys_of
 from box.txn.transaction import NO_LSN, WAIT_SYNC, WAIT_SYNC_AND_ACK, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.entry import OwnRow
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.schema.space import Space
     from box.txn.pending import Outcome
-    from box.txn.plan import WritePlan
     from box.txn.synchro import LimboDriver
+    from box.txn.write_plan import WritePlan
     from box.wire.entry import JournalEntry, JournalSink
     from box.wire.row import Row
 
@@ -38,7 +39,7 @@ def _insert(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     key = plan.key_of(fields)
     old = plan.find(key)
     if old is not None:
-        raise duplicate(space.index(0), space, old, raw)
+        raise duplicate_key(space.index(0), space.name, old, raw)
     if plan.has_one_index:
         plan.put(key, raw)
     else:
@@ -111,7 +112,7 @@ def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: Sor
     new_key = plan.key_of(fields)
     if new_key != key:
         primary, present = space.index(0), plan.find(new_key)
-        raise changed_key(primary, space) if present is None else duplicate(primary, space, present, new)
+        raise changed_key(primary, space) if present is None else duplicate_key(primary, space.name, present, new)
     if plan.has_one_index:
         plan.replace(key, new)
     else:

@@ -20,8 +20,8 @@ from box.wire.entry import JournalEntry, RunEntry
 
 if TYPE_CHECKING:
     from box.schema.space import Space
-    from box.txn.plan import Planner
     from box.txn.synchro import LimboDriver
+    from box.txn.write_plan import Planner
     from box.wire.change_run import ChangeRun
     from box.wire.row import Row
 

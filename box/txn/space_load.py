@@ -9,14 +9,14 @@ from typing import Final
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import Index, IteratorType
 from box.index.bulk import SLICE, Keyed, fill
+from box.index.duplicate_key import duplicate_key
 from box.index.functional import DisabledIndex
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
 from box.index.untracked import untrack_index
 from box.log import Log
 from box.schema.space import Space
-from box.txn.plan import TUPLE_OVERHEAD
-from box.txn.storage import duplicate
+from box.txn.write_plan import TUPLE_OVERHEAD
 
 _KEYS_AT_ONCE: Final = 1_000_000
 """The number of keys of several indexes that are collected in one pass, which decodes each tuple once; they take some
@@ -101,7 +101,7 @@ class SpaceLoad:
             if not insert(key, raw):
                 old = primary.find(key)
                 assert old is not None
-                raise duplicate(primary, space, old, raw)
+                raise duplicate_key(primary, space.name, old, raw)
         self._count += len(tuples)
 
     def steps(self, log: Log) -> Iterator[None]:
@@ -138,7 +138,7 @@ class SpaceLoad:
     def _fill(self, index: Index, keyed: Keyed, log: Log) -> Iterator[None]:
         log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
         assert isinstance(index, OrderedIndex)
-        return fill(index, keyed, partial(duplicate, index, self.space))
+        return fill(index, keyed, partial(duplicate_key, index, self.space.name))
 
     def _slices(self) -> Iterator[list[bytes]]:
         cursor = self._primary.cursor(IteratorType.ALL, [])

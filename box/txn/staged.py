@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.slices import SlicedWork
-    from box.txn.plan import Planner, WritePlan
     from box.txn.transaction import Transaction
+    from box.txn.write_plan import Planner, WritePlan
     from box.wire.row import Row
 
 STAGED_ROWS: Final = 1024
@@ -249,6 +249,7 @@ class StagedTransaction:
 
     def publish(self, txn: Transaction, work: SlicedWork) -> None:
         """Make all changes visible at once, as those of `txn`; `work` merges them afterwards."""
+        txn.is_short = False
         txn.statements, txn.changes = self.statements, self._applied
         txn.gathered, txn.rows, txn.size = len(self.statements), self.rows, self._size
         txn.spaces = {staged.space: None for staged in self._spaces.values()}

@@ -14,8 +14,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from box.data.codec import unpack
-from box.data.show import tuple_str
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.duplicate_key import duplicate_key
 from box.index.view import ListView, TupleView, open_view
 from box.txn.staged_undo import OneChange, StagedUndo
 from box.txn.transaction import Transaction
@@ -40,11 +40,6 @@ class Mode(Enum):
     """The present tuple, if any, is replaced."""
     UPDATE = auto()
     """The present tuple must be the one that is being changed."""
-
-
-def duplicate(index: Index, space: Space, old: bytes, new: bytes) -> BoxError:
-    """Return the error for two tuples with the same unique key: TUPLE_FOUND."""
-    return client_error(ErrorCode.TUPLE_FOUND, index.name, space.name, tuple_str(old), tuple_str(new))
 
 
 def changed_key(primary: Index, space: Space) -> BoxError:
@@ -241,7 +236,7 @@ class TupleStorage:
             old = present
         elif present is not None:
             if present != old:
-                raise duplicate(primary, space, present, new)
+                raise duplicate_key(primary, space.name, present, new)
         elif mode is Mode.UPDATE:
             raise changed_key(primary, space)
         all_keys: list[Keys] = [(key,)]
@@ -253,7 +248,7 @@ class TupleStorage:
                 for key in keys:
                     present = self.find(txn, index, key)
                     if present is not None and present != old:
-                        raise duplicate(index, space, present, new)
+                        raise duplicate_key(index, space.name, present, new)
             all_keys.append(keys)
         if old is not None:
             check_old(space, old)

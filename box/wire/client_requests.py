@@ -74,8 +74,8 @@ def decode_begin(body: bytes) -> BeginRequest:
     return request
 
 
-def check_id(body: bytes) -> None:
-    """Check the body of an ID request, of which the server uses nothing.
+def decode_id(body: bytes) -> frozenset[int]:
+    """Check the body of an ID request. Returns the numbers of the client's features.
 
     Raises:
         ClientError: INVALID_MSGPACK (`request body`).
@@ -87,10 +87,10 @@ def check_id(body: bytes) -> None:
     for key, check in checks.items():
         if key in fields and not check(fields[key][0]):
             raise invalid("request body")
-    if Key.FEATURES in fields:
-        for feature in msgpack.unpackb(fields[Key.FEATURES], raw=True, strict_map_key=False):
-            if type(feature) is not int or feature < 0:
-                raise invalid("request body")
+    features = msgpack.unpackb(fields.get(Key.FEATURES, b"\x90"), raw=True, strict_map_key=False)
+    if any(type(feature) is not int or feature < 0 for feature in features):
+        raise invalid("request body")
+    return frozenset(features)
 
 
 def encode_id() -> bytes:

@@ -1,12 +1,15 @@
-"""The features of the binary protocol that a client can ask for, as the 2.11 line numbers and names them.
-
-Only those that are there are named: errors as values (2) are not.
-"""
+"""The features of the binary protocol that a client can ask for, as the 2.11 line numbers and names them."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PROTOCOL_VERSION: Final = 4
-FEATURES: Final[dict[str, int]] = {"streams": 0, "transactions": 1, "watchers": 3, "pagination": 4}
+FEATURES: Final[dict[str, int]] = {
+    "streams": 0,
+    "transactions": 1,
+    "error_extension": 2,
+    "watchers": 3,
+    "pagination": 4,
+}
 """Numbers by name."""

@@ -19,9 +19,10 @@ from typing import Final
 
 import msgpack
 
+from box.data.error_body import wire_code
 from box.errors import BoxError
 from box.wire.constants import TYPE_ERROR, Key, RequestType
-from box.wire.error import encode_error_body, wire_code
+from box.wire.error import encode_error_body
 
 HEADER_REST: Final = 23
 """The size of a reply's header, which stands between the packet length and the body, in bytes."""

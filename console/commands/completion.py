@@ -14,15 +14,17 @@ _lunabox() {
     local options=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        options="connect top init completion -h --help -v --version -e -l -i"
+        options="connect top sql init completion -h --help -v --version -e -l -i"
     else
         case "$command" in
             connect) options="-h --help -e --output" ;;
             top) options="-h --help --once --json --svg --fiber-times --interval" ;;
+            sql) options="-h --help --format --log --skip-corrupt --master" ;;
             init) options="-h --help --listen" ;;
             completion) options="bash zsh" ;;
         esac
         [ "$before" = --output ] && options="yaml lua table"
+        [ "$before" = --format ] && options="table csv json yaml"
     fi
     COMPREPLY=($(compgen -W "$options" -- "$word"))
     if [ "$command" != connect ] && [ "$command" != completion ]; then
@@ -41,6 +43,7 @@ _lunabox() {
     commands=(
         'connect:a console on another instance'
         'top:a live view of instances'
+        'sql:a query over the files of a directory'
         'init:a directory to start an instance from'
         'completion:completion for a shell'
     )
@@ -56,6 +59,10 @@ _lunabox() {
         top) _arguments '--once[as text]' '--json[as JSON]' '--svg[draw]:file:_files' '--fiber-times[measure fibers]' \\
             '--interval[seconds]:seconds:' \\
             '--help[help]' ;;
+        sql) _arguments '--format[form of the rows]:format:(table csv json yaml)' \\
+            '--log[of the log]:directory:_files -/' \\
+            '--skip-corrupt[pass over broken parts]' '--master[run with Spark]:url:' '--help[help]' \\
+            '1:directory:_files' '2:statement:' ;;
         init) _arguments '--listen[address]:uri:' '--help[help]' '*:directory:_files -/' ;;
         completion) _values shell bash zsh ;;
         *) _files ;;

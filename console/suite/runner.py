@@ -26,6 +26,7 @@ from console.suite.dump import dump
 from console.suite.inspector import Inspector
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
 from console.suite.report import Report, RunOutcome
+from console.suite.result_comparison import compare_result, read_result
 from console.suite.script import Run, ScriptReader, result_version
 from console.suite.session import DEFAULT, TestSession
 from console.suite.suite_ini import Fragile, Suite, SuiteError
@@ -130,14 +131,14 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
         failures = session.failures()
         await inspector.close()
         await session.close()
-    expected = _read_result(case)
+    expected = read_result(case)
     problem = run.problem
     if expected is None or problem:
         wrong = check_output(run.output, expected)
         notes = [note for note in (problem, wrong, *failures) if note]
         text = "\n".join([*notes, run.output + run.errors, servers])
         return Report(RunOutcome.FAILED, text, output=run.output) if notes else Report(RunOutcome.PASSED)
-    return _compare(case, settings, run.output, expected, None, failures, run.errors)
+    return compare_result(case, settings, run.output, expected, None, failures, run.errors)
 
 
 async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Report:
@@ -148,7 +149,7 @@ async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Re
     start_timeout = min(START_TIMEOUT, settings.timeout)
     around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0), start_timeout, settings.warm)
     server = InstanceProcess(DEFAULT, case.suite.script, around)
-    expected = _read_result(case)
+    expected = read_result(case)
     output, problem = "", None
     try:
         await server.start(StartOptions())
@@ -160,15 +161,11 @@ async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Re
     finally:
         crash = server.check_crash()
         await server.stop()
-    return _compare(case, settings, output, expected, problem, [crash] if crash else [], server.tail())
-
-
-def _read_result(case: TestCase) -> str | None:
-    return case.result.read_text(errors="surrogateescape") if case.result.exists() else None
+    return compare_result(case, settings, output, expected, problem, [crash] if crash else [], server.tail())
 
 
 async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Report:
-    expected = _read_result(case)
+    expected = read_result(case)
     try:
         reader = ScriptReader(result_version(expected))
     except ValueError as error:
@@ -194,7 +191,7 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
         failures = session.failures()
         await inspector.close()
         await session.close()
-    return _compare(case, settings, "".join(output), expected, problem, failures, _tails(session))
+    return compare_result(case, settings, "".join(output), expected, problem, failures, _tails(session))
 
 
 async def _play(
@@ -234,50 +231,6 @@ def _source_lines(path: Path) -> list[str]:
 def _tails(session: TestSession) -> str:
     parts = [f"--- log of {server.name}\n{server.tail()}\n" for server in session.servers.values()]
     return "".join(parts)
-
-
-def _compare(
-    case: TestCase,
-    settings: Settings,
-    output: str,
-    expected: str | None,
-    problem: str | None,
-    failures: list[str],
-    logs: str,
-) -> Report:
-    notes = [note for note in (problem, *failures) if note]
-    if output == expected and not notes:
-        case.reject.unlink(missing_ok=True)
-        return Report(RunOutcome.PASSED)
-    if not notes and (expected is None or settings.update):
-        _write(case.result, output)
-        case.reject.unlink(missing_ok=True)
-        if expected is None:
-            return Report(RunOutcome.NEW, f"new result: {case.result.name}")
-        return Report(RunOutcome.UPDATED, case.result.name)
-    try:
-        _write(case.reject, output)
-    except SuiteError as error:
-        notes.append(str(error))
-    import difflib
-
-    difference = "".join(
-        difflib.unified_diff(
-            (expected or "").splitlines(keepends=True),
-            output.splitlines(keepends=True),
-            case.result.name,
-            case.reject.name,
-        )
-    )
-    return Report(RunOutcome.FAILED, "\n".join([*notes, difference, logs]), output=output)
-
-
-def _write(path: Path, output: str) -> None:
-    """Write a result file. Raises SuiteError."""
-    try:
-        path.write_text(output, errors="surrogateescape")
-    except OSError as error:
-        raise SuiteError(f"cannot write {path}: {error.strerror}") from error
 
 
 async def is_debug(executable: tuple[str, ...]) -> bool:

@@ -88,7 +88,7 @@ _UNARY: Final[dict[str, Callable[[Decimal], Decimal]]] = {
     "exp": _CONTEXT.exp,
     "ln": _ln,
     "log10": _CONTEXT.log10,
-    "minus": lambda number: number.copy_negate() if number else number,
+    "minus": lambda number: number.copy_negate() if number else number.copy_abs(),
     "sqrt": _CONTEXT.sqrt,
     "trim": _trim,
 }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from box.data import codec
+from box.data.error_body import decode_error_stack
 from box.error_codes import ErrorCode
+from box.errors import BoxError
+from box.schema.session_settings import ERROR_MARSHALING, SessionSettings
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.boundary import decode_error, encode_error
 
-if TYPE_CHECKING:
-    from box.errors import BoxError
+_SETTINGS = SessionSettings()
 
 
 class ErrorBinding(Binding):
@@ -31,6 +31,24 @@ class ErrorBinding(Binding):
     def set_last(self, raw: bytes | None = None) -> None:
         """Set or clear the fiber's last error."""
         self.ctx.error = None if raw is None else decode_error(raw)
+
+    @exported("error_travels")
+    def travels(self) -> bool:
+        """Return whether errors among values become MessagePack extensions in this session, and not their texts."""
+        return bool(_SETTINGS.value(self.ctx.session, ERROR_MARSHALING))
+
+    @exported("error_pack")
+    def pack(self, raw: bytes) -> bytes:
+        """Return the MessagePack extension of an error from Lua."""
+        return codec.pack(decode_error(raw))
+
+    @exported("error_unpack")
+    def unpack(self, body: bytes) -> bytes | None:
+        """Return the error of an extension's body for Lua, or None if it is malformed."""
+        try:
+            return encode_error(decode_error_stack(body))
+        except BoxError:
+            return None
 
     @guarded("errinj_get")
     def get_injection(self, name: bytes) -> bytes:

@@ -1,5 +1,5 @@
--- require('csv'): comma-separated values. Options: delimiter, quote_char, skip_head_lines; chunk_size for what is read
--- from an object with a method `read`.
+-- require('csv'): comma-separated values. Options: delimiter, quote_char, skip_head_lines; chunk_size of reads from an
+-- object with a method `read`.
 local log = require('log')
 
 local error, pairs, tostring, type = error, pairs, tostring, type
@@ -7,15 +7,15 @@ local error, pairs, tostring, type = error, pairs, tostring, type
 local CHUNK_SIZE = 4096
 local READ_USAGE = 'Usage: load(string or object with method read(num)returns string)'
 
-local function read_all(source, size)
-    if type(source) == 'string' then
-        return source
-    elseif type(source.read) ~= 'function' then
+local function read_all(readable, size)
+    if type(readable) == 'string' then
+        return readable
+    elseif type(readable.read) ~= 'function' then
         error(READ_USAGE)
     end
     local parts = {}
     while true do
-        local part = source:read(size)
+        local part = readable:read(size)
         if part == nil and #parts == 0 then
             error(READ_USAGE)
         elseif part == nil or part == '' then
@@ -29,7 +29,7 @@ local function literal(char)
     return (char:gsub('%W', '%%%0'))
 end
 
--- The text of one quoted part that begins at `position`, and where it ends; nil if it does not end.
+-- Returns the text of the quoted part that begins at `position`, and its end; nil if it does not end.
 local function read_quoted(text, position, quote)
     local parts = {}
     while true do
@@ -46,7 +46,7 @@ local function read_quoted(text, position, quote)
     end
 end
 
--- Spaces around a field do not belong to it, those between quotes do.
+-- Spaces around a field do not belong to it; spaces between quotes do.
 local function add_plain(field, part)
     if field.text == '' and field.quoted == 0 then
         part = part:gsub('^ +', '')
@@ -67,7 +67,7 @@ local function after_line_end(text, position)
     return text:sub(position, position + 1) == '\r\n' and position + 2 or position + 1
 end
 
--- The fields of the record at `position` and where the next one is; nil if a quote does not end.
+-- Returns the fields of the record at `position` and the position of the next one; nil if a quote does not end.
 local function read_record(text, position, format)
     local fields, field = {}, new_field()
     while true do
@@ -106,26 +106,38 @@ local function step(state, number)
     end
 end
 
--- A loop over the records: for i, fields in csv.iterate(text) do.
-local function iterate(source, options)
-    options = options or {}
-    local delimiter, quote = options.delimiter or ',', options.quote_char or '"'
-    local state = {
-        text = read_all(source, options.chunk_size or CHUNK_SIZE), position = 1,
-        delimiter = delimiter, quote = quote, special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
-    }
-    return step, state, -(options.skip_head_lines or 0)
+-- One byte of an option, of a number the one that it is; Tarantool takes the first of a longer text.
+local function separator(value)
+    if value == '' then
+        error("cannot convert 'nil' to 'char'", 3)
+    end
+    return type(value) == 'number' and string.char(value % 256) or value:sub(1, 1)
 end
 
-local function load(source, options)
+local function separators(opts)
+    return separator(opts.delimiter or ','), separator(opts.quote_char or '"')
+end
+
+-- A loop over the records: for i, fields in csv.iterate(text) do.
+local function iterate(readable, opts)
+    opts = opts or {}
+    local delimiter, quote = separators(opts)
+    local state = {
+        text = read_all(readable, opts.chunk_size or CHUNK_SIZE), position = 1,
+        delimiter = delimiter, quote = quote, special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
+    }
+    return step, state, -(opts.skip_head_lines or 0)
+end
+
+local function load(readable, opts)
     local result = {}
-    for i, fields in iterate(source, options) do
+    for i, fields in iterate(readable, opts) do
         result[i] = fields
     end
     return result
 end
 
--- As Tarantool does, quotes are doubled in any field, but enclose only one with a delimiter or line end in it.
+-- Like Tarantool, doubles quotes in every field, but encloses only fields that contain a delimiter or a line end.
 local function escape(value, delimiter, quote)
     local text = tostring(value)
     local doubled = text:gsub(literal(quote), ((quote .. quote):gsub('%%', '%%%%')))
@@ -135,13 +147,14 @@ local function escape(value, delimiter, quote)
     return doubled
 end
 
--- The text of a table of records (or of one record); with `target`, an object with a method `write`, it goes there.
-local function dump(records, options, target)
+-- Returns the text of a table of records, or of one record. With `target`, an object with a method `write`, writes it
+-- there instead.
+local function dump(records, opts, target)
     if type(records) ~= 'table' or (target ~= nil and type(target.write) ~= 'function') then
         error('Usage: dump(table[, opts, writable])')
     end
-    options = options or {}
-    local delimiter, quote = options.delimiter or ',', options.quote_char or '"'
+    opts = opts or {}
+    local delimiter, quote = opts.delimiter or ',', opts.quote_char or '"'
     local lines = {}
     for _, record in pairs(type(records[1]) == 'table' and records or {records}) do
         local fields = {}

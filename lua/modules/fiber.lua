@@ -17,9 +17,8 @@ local fiber = {}
 local methods = {}
 local new_object, id_of
 
--- A fiber whose program looks at it, or that another one looks at, is marked with `is_seen`: box.call_wave gives it to no
--- other call.
--- One object for each living fiber: fiber.self() == fiber.self().
+-- A fiber whose identity a program has seen is marked with `is_seen`: box.call_wave reuses it for no other call.
+-- Keeps one object for each living fiber, so that fiber.self() == fiber.self().
 local objects = setmetatable({}, {__mode = 'v'})
 
 local function object_of(record)
@@ -36,22 +35,27 @@ local function type_name(count, value)
     return count == 0 and 'no value' or type(value)
 end
 
-local function bad_argument(...)
-    error(("bad argument #1 to '?' (fiber expected, got %s)"):format(type_name(select('#', ...), (...))), 0)
+-- The id that the first argument of a method means. `level` is that of the method, as for error().
+local function checked_id(level, ...)
+    local object = ...
+    local id = type(object) == 'userdata' and id_of(object)
+    if not id then
+        arguments.bad(1, ('fiber expected, got %s'):format(type_name(select('#', ...), object)), level + 1)
+    end
+    return id
 end
 
-local function check_id(...)
-    local object = ...
-    return type(object) == 'userdata' and id_of(object) or bad_argument(...)
-end
-
--- The living fiber that a fiber object or a number means.
-local function check(...)
-    local object = ...
-    local id = type(object) == 'number' and object or check_id(...)
-    local record = fibers[id] or error('the fiber is dead', 0)
+-- Without a level the error stands nowhere.
+local function living(id, level)
+    local record = fibers[id] or error('the fiber is dead', level and level + 1 or 0)
     record.is_seen = true
     return record
+end
+
+-- The living fiber that a fiber object or a number means. A method calls this directly: errors stand where its caller is.
+local function check(...)
+    local object = ...
+    return (living(type(object) == 'number' and object or checked_id(3, ...), 3))
 end
 
 local function current()
@@ -62,7 +66,7 @@ end
 
 -- ---- life -----------------------------------------------------------------------------------------------
 
--- A fiber that ends by its cancellation is nothing to report.
+-- The end of a cancelled fiber is not an error, so it is not logged.
 local function is_cancellation(problem)
     return lua_error.is(problem) and problem.type == 'FiberIsCancelled'
 end
@@ -110,14 +114,14 @@ function methods.id(...)
     if select('#', ...) == 0 then
         return current().id
     end
-    return check_id(...)
+    return (checked_id(2, ...))
 end
 
 function methods.status(...)
     local running = scheduler.current_fiber()
     local record = running
     if select('#', ...) > 0 then
-        record = fibers[check_id(...)]
+        record = fibers[checked_id(2, ...)]
     end
     if record == nil then
         return 'dead'
@@ -125,15 +129,16 @@ function methods.status(...)
     return record == running and 'running' or 'suspended'
 end
 
-local function set_name(record, name, options)
+-- `level` is that of the method, as for error().
+local function set_name(level, record, name, options)
     if type(name) == 'number' then
         name = tostring(name)
     elseif type(name) ~= 'string' then
-        error(("bad argument #1 to '?' (string expected, got %s)"):format(type(name)), 0)
+        arguments.bad(1, ('string expected, got %s'):format(type(name)), level + 2)
     end
     if #name > NAME_LIMIT then
         if type(options) ~= 'table' or options.truncate ~= true then
-            error('Fiber name is too long', 0)
+            error('Fiber name is too long', level + 2)
         end
         name = name:sub(1, NAME_LIMIT)
     end
@@ -148,16 +153,17 @@ function methods.name(...)
         if count == 1 then
             return record.name
         end
-        return set_name(record, select(2, ...))
+        set_name(1, record, select(2, ...))
+        return
     end
     if count == 0 then
         return current().name
     end
-    return set_name(current(), ...)
+    set_name(1, current(), ...)
 end
 
--- Appliers and relays run in Python: id -> name of those that fiber.info() has shown last. Here they only have their ids,
--- as long as they live; they do their work whoever cancels or wakes them.
+-- Id -> name of the appliers and relays that fiber.info() has shown last. They run in Python, so to cancel or wake them
+-- from Lua has no effect.
 local background_fibers = {}
 
 local function is_background(...)
@@ -185,7 +191,7 @@ function methods.set_joinable(...)
     record.joinable = not not select(2, ...)
 end
 
--- Wait for a joinable fiber's end: true and its results, or false and its error.
+-- Waits for the end of a joinable fiber. Returns true and its results, or false and its error.
 function methods.join(...)
     local record = check(...)
     if not record.joinable then
@@ -216,11 +222,11 @@ function methods.testcancel(...)
 end
 
 function methods.__serialize(object)
-    return {id = id_of(object), name = methods.name(object), status = methods.status(object)}
+    return {id = id_of(object), name = living(id_of(object)).name, status = methods.status(object)}
 end
 
 function methods.__tostring(object)
-    return ('fiber: %d'):format(id_of(object))
+    return ('fiber: %d'):format(living(id_of(object), 2).id)
 end
 
 function methods.__index(object, key)
@@ -310,7 +316,7 @@ function fiber.top_enable()
     end
 end
 
--- What was measured stays in fiber.info().
+-- The measured times remain in fiber.info().
 function fiber.top_disable()
     if is_measured then
         is_measured = false
@@ -319,8 +325,8 @@ function fiber.top_disable()
     end
 end
 
--- Seconds of the wall clock and of the monotonic clock; the 64 variants are microseconds. Both stand still until the
--- loop's next turn (lua/turn_clock.py).
+-- The wall clock and the monotonic clock in seconds; the variants with 64 are in microseconds. Like Tarantool's, both
+-- stand still until the next turn of the loop (lua/turn_clock.py).
 local clocks, clocks_hold = require('internal.clocks'), require('internal.cells').clocks_hold
 local WALL, MONOTONIC = 0, 1
 
@@ -367,7 +373,7 @@ local function work_off()
     worker = nil
 end
 
--- Run a function soon on a fiber of its own kind: for code that must not wait, such as a finalizer.
+-- Runs a function soon, on a worker fiber: for code that must not wait, such as a finalizer.
 fiber._internal = {schedule_task = function(run, argument)
     tasks:push({run = run, argument = argument})
     worker = worker or scheduler.new('lua', work_off)

@@ -1,17 +1,33 @@
--- Functional iteration: require('fun'). What an iterator is: internal/fun_iterator.lua.
+-- require('fun'): functional iteration. internal/fun_iterator.lua describes the iterators.
 local eager = require('internal.fun_eager')
 local iterator = require('internal.fun_iterator')
 local lazy = require('internal.fun_lazy')
 
 local fun = {wrap = iterator.new, iter = iterator.iter}
 
--- ---- iterators out of nothing ----------------------------------------------------------------
+-- ---- generators ----------------------------------------------------------------
 
--- range(stop): from 1, or down from -1. range(start, stop): towards the end. `stop` is included where it is met.
+-- A range to NaN has no end, as in Tarantool.
+local function range_up(param, state)
+    local value = state + param[2]
+    if not (value > param[1]) then
+        return value, value
+    end
+end
+
+local function range_down(param, state)
+    local value = state + param[2]
+    if not (value < param[1]) then
+        return value, value
+    end
+end
+
+-- range(stop): from 1, or down from -1. range(start, stop): towards stop, which is included if a step ends on it.
 function fun.range(start, stop, step)
     if stop == nil then
         if start == 0 then
-            return iterator.none()
+            -- Tarantool gives the bare step here, not an iterator.
+            return iterator.no_step, nil, nil
         end
         start, stop = start > 0 and 1 or -1, start
     end
@@ -19,29 +35,31 @@ function fun.range(start, stop, step)
         step = start <= stop and 1 or -1
     end
     assert(step ~= 0, 'step must not be zero')
-    local sign = step > 0 and 1 or -1
-    local limit = sign * stop
-    return iterator.new(function(_, last)
-        local value = last + step
-        if not (sign * value > limit) then
-            return value, value
-        end
-    end, stop, start - step)
+    return iterator.new(step > 0 and range_up or range_down, {stop, step}, start - step)
 end
 
--- An endless iterator: make(0), make(1), ...
-local function endless(make)
-    return iterator.new(function(_, count) return count + 1, make(count) end, nil, 0)
+local function one_step(value, count)
+    return count + 1, value
+end
+
+local function list_step(values, count)
+    return count + 1, unpack(values)
+end
+
+local function call_step(make, count)
+    return count + 1, make(count)
 end
 
 function fun.duplicate(...)
-    local values, count = {...}, math.max(1, select('#', ...))
-    return endless(function() return unpack(values, 1, count) end)
+    if select('#', ...) <= 1 then
+        return iterator.new(one_step, (...), 0)
+    end
+    return iterator.new(list_step, {...}, 0)
 end
 
 function fun.tabulate(make)
     assert(type(make) == 'function')
-    return endless(make)
+    return iterator.new(call_step, make, 0)
 end
 
 function fun.zeros()
@@ -52,10 +70,18 @@ function fun.ones()
     return fun.duplicate(1)
 end
 
--- rands(): from [0, 1). rands(limit), rands(low, limit): whole numbers below the limit.
+local function fraction_step()
+    return 0, math.random()
+end
+
+local function whole_step(limits)
+    return 0, math.random(limits[1], limits[2])
+end
+
+-- rands(): random numbers in [0, 1). rands(limit), rands(low, limit): random whole numbers below the limit.
 function fun.rands(low, limit)
     if low == nil and limit == nil then
-        return endless(function() return math.random() end)
+        return iterator.new(fraction_step, 0, 0)
     end
     assert(type(low) == 'number', 'invalid first arg to rands')
     if limit == nil then
@@ -63,13 +89,13 @@ function fun.rands(low, limit)
     end
     assert(type(limit) == 'number', 'invalid second arg to rands')
     assert(low < limit, 'empty interval')
-    return endless(function() return math.random(low, limit - 1) end)
+    return iterator.new(whole_step, {low, limit - 1}, 0)
 end
 
 -- ---- functions of iterators ------------------------------------------------------------------
 
--- Each is a method, and a function that takes what it iterates behind as many arguments as the list says. What is
--- iterated may be three values. Behind a name stand the other names of the same function.
+-- Each name is a method and a function. The number in the list counts the arguments before the iterable, which may be
+-- up to three values: step, parameter and state. The other names of a function follow it.
 local FUNCTIONS = {
     [0] = {
         'cycle', 'enumerate', 'head car', 'is_null', 'length', 'max maximum', 'min minimum', 'product', 'sum', 'tail cdr',
@@ -106,7 +132,7 @@ for count, entries in pairs(FUNCTIONS) do
     end
 end
 
--- These take several things to iterate: as methods the iterator and others.
+-- These take several iterables; as methods, the iterator is the first of them.
 iterator.methods.zip, fun.zip = lazy.zip, lazy.zip
 iterator.methods.chain, fun.chain = lazy.chain, lazy.chain
 iterator.methods.is_prefix_of = eager.is_prefix_of
@@ -129,7 +155,7 @@ for name, symbol in pairs({
     operator[name] = loadstring(('local a, b = ... return a %s b'):format(symbol), '=builtin/fun.lua')
 end
 
-for name, symbol in pairs({neg = '-', neq = '-', unm = '-', len = '#', length = '#', lnot = 'not', truth = 'not not'}) do
+for name, symbol in pairs({neq = '-', unm = '-', len = '#', length = '#', lnot = 'not', truth = 'not not'}) do
     operator[name] = loadstring(('local a = ... return %s a'):format(symbol), '=builtin/fun.lua')
 end
 
@@ -137,14 +163,15 @@ function operator.floordiv(a, b)
     return math.floor(a / b)
 end
 
+-- The sign of `a` alone chooses the way of rounding, as Tarantool has it.
 function operator.intdiv(a, b)
     local quotient = a / b
-    return quotient < 0 and math.ceil(quotient) or math.floor(quotient)
+    return a < 0 and math.ceil(quotient) or math.floor(quotient)
 end
 
 fun.operator, fun.op = operator, operator
 
--- require('fun')() makes all members global.
+-- require('fun')() makes all members of the module global.
 return setmetatable(fun, {__call = function(members)
     for name, member in pairs(members) do
         _G[name] = member

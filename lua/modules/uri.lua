@@ -1,20 +1,39 @@
--- require('uri'): addresses taken apart and put together.
+-- require('uri'): parses and formats addresses.
+local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
+
+-- The name of a value's type as the FFI tells it.
+local function c_type(value)
+    local kind = type(value)
+    if kind == 'cdata' then
+        return (tostring(ffi.typeof(value)):gsub('^ctype<(.*)>$', '%1'))
+    end
+    return kind == 'boolean' and 'bool' or kind
+end
 
 local function parse(text)
     if text == nil then
         error('Usage: uri.parse(string)')
     elseif type(text) ~= 'string' then
-        error(("bad argument #2 to 'uri_parse' (cannot convert '%s' to 'const char *')"):format(type(text)))
+        error(("bad argument #2 to 'uri_parse' (cannot convert '%s' to 'const char *')"):format(c_type(text)))
     end
     local packed = python.uri_parse(text)
     return packed and setmetatable(msgpack.decode(packed), nil)
 end
 
-local function format(parts, write_password)
-    return python.uri_format(msgpack.encode(setmetatable(table.copy(parts), {__serialize = 'map'})),
-        write_password and true or false)
+local PARTS = {'scheme', 'login', 'password', 'host', 'service', 'path', 'query', 'fragment'}
+
+local function format(uri, write_password)
+    local texts = setmetatable({}, {__serialize = 'map'})
+    for _, name in ipairs(PARTS) do
+        local part = uri[name]
+        if part ~= nil and type(part) ~= 'string' then
+            error(("cannot convert '%s' to 'const char *'"):format(c_type(part)))
+        end
+        texts[name] = part
+    end
+    return python.uri_format(msgpack.encode(texts), write_password and true or false)
 end
 
 return {parse = parse, format = format}

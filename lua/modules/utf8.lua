@@ -1,6 +1,7 @@
 -- require('utf8'), also the global `utf8`: strings as sequences of code points. Positions count bytes in `next`, `len`
 -- and code points in `sub`.
 local python = require('internal.python')
+local arguments = require('internal.arguments')
 local encode = require('internal.code_point')
 
 local byte, sub = string.byte, string.sub
@@ -13,7 +14,7 @@ local function continuation(text, position)
     return value and value >= 0x80 and value < 0xc0 and value - 0x80 or nil
 end
 
--- Lead byte -> number of bytes that follow, and the value of the lead.
+-- Lead byte -> number of continuation bytes, and the bits of the code point in the lead byte.
 local function lead(value)
     if value < 0x80 then
         return 0, value
@@ -32,7 +33,7 @@ local function is_scalar(code, following)
     return code >= SMALLEST[following] and code <= 0x10ffff and not (code >= 0xd800 and code < 0xe000)
 end
 
--- The code point at a position and the position after it; nil for what is none.
+-- Returns the code point at a position and the position after it; nil if there is no valid one.
 local function decode(text, position)
     local following, code = lead(byte(text, position))
     if following == nil then
@@ -50,7 +51,7 @@ local function decode(text, position)
     end
 end
 
--- Where the character at a position ends, valid or not.
+-- Returns the end of the character at a position, which need not be valid.
 local function skip(text, position)
     local _, after = decode(text, position)
     return after or position + 1
@@ -58,7 +59,7 @@ end
 
 local LAST_CODE = 0x10ffff
 
--- A number is a text as well.
+-- Accepts a number as a text, like Lua's string functions.
 local function check_string(value, usage)
     if type(value) == 'number' then
         return tostring(value)
@@ -71,7 +72,7 @@ end
 local function check_number(value, position)
     local number = tonumber(value)
     if number == nil then
-        error(("bad argument #%d to '?' (number expected, got %s)"):format(position, type(value)), 3)
+        arguments.bad(position, 'number expected, got ' .. type(value), 3)
     end
     return number
 end
@@ -80,17 +81,16 @@ local function absolute(position, size)
     return position >= 0 and position or position < -size and 0 or size + position + 1
 end
 
--- The number of code points in the bytes first..last; nil and the position of the first byte that is not valid.
+-- Returns the number of code points in the bytes first..last, or nil and the position of the first invalid byte.
 function utf8.len(text, first, last)
     text = check_string(text, 'utf8.len(<string>, [i, [j]])')
     local size = #text
     first = absolute(first == nil and 1 or check_number(first, 2), size)
     last = absolute(last == nil and -1 or check_number(last, 3), size)
-    if first < 1 or first > size + 1 then
+    if first < 1 or first > size + 1 or last > size then
         return nil, 'position is out of string'
     end
     local count = 0
-    last = math.min(last, size)
     while first <= last do
         local code, after = decode(text, first)
         if code == nil then
@@ -101,7 +101,7 @@ function utf8.len(text, first, last)
     return count
 end
 
--- Byte positions of all characters, and the position after the last.
+-- Returns the byte positions of all characters, and the position after the last one.
 local function positions(text)
     local list, position = {}, 1
     while position <= #text do
@@ -112,7 +112,7 @@ local function positions(text)
     return list
 end
 
--- The characters first..last, counted from the end where they are negative.
+-- Returns the characters first..last; negative numbers count from the end.
 function utf8.sub(text, first, last)
     text = check_string(first ~= nil and text or nil, 'utf8.sub(<string>, [i, [j]])')
     first, last = check_number(first, 2), last == nil and -1 or check_number(last, 3)
@@ -157,12 +157,12 @@ function utf8.char(...)
     return table.concat(parts)
 end
 
--- The next position and the code point at `position`: a loop `for pos, code in utf8.next, text do`.
+-- Returns the next position and the code point at `position`, for loops: `for pos, code in utf8.next, text do`.
 function utf8.next(text, position)
     text = check_string(text, 'utf8.next(<string>, [<byte offset>])')
     position = position == nil and 1 or check_number(position, 2)
     if position < 1 then
-        -- As in Tarantool, 0 stands for the position before the first byte.
+        -- As in Tarantool, 0 is the position before the first byte.
         position = math.max(absolute(position, #text), 1)
     end
     if position > #text then

@@ -37,7 +37,7 @@ class Shortcut(NamedTuple):
 
 
 def _without_short_writes() -> None:
-    from box.txn.plan import Planner
+    from box.txn.write_plan import Planner
 
     plan = Planner.plan
 
@@ -76,9 +76,9 @@ def _without_read_ahead() -> None:
 
 
 def _without_learned_bodies() -> None:
-    from box.iproto.plans import Plans
+    from box.iproto.learned_bodies import LearnedBodies
 
-    Plans.learn = lambda *_: None  # type: ignore[method-assign]
+    LearnedBodies.learn = lambda *_: None  # type: ignore[method-assign]
 
 
 def _without_header_shapes() -> None:

@@ -43,7 +43,7 @@ FSYNC = {"wal_mode": "fsync"}
 
 
 def _run(*faults: disk_faults.Fault) -> disk_faults.Run:
-    run = disk_faults.Run(disk_faults.FaultPlan(*faults), FSYNC)
+    run = disk_faults.Run(disk_faults.CallFaults(*faults), FSYNC)
     asyncio.run(run.run())
     return run
 
@@ -97,4 +97,4 @@ def test_a_snapshot_whose_size_cannot_be_told(second: tuple[tuple[int, str], ...
     calls = disk_faults.count_calls(options)
     (*_, at) = [number for number, call in enumerate(calls, 1) if call.startswith("size") and call.endswith(".snap")]
     faults = [(at, "fail"), *((at + distance, kind) for distance, kind in second)]
-    asyncio.run(disk_faults.Run(disk_faults.FaultPlan(*faults), options).run())
+    asyncio.run(disk_faults.Run(disk_faults.CallFaults(*faults), options).run())

@@ -209,3 +209,34 @@ def test_a_million_tuples_in_parquet_equal_the_space(spark: Any, tmp_path: Path)
             assert expected.pop(number) == (name, value)
             seen += 1
     assert (seen, expected) == (1_000_000, {})
+
+
+def test_a_query_over_a_directory(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`lunabox sql --master`: spaces are views of their names, with the log; what is no query is refused."""
+    from console.commands.sql import main
+
+    make_snapshot(
+        tmp_path,
+        f"""
+        local s = box.schema.space.create('goods', {{format = {FORMAT}}})
+        s:create_index('pk')
+        for i = 1, 100 do s:insert{{i, 'name ' .. i % 7, i + 0.25}} end
+        """,
+    )
+
+    def ask(statement: str, *options: str) -> int:
+        return main([str(tmp_path), statement, "--master", "local[2]", *options])
+
+    query = "SELECT name, count(*) AS n FROM goods WHERE id < 50 GROUP BY name ORDER BY name LIMIT 2"
+    assert ask(query, "--format", "json") == 0
+    assert [json.loads(line) for line in capfd.readouterr().out.splitlines()] == [
+        {"name": "name 0", "n": 7},
+        {"name": "name 1", "n": 7},
+    ]
+    assert ask("SELECT * FROM nothing") == 1
+    assert "nothing" in capfd.readouterr().err
+    assert ask("SELECT FROM FROM") == 1
+    assert "FROM" in capfd.readouterr().err
+    for change in ("INSERT INTO goods VALUES (1, '', 1)", "CREATE TABLE t (id INT)", "DROP VIEW goods"):
+        assert ask(change) == 1
+        assert "none" in capfd.readouterr().err

@@ -49,7 +49,7 @@ Fault = tuple[int, str]
 """The number of a call, from 1, and what happens to it."""
 
 
-class FaultPlan:
+class CallFaults:
     """Counts the calls of a disk and lets some of them go wrong. For any thread."""
 
     def __init__(self, *faults: Fault) -> None:
@@ -97,28 +97,28 @@ class FaultPlan:
         return OSError(number, os.strerror(number))
 
 
-class _PlannedFile:
-    """An open file whose calls go through the plan."""
+class _FaultyFile:
+    """An open file whose calls go through the faults."""
 
-    def __init__(self, file: Any, plan: FaultPlan) -> None:
+    def __init__(self, file: Any, faults: CallFaults) -> None:
         self.path: str = file.path
         self._file = file
-        self._plan = plan
+        self._faults = faults
 
     def write(self, data: bytes) -> int:
-        return self._plan.write(self.path, data, self._file.write)
+        return self._faults.write(self.path, data, self._file.write)
 
     def truncate(self, size: int) -> None:
-        self._plan.call(f"truncate {self.path}", lambda: self._file.truncate(size))
+        self._faults.call(f"truncate {self.path}", lambda: self._file.truncate(size))
 
     def sync(self) -> None:
-        self._plan.call(f"sync {self.path}", self._file.sync)
+        self._faults.call(f"sync {self.path}", self._file.sync)
 
     def mark_pending(self, start: int | None) -> None:
         self._file.mark_pending(start)
 
     def read(self, offset: int, size: int) -> bytes:
-        data: bytes = self._plan.call(f"read {self.path}", lambda: self._file.read(offset, size))
+        data: bytes = self._faults.call(f"read {self.path}", lambda: self._file.read(offset, size))
         return data
 
     def counted_size(self) -> int:
@@ -129,12 +129,12 @@ class _PlannedFile:
         self._file.close()
 
 
-class PlannedDisk:
-    """A disk in memory whose calls go through a plan."""
+class FaultyDisk:
+    """A disk in memory whose calls go through the faults."""
 
-    def __init__(self, plan: FaultPlan) -> None:
-        self._call = plan.call
-        self._plan = plan
+    def __init__(self, faults: CallFaults) -> None:
+        self._call = faults.call
+        self._faults = faults
         self._files = MemoryStorage()
 
     def now(self) -> float:
@@ -145,13 +145,13 @@ class PlannedDisk:
         return found
 
     def create(self, path: str) -> AppendFile:
-        return _PlannedFile(self._call(f"create {path}", lambda: self._files.create(path)), self._plan)
+        return _FaultyFile(self._call(f"create {path}", lambda: self._files.create(path)), self._faults)
 
     def append(self, path: str) -> AppendFile:
-        return _PlannedFile(self._call(f"append {path}", lambda: self._files.append(path)), self._plan)
+        return _FaultyFile(self._call(f"append {path}", lambda: self._files.append(path)), self._faults)
 
     def open(self, path: str) -> ReadFile:
-        return _PlannedFile(self._call(f"open {path}", lambda: self._files.open(path)), self._plan)
+        return _FaultyFile(self._call(f"open {path}", lambda: self._files.open(path)), self._faults)
 
     def size(self, path: str) -> int:
         size: int = self._call(f"size {path}", lambda: self._files.size(path))
@@ -206,7 +206,7 @@ class Expectation:
 class Life:
     """One start of the instance to its end."""
 
-    def __init__(self, disk: PlannedDisk, expected: Expectation, options: dict[str, Any]) -> None:
+    def __init__(self, disk: FaultyDisk, expected: Expectation, options: dict[str, Any]) -> None:
         self.instance = Instance(disk=disk)
         self.instance.log.level = -1
         self._expected = expected
@@ -308,11 +308,11 @@ class Life:
 
 
 class Run:
-    """The scenario with one plan. Raises AssertionError, or whatever came out that should not."""
+    """The scenario with one set of faults. Raises AssertionError, or whatever came out that should not."""
 
-    def __init__(self, plan: FaultPlan, options: dict[str, Any]) -> None:
-        self.plan = plan
-        self.disk = PlannedDisk(plan)
+    def __init__(self, faults: CallFaults, options: dict[str, Any]) -> None:
+        self.faults = faults
+        self.disk = FaultyDisk(faults)
         self.expected = Expectation()
         self._options = options
         self.has_panicked = False
@@ -320,7 +320,7 @@ class Run:
     async def run(self) -> None:
         await self._live(self._first)
         await self._live(self._second)
-        self.plan.heal()
+        self.faults.heal()
         await self._live(self._healed)
         await self._live(self._last)
 
@@ -332,7 +332,7 @@ class Run:
                     life.check("after a start")
                     await scene(life)
                 else:
-                    assert self.plan.faults, "no start on a disk without faults"
+                    assert self.faults.faults, "no start on a disk without faults"
         finally:
             self.has_panicked |= life.has_panicked
             async with asyncio.timeout(PATIENCE):
@@ -373,21 +373,21 @@ class Run:
 
 def count_calls(options: dict[str, Any]) -> list[str]:
     """The calls of a run without faults, up to the last one that may fail."""
-    plan = FaultPlan()
-    run = Run(plan, options)
+    faults = CallFaults()
+    run = Run(faults, options)
     calls: list[str] = []
-    heal = plan.heal
+    heal = faults.heal
 
     def remember() -> None:
-        calls.extend(plan.calls)
+        calls.extend(faults.calls)
         heal()
 
-    plan.heal = remember  # type: ignore[method-assign]
+    faults.heal = remember  # type: ignore[method-assign]
     asyncio.run(run.run())
     return calls
 
 
-def plans(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault, ...]]:
+def choices(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault, ...]]:
     """Every call with every kind, then each with a second fault right behind, then a little later; `size` of them."""
     single = [((number, kind),) for number in range(1, calls + 1) for kind in KINDS]
     chooser.shuffle(single)
@@ -427,14 +427,14 @@ def places(seed: int, size: int) -> list[Place]:
     found = []
     for options in MODES:
         names = count_calls(options)
-        for faults in plans(len(names), chooser, (size + 1) // len(MODES)):
+        for faults in choices(len(names), chooser, (size + 1) // len(MODES)):
             described = ", ".join(f"{kind} of {names[number - 1]}" for number, kind in faults if number <= len(names))
             found.append(Place(options, faults, described))
     return found
 
 
 def run_place(place: Place) -> Outcome:
-    run = Run(FaultPlan(*place.faults), place.options)
+    run = Run(CallFaults(*place.faults), place.options)
     failure = ""
     try:
         asyncio.run(run.run())

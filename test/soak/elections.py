@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from test.soak.reality.election_run import Plan, run
+from test.soak.reality.election_run import RunChoice, run
 from test.soak.shares import Sweep
 
 SECONDS: Final = 60.0
@@ -20,22 +20,22 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
     """Play `sweep.size` seeds from `seed` on, print what each has found. False if one has found something."""
     failed = 0
     for number in range(seed, seed + sweep.size):
-        plan = Plan(
+        chosen = RunChoice(
             number,
             sweep.seconds or SECONDS,
             tarantool=sweep.tarantool,
             tarantools=sweep.tarantools,
             spaces=ROWS[sweep.rows],
         )
-        outcome = asyncio.run(run(plan))
+        outcome = asyncio.run(run(chosen))
         calls = ", ".join(f"{count} {ending}" for ending, count in sorted(outcome.calls.items()))
         print(
             f"  seed {number}: {outcome.faults} faults, {outcome.terms} terms, calls: {calls or 'none'}; "
             f"equal vclocks {outcome.equal_after:.2f} s after the last leader",
             flush=True,
         )
-        for violation in outcome.violations:
-            print(f"    {violation}", flush=True)
+        for text in (*outcome.crashes, *outcome.violations):
+            print(f"    {text}", flush=True)
         if outcome.violations:
             failed += 1
             print(f"    see {outcome.directory}", flush=True)

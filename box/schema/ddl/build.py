@@ -26,10 +26,10 @@ from typing import Any, Final, Protocol
 from box.data.codec import unpack
 from box.data.format import TupleFormat
 from box.data.keydef import SortKey
-from box.data.show import tuple_str
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import Index
 from box.index.base import Entry
+from box.index.duplicate_key import duplicate_key
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
 from box.index.untracked import untrack_nodes
 from box.long_work import LongWork
@@ -136,7 +136,7 @@ class IndexBuild:
     def _duplicate(self, index: Index, key: SortKey, new: bytes) -> BoxError:
         old = index.find(key)
         assert old is not None
-        return client_error(ErrorCode.TUPLE_FOUND, index.name, self._space.name, tuple_str(old), tuple_str(new))
+        return duplicate_key(index, self._space.name, old, new)
 
     def give_up(self) -> None:
         for index in self._indexes:

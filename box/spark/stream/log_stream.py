@@ -1,6 +1,6 @@
 """The log files of a directory as a stream, which an instance may be writing.
 
-A batch is planned by one pass over the blocks after its beginning: compiled code summarizes blocks without special
+A batch is divided by one pass over the blocks after its beginning: compiled code summarizes blocks without special
 rows, the others are read row by row. The last block and its definitions are remembered. So the next pass begins there,
 and nothing is read while no file has grown.
 """
@@ -24,7 +24,7 @@ from box.spark.paths import names_in, size_of, snapshots_in
 from box.spark.snapshot import read_definitions
 from box.spark.stream.cut_points import CutFinder, changed
 from box.spark.stream.stream_offset import StreamOffset
-from box.spark.stream.stream_plan import StreamPart, log_is_gone
+from box.spark.stream.stream_parts import StreamPart, log_is_gone
 from box.wire.row import Row
 from box.wire.vclock import VClock
 

@@ -16,7 +16,7 @@ from box.spark.node_facts import NodeFacts, look_at
 from box.spark.stream.cut_points import CutFinder, changed
 from box.spark.stream.replica_thread import ReplicaThread
 from box.spark.stream.stream_offset import StreamOffset
-from box.spark.stream.stream_plan import StreamPart, log_is_gone
+from box.spark.stream.stream_parts import StreamPart, log_is_gone
 from box.wire.row import Row, encode_row
 from box.wire.vclock import VClock
 

@@ -19,7 +19,7 @@ from box.spark.stream.log_stream import DirectoryLog
 from box.spark.stream.replica_stream import NodeLog
 from box.spark.stream.stream_offset import StreamOffset
 from box.spark.stream.stream_options import StreamOptions
-from box.spark.stream.stream_plan import StreamPart
+from box.spark.stream.stream_parts import StreamPart
 from box.wire.vclock import VClock
 
 

@@ -39,7 +39,7 @@ _STYLE: Final = (
     ".event{fill:#222}.fault{fill:#c0392b}"
 )
 FAULTS: Final = frozenset({"crash", "failed", "halt", "kill", "panic", "power"})
-"""The kinds of events that are drawn in red. Planned faults, whose kinds begin with a plus, are red as well."""
+"""The kinds of events that are drawn in red. Injected faults, whose kinds begin with a plus, are red as well."""
 
 
 def _processes(trace: Trace) -> list[str]:

@@ -1,4 +1,4 @@
-"""Faults: what happens to a cluster and when, planned from a seed, so that a plan can be shortened and repeated.
+"""Faults: what happens to a cluster and when, drawn from a seed, so that the list can be shortened and repeated.
 
 ```
 group     kinds
@@ -98,8 +98,8 @@ def kinds_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(kind for kind in EVERY_KIND if kind in wanted)
 
 
-def plan(random: Random, nodes: Sequence[str], kinds: Sequence[str], seconds: float) -> list[Fault]:
-    """Draw a plan of faults for `seconds` simulated seconds."""
+def draw_faults(random: Random, nodes: Sequence[str], kinds: Sequence[str], seconds: float) -> list[Fault]:
+    """Draw the faults of `seconds` simulated seconds."""
     faults: list[Fault] = []
     at = random.uniform(*_PAUSE)
     while kinds and at < seconds:

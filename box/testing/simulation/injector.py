@@ -1,4 +1,4 @@
-"""The injector: makes the faults of a plan happen to a cluster, and ends them."""
+"""The injector: makes the faults of a list happen to a cluster, and ends them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from box.testing.simulation.absences import Absences
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.crash_points import CrashPoints, lose_power
 from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
-from box.testing.simulation.faults import Fault, kinds_of, plan
+from box.testing.simulation.faults import Fault, draw_faults, kinds_of
 from box.testing.simulation.hazard_faults import HazardFaults
 from box.testing.simulation.leader_faults import LeaderFaults
 from box.testing.simulation.rivals import Rivals
@@ -31,10 +31,10 @@ async def storm(simulation: Simulation, seconds: float, faults: Iterable[str] = 
     Raises:
         ValueError: a name is unknown.
     """
-    planned = plan(simulation.random("storm"), list(simulation.nodes), kinds_of(faults), seconds)
+    faults_to_come = draw_faults(simulation.random("storm"), list(simulation.nodes), kinds_of(faults), seconds)
     injector = Injector(simulation)
     end = simulation.loop.time() + seconds
-    await injector.run(planned)
+    await injector.run(faults_to_come)
     await simulation.sleep(max(0.0, end - simulation.loop.time()))
     await injector.finish()
 

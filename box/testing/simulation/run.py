@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from box.errors import BoxError
 from box.replication.elections import ElectionMode
 from box.testing.simulation.checks import Watch, become_equal, come_to_rest, compare, is_at_rest, uncaught
-from box.testing.simulation.faults import EVERY_KIND, KINDS, Fault, plan
+from box.testing.simulation.faults import EVERY_KIND, KINDS, Fault, draw_faults
 from box.testing.simulation.history import ClientCall
 from box.testing.simulation.injector import Injector
 from box.testing.simulation.loop import Deadlock, TooSlow
@@ -60,7 +60,7 @@ _FIRST_LEADER: Final = 60.0
 class Scenario:
     """Everything that determines a run.
 
-    Unless `faults` are given, faults of the given `kinds` are planned from the seed, and so are some options of
+    Unless `faults` are given, faults of the given `kinds` are drawn from the seed, and so are some options of
     `box.cfg`; `options` override them.
     """
 
@@ -79,12 +79,12 @@ class Scenario:
     rate: float | None = None
     """The limit for the calls a second of all clients together; None for as many as the workload's pauses allow."""
 
-    def planned(self) -> Self:
+    def with_faults(self) -> Self:
         """Return this scenario with its faults and options written out."""
         if self.faults is not None:
             return self
         names = [f"node{number + 1}" for number in range(self.nodes)]
-        faults = tuple(plan(Simulation.random_of(self.seed, "faults"), names, self.kinds, self.seconds))
+        faults = tuple(draw_faults(Simulation.random_of(self.seed, "faults"), names, self.kinds, self.seconds))
         return replace(self, faults=faults, options=self._chosen_options() | self.options)
 
     def _chosen_options(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Scenario:
 
     def to_json(self) -> str:
         """Return the text of a file for `from_json`."""
-        return json.dumps({"version": _VERSION} | asdict(self.planned()), indent=1)
+        return json.dumps({"version": _VERSION} | asdict(self.with_faults()), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -212,7 +212,7 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
 
     A run that exceeds `deadline` seconds of processor time fails, and reports the tasks that wait.
     """
-    scenario = scenario.planned()
+    scenario = scenario.with_faults()
     start = time.process_time()
     with Simulation(scenario.seed, keeps_messages=keeps_messages) as simulation:
         simulation.loop.cpu_deadline = None if deadline is None else start + deadline

@@ -12,9 +12,9 @@ from box.index import Entry, Index, IndexDef, create_index
 from box.index.memory import MemoryQuota
 from box.schema.memtx_rules import check_memtx_index
 from box.schema.storage_engine import Engine, EngineTransaction, IndexRules, TupleChange
-from box.txn.plan import MAX_TUPLE_SIZE, Planner
 from box.txn.space_load import SpaceLoad
 from box.txn.storage import Mode, TupleStorage, unique_index
+from box.txn.write_plan import MAX_TUPLE_SIZE, Planner
 from box.wire.change import INSERT, REPLACE, UPDATE, UPSERT, Request
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from reference_tables.markdown import sentence
 _PARSERS = {
     "lunabox-connect": ("console.commands.connect", "parser"),
     "lunabox-top": ("console.commands.top", "parser"),
+    "lunabox-sql": ("console.commands.sql", "parser"),
     "lunabox-init": ("console.commands.init", "parser"),
     "lunabox-completion": ("console.commands.completion", "parser"),
     "lunabox-test": ("console.suite.runner_options", "_parser"),

@@ -1,18 +1,18 @@
--- Methods of iterators that walk them now: for one value of all, or for what each value is good for.
+-- Methods of iterators that consume them at once: for a single result, or for an effect of each value.
 local iterator = require('internal.fun_iterator')
 
 local M = {}
-local walk = iterator.walk
+local applied = iterator.applied
 
 function M.unwrap(self)
     return self.gen, self.param, self.state
 end
 
 function M.each(self, visit)
-    walk(self, function(...)
-        visit(...)
-        return false
-    end)
+    local gen, param, state = M.unwrap(self)
+    repeat
+        state = applied(visit, gen(param, state))
+    until state == nil
 end
 
 -- ---- collections -----------------------------------------------------------------------------
@@ -36,88 +36,106 @@ end
 
 -- ---- one value -------------------------------------------------------------------------------
 
+local function folded(fun, result, state, ...)
+    if state == nil then
+        return nil, result
+    end
+    return state, fun(result, ...)
+end
+
 function M.foldl(self, combine, result)
-    walk(self, function(...)
-        result = combine(result, ...)
-    end)
+    local gen, param, state = M.unwrap(self)
+    repeat
+        state, result = folded(combine, result, gen(param, state))
+    until state == nil
     return result
 end
 
+-- Errors name the value as Tarantool's do: `r`.
 function M.sum(self)
-    return M.foldl(self, function(total, value) return total + value end, 0)
+    local total = 0
+    for _, r in M.unwrap(self) do
+        total = total + r
+    end
+    return total
 end
 
 function M.product(self)
-    return M.foldl(self, function(total, value) return total * value end, 1)
+    local total = 1
+    for _, r in M.unwrap(self) do
+        total = total * r
+    end
+    return total
 end
 
+-- A list and a text know their length, holes included.
 function M.length(self)
-    local count = 0
+    local count, gen = 0, self.gen
+    if gen == iterator.list_step or gen == iterator.text_step then
+        return math.max(0, #self.param - self.state)
+    end
     for _ in M.unwrap(self) do
         count = count + 1
     end
     return count
 end
 
--- What `choose(best so far, value)` leaves of all values.
-local function chosen(self, name, choose)
-    local is_found, best = false, nil
-    for _, value in M.unwrap(self) do
-        if is_found then
-            best = choose(best, value)
-        else
-            is_found, best = true, value
-        end
-    end
-    if not is_found then
+-- What `cmp(best so far, value)` leaves of all values; for numbers in front, `cmp_numbers` if there is one.
+local function chosen(self, name, cmp, cmp_numbers)
+    local gen, param, state = M.unwrap(self)
+    local following, best = gen(param, state)
+    if following == nil then
         error(name .. ': iterator is empty')
+    end
+    cmp = type(best) == 'number' and cmp_numbers or cmp
+    for _, value in gen, param, following do
+        best = cmp(best, value)
     end
     return best
 end
 
--- Numbers are compared as math.min and math.max do it, other values by Lua's order.
+local function lesser(best, value)
+    return value < best and value or best
+end
+
+local function greater(best, value)
+    return best < value and value or best
+end
+
 function M.min(self)
-    return chosen(self, 'min', function(best, value)
-        if type(best) == 'number' then
-            return math.min(best, value)
-        end
-        return value < best and value or best
-    end)
+    return chosen(self, 'min', lesser, math.min)
 end
 
 function M.max(self)
-    return chosen(self, 'max', function(best, value)
-        if type(best) == 'number' then
-            return math.max(best, value)
-        end
-        return best < value and value or best
-    end)
+    return chosen(self, 'max', greater, math.max)
 end
 
-function M.min_by(self, choose)
-    return chosen(self, 'min', choose)
+function M.min_by(self, cmp)
+    return chosen(self, 'min', cmp)
 end
 
-function M.max_by(self, choose)
-    return chosen(self, 'max', choose)
+function M.max_by(self, cmp)
+    return chosen(self, 'max', cmp)
 end
 
 -- ---- questions -------------------------------------------------------------------------------
 
--- Whether there is a step for whose values `predicate` holds.
-local function holds_once(self, predicate)
-    local is_found = false
-    walk(self, function(...)
-        is_found = predicate(...) and true or false
-        return is_found
-    end)
-    return is_found
+function M.any(self, predicate)
+    local gen, param, state = M.unwrap(self)
+    local is_found
+    repeat
+        state, is_found = applied(predicate, gen(param, state))
+    until state == nil or is_found
+    return is_found and true or false
 end
 
-M.any = holds_once
-
 function M.all(self, predicate)
-    return not holds_once(self, function(...) return not predicate(...) end)
+    local gen, param, state = M.unwrap(self)
+    local does_hold
+    repeat
+        state, does_hold = applied(predicate, gen(param, state))
+    until state == nil or not does_hold
+    return state == nil
 end
 
 function M.is_null(self)
@@ -138,24 +156,28 @@ end
 
 -- ---- single steps ----------------------------------------------------------------------------
 
--- The values of the first step for which `is_wanted(number)`; none if there is no such step.
-local function values_at(self, is_wanted)
-    local number, found = 0, nil
-    walk(self, function(...)
-        number = number + 1
-        if is_wanted(number) then
-            found = {n = select('#', ...), ...}
-        end
-        return found ~= nil
-    end)
-    if found ~= nil then
-        return unpack(found, 1, found.n)
+-- The values of a step; nil behind the end.
+local function values_or_nil(state, ...)
+    if state == nil then
+        return nil
     end
+    return ...
 end
 
+-- Parts of a step do not count; but a list and a text have values at whole numbers alone.
 function M.nth(self, n)
     assert(n > 0, 'invalid first argument to nth')
-    return values_at(self, function(number) return number >= math.floor(n) end)
+    local gen, param, state = M.unwrap(self)
+    if n % 1 ~= 0 and (gen == iterator.list_step or gen == iterator.text_step) then
+        return nil
+    end
+    for _ = 2, n do
+        state = gen(param, state)
+        if state == nil then
+            return nil
+        end
+    end
+    return values_or_nil(gen(param, state))
 end
 
 local function values_of_step(state, ...)
@@ -165,7 +187,7 @@ local function values_of_step(state, ...)
     return ...
 end
 
--- One step, for which the generator is called once: it may be one that cannot go back.
+-- Makes one step. Calls the generator only once, as it may be one that cannot go back.
 function M.head(self)
     return values_of_step(self.gen(self.param, self.state))
 end
@@ -178,6 +200,7 @@ function M.index(self, wanted)
             return number
         end
     end
+    return nil
 end
 
 return M

@@ -1,9 +1,9 @@
 -- Iterator objects of require('fun').
 --
 -- An iterator is a step function, a parameter and a state: step(param, state) gives the next state and the values at
--- it, or nil at the end. The state is never changed in place, so an iterator may be walked again from any state that
--- it has had. An object holds the three as `gen`, `param` and `state`. Functions that make an object return the
--- parameter and the state behind it: that is what a `for` loop takes.
+-- it, or nil at the end. The state is never changed in place, so an iteration may start again from any earlier state.
+-- An object holds the three as `gen`, `param` and `state`. Functions that make an object also return the parameter and
+-- the state, as a `for` loop expects.
 local M = {methods = {}}
 
 local class = {
@@ -24,13 +24,8 @@ local function no_step()
     return nil
 end
 
--- What the values of a list are taken from, one index after the other; box.NULL is a value.
-local function list_step(list, index)
-    local value = rawget(list, index + 1)
-    if type(value) ~= 'nil' then
-        return index + 1, value
-    end
-end
+-- The step of ipairs(), which programs that show an iterator of a list expect.
+local list_step = ipairs({})
 
 local function map_step(map, key)
     local following, value = next(map, key)
@@ -43,12 +38,9 @@ local function text_step(text, index)
     end
 end
 
-local function has_pairs(object)
-    local ok, method = pcall(function() return object.pairs end)
-    return ok and method ~= nil
-end
+M.list_step, M.text_step = list_step, text_step
 
--- How each type is iterated: step, parameter, first state.
+-- For each type: step, parameter and first state.
 local source_of = {}
 
 source_of['function'] = function(gen, param, state)
@@ -66,19 +58,13 @@ source_of.table = function(object)
     elseif metatable ~= nil and metatable.__pairs ~= nil then
         local gen, param, state = metatable.__pairs(object)
         return M.is_iterator(gen) and gen.gen or gen, param, state
-    elseif #object == 0 and next(object) ~= nil then
+    elseif #object == 0 then
         return map_step, object
     end
     return list_step, object, 0
 end
 
-source_of.cdata = function(object)
-    if has_pairs(object) then
-        return M.open(object:pairs())
-    end
-end
-
--- The three of what can be iterated: an iterator, a list, a map, a text, what pairs() and the like return.
+-- Returns step, parameter and state of an iterator, a list, a map, a text, or the results of pairs() and similar.
 function M.open(object, param, state)
     assert(object ~= nil, 'invalid iterator')
     local open = source_of[type(object)]
@@ -100,7 +86,10 @@ function M.none()
     return M.new(no_step)
 end
 
--- Objects of all arguments. The last one may have come with its parameter and state, as functions return it.
+-- The step of an empty iterator.
+M.no_step = no_step
+
+-- Makes objects of all arguments. The last one may be followed by its parameter and state, as functions return it.
 function M.all_of(...)
     local count = select('#', ...)
     if count >= 3 then
@@ -116,14 +105,11 @@ function M.all_of(...)
     return result
 end
 
--- Call `visit` with the values of each step, until it returns true.
-function M.walk(self, visit)
-    local gen, param, state = self.gen, self.param, self.state
-    local function go_on(following, ...)
-        state = following
-        return state ~= nil and not visit(...)
+-- A step's state, and what `fun` makes of its values. Errors name the function as Tarantool's do: `fun`.
+function M.applied(fun, state, ...)
+    if state ~= nil then
+        return state, fun(...)
     end
-    while go_on(gen(param, state)) do end
 end
 
 return M

@@ -1,119 +1,132 @@
 -- Methods of iterators that give iterators: nothing is asked of the source before somebody asks them.
+--
+-- Each keeps what it works with in its parameter and nothing in closures, so that a program that shows an iterator sees
+-- in it what Tarantool's iterators hold. A state that is a pair has a count first and the source's state behind it.
 local iterator = require('internal.fun_iterator')
 
 local M = {}
-local new, none = iterator.new, iterator.none
-
--- An iterator with the states of its source: rule(state, values...) gives what a step of the source becomes.
-local function reshaped(self, rule)
-    local gen = self.gen
-    return new(function(param, state) return rule(gen(param, state)) end, self.param, self.state)
-end
-
--- An iterator whose states are pairs: something of its own, and the source's state.
--- rule(own, state, values...) gives the next own part, then the values.
-local function accompanied(self, own, rule)
-    local gen, param = self.gen, self.param
-    local function joined(state, following, ...)
-        return {following, state}, ...
-    end
-    local function step(before, state, ...)
-        if state ~= nil then
-            return joined(state, rule(before, state, ...))
-        end
-    end
-    return new(function(_, both) return step(both[1], gen(param, both[2])) end, nil, {own, self.state})
-end
+local new, none, applied = iterator.new, iterator.none, iterator.applied
 
 local function is_function(value, method)
     assert(type(value) == 'function', 'invalid first argument to ' .. method)
 end
 
+-- The next state of an iterator that counts: a pair, and the values of the step.
+local function counted(count, state, ...)
+    if state ~= nil then
+        return {count, state}, ...
+    end
+end
+
 -- ---- every value, changed or among others ----------------------------------------------------
 
+local function map_step(param, state)
+    return applied(param[3], param[1](param[2], state))
+end
+
 function M.map(self, transform)
-    return reshaped(self, function(state, ...)
-        if state ~= nil then
-            return state, transform(...)
-        end
-    end)
+    return new(map_step, {self.gen, self.param, transform}, self.state)
+end
+
+local function numbered(number, state, ...)
+    if state ~= nil then
+        return {number + 1, state}, number, ...
+    end
+end
+
+local function enumerate_step(param, state)
+    return numbered(state[1], param[1](param[2], state[2]))
 end
 
 function M.enumerate(self)
-    return accompanied(self, 1, function(number, _, ...) return number + 1, number, ... end)
+    return new(enumerate_step, {self.gen, self.param}, {1, self.state})
 end
 
--- Every step and `between` behind it. The own part of a state is true when it is the turn of `between`.
-function M.intersperse(self, between)
-    local gen, param = self.gen, self.param
-    local function step(state, ...)
-        if state ~= nil then
-            return {true, state}, ...
-        end
+-- The count is odd when it is the turn of the value between.
+local function intersperse_step(param, state)
+    local count = state[1] + 1
+    if count % 2 == 0 then
+        return {count, state[2]}, param[1]
     end
-    return new(function(_, both)
-        if both[1] then
-            return {false, both[2]}, between
-        end
-        return step(gen(param, both[2]))
-    end, nil, {false, self.state})
+    return counted(count, param[2](param[3], state[2]))
+end
+
+-- Every step and `between` behind it.
+function M.intersperse(self, between)
+    return new(intersperse_step, {between, self.gen, self.param}, {0, self.state})
 end
 
 -- ---- some of the values ----------------------------------------------------------------------
 
-function M.filter(self, predicate)
-    local gen = self.gen
-    local function first_fit(param, state, ...)
-        if state == nil or predicate(...) then
-            return state, ...
-        end
-        return first_fit(param, gen(param, state))
+-- The first step that `fun` accepts, of a step that is made already and those behind it.
+local function first_fit(fun, gen, param, state, ...)
+    if state == nil or fun(...) then
+        return state, ...
     end
-    return new(function(param, state) return first_fit(param, gen(param, state)) end, self.param, self.state)
+    return first_fit(fun, gen, param, gen(param, state))
+end
+
+local function filter_step(param, state)
+    local gen, source = param[2], param[3]
+    return first_fit(param[1], gen, source, gen(source, state))
+end
+
+function M.filter(self, predicate)
+    return new(filter_step, {predicate, self.gen, self.param}, self.state)
 end
 
 function M.partition(self, predicate)
     return (M.filter(self, predicate)), M.filter(self, function(...) return not predicate(...) end)
 end
 
--- Texts in which a pattern is found; with a function the same as filter.
+-- Texts in which a pattern is found; with a function it is filter.
 function M.grep(self, what)
     return M.filter(self, type(what) ~= 'string' and what or function(text) return string.find(text, what) ~= nil end)
 end
 
+local function indexes_step(param, state)
+    local wanted, gen, source = param[1], param[2], param[3]
+    local count, value = state[1], nil
+    state = state[2]
+    repeat
+        count = count + 1
+        state, value = gen(source, state)
+        if state ~= nil and value == wanted then
+            return {count, state}, count
+        end
+    until state == nil
+end
+
 function M.indexes(self, wanted)
-    local places = M.filter(M.enumerate(self), function(_, value) return value == wanted end)
-    return reshaped(places, function(state, number) return state, number end)
+    return new(indexes_step, {wanted, self.gen, self.param}, {0, self.state})
 end
 
 -- ---- the beginning and the rest --------------------------------------------------------------
 
+local function take_n_step(param, state)
+    if state[1] < param[1] then
+        return counted(state[1] + 1, param[2](param[3], state[2]))
+    end
+end
+
 function M.take_n(self, count)
     assert(count >= 0, 'invalid first argument to take_n')
-    local counted = accompanied(self, count, function(left, _, ...) return left - 1, ... end)
-    local gen = counted.gen
-    return new(function(_, both)
-        if both[1] > 0 then
-            return gen(nil, both)
-        end
-    end, nil, counted.state)
+    return new(take_n_step, {count, self.gen, self.param}, {0, self.state})
+end
+
+local function while_fit(fun, state, ...)
+    if state ~= nil and fun(...) then
+        return state, ...
+    end
+end
+
+local function take_while_step(param, state)
+    return while_fit(param[1], param[2](param[3], state))
 end
 
 function M.take_while(self, predicate)
     is_function(predicate, 'take_while')
-    return reshaped(self, function(state, ...)
-        if state ~= nil and predicate(...) then
-            return state, ...
-        end
-    end)
-end
-
--- The iterator from another state of its own on; an empty one where there is none.
-local function from(self, state)
-    if state == nil then
-        return none()
-    end
-    return new(self.gen, self.param, state)
+    return new(take_while_step, {predicate, self.gen, self.param}, self.state)
 end
 
 function M.drop_n(self, count)
@@ -129,19 +142,20 @@ function M.drop_n(self, count)
 end
 
 function M.tail(self)
-    return from(self, (self.gen(self.param, self.state)))
+    local state = self.gen(self.param, self.state)
+    if state == nil then
+        return none()
+    end
+    return new(self.gen, self.param, state)
 end
 
 function M.drop_while(self, predicate)
     is_function(predicate, 'drop_while')
     local gen, param, before = self.gen, self.param, self.state
-    local function look(state, ...)
-        return state, state ~= nil and predicate(...)
-    end
-    local state, is_dropped = look(gen(param, before))
+    local state, is_dropped = applied(predicate, gen(param, before))
     while is_dropped do
         before = state
-        state, is_dropped = look(gen(param, before))
+        state, is_dropped = applied(predicate, gen(param, before))
     end
     if state == nil then
         return none()
@@ -163,55 +177,76 @@ end
 
 -- ---- several iterators -----------------------------------------------------------------------
 
+local function again(gen, param, first, state, ...)
+    if state == nil then
+        return gen(param, first)
+    end
+    return state, ...
+end
+
+local function cycle_step(param, state)
+    local gen, source = param[1], param[2]
+    return again(gen, source, param[3], gen(source, state))
+end
+
 function M.cycle(self)
-    local gen, param, first = self.gen, self.param, self.state
-    return reshaped(self, function(state, ...)
-        if state == nil then
-            return gen(param, first)
+    return new(cycle_step, {self.gen, self.param, self.state}, self.state)
+end
+
+-- The last iterator stands first, in the parameter and in the states.
+local function zip_step(param, states)
+    local following, values, width = {}, {}, #param / 2
+    for i = width, 1, -1 do
+        local place = width + 1 - i
+        following[i], values[place] = param[2 * i - 1](param[2 * i], states[i])
+        if following[i] == nil then
+            return nil
         end
-        return state, ...
-    end)
+    end
+    return following, unpack(values, 1, width)
 end
 
 -- The first values of all, side by side, as long as each has one.
 function M.zip(...)
     local all = iterator.all_of(...)
-    local width, start = #all, {}
-    for i, one in ipairs(all) do
-        start[i] = one.state
+    local param, states = {}, {}
+    for i = #all, 1, -1 do
+        local place = #states + 1
+        param[2 * place - 1], param[2 * place], states[place] = all[i].gen, all[i].param, all[i].state
     end
-    return new(function(_, states)
-        local following, values = {}, {}
-        for i, one in ipairs(all) do
-            following[i], values[i] = one.gen(one.param, states[i])
-            if following[i] == nil then
-                return nil
-            end
-        end
-        if width > 0 then
-            return following, unpack(values, 1, width)
-        end
-    end, nil, start)
+    if #all == 0 then
+        return none()
+    end
+    return new(zip_step, param, states)
 end
 
--- The values of all, one iterator after the other. The own part of a state is the number of the iterator.
+local chain_step
+
+local function chained(param, place, state, ...)
+    if state ~= nil then
+        return {place, state}, ...
+    elseif param[3 * place + 1] ~= nil then
+        return chain_step(param, {place + 1, param[3 * place + 3]})
+    end
+end
+
+-- A state is the number of the iterator and its state. The parameter holds gen, param and state of each.
+function chain_step(param, state)
+    local place = state[1]
+    return chained(param, place, param[3 * place - 2](param[3 * place - 1], state[2]))
+end
+
+-- The values of all, one iterator after the other.
 function M.chain(...)
     local all = iterator.all_of(...)
-    local advance
-    local function step(number, state, ...)
-        if state ~= nil then
-            return {number, state}, ...
-        elseif number < #all then
-            return advance(nil, {number + 1, all[number + 1].state})
-        end
+    if #all == 0 then
+        return none()
     end
-    function advance(_, both)
-        local one = all[both[1]]
-        if one ~= nil then
-            return step(both[1], one.gen(one.param, both[2]))
-        end
+    local param = {}
+    for i, one in ipairs(all) do
+        param[3 * i - 2], param[3 * i - 1], param[3 * i] = one, one.param, one.state
     end
-    return new(advance, nil, {1, all[1] and all[1].state})
+    return new(chain_step, param, {1, all[1].state})
 end
 
 return M

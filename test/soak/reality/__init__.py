@@ -13,7 +13,7 @@ roads.py          proxies between nodes             injector.py    faults       
 Elections have a campaign of their own, with members that may be Tarantool and clients that use the binary protocol:
 
 ```
-election_run.py   one run, its checks               election_faults.py   the plan, and who lets it happen
+election_run.py   one run, its checks               election_faults.py   the faults, and who lets them happen
 member.py, .lua   a member: process and program     orders.py            clients, and what they were told
 ```
 """

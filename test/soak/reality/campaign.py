@@ -33,7 +33,7 @@ _HEADS: Final = ("calls a second", *_ENDINGS)
 
 def scenario(seed: int, workload: str, elections: str, *, is_hard: bool) -> Scenario:
     """What is played in both worlds."""
-    mild = Scenario(seed, 3, workload, _SECONDS, KINDS, elections=elections, options=dict(_OPTIONS)).planned()
+    mild = Scenario(seed, 3, workload, _SECONDS, KINDS, elections=elections, options=dict(_OPTIONS)).with_faults()
     return replace(mild, faults=tuple(sorted((*(mild.faults or ()), _FAILING)))) if is_hard else mild
 
 

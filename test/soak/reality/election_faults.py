@@ -1,4 +1,4 @@
-"""What happens to the members of a cluster with elections: a plan by a seed, and who lets it happen.
+"""What happens to the members of a cluster with elections: faults by a seed, and who lets them happen.
 
 ```
 kill       SIGKILL, and a start later        isolate   no way to or from a member
@@ -49,7 +49,7 @@ _SUCCESSION: Final = 5.0
 _PATIENCE: Final = 30.0
 
 
-def plan(seed: int, names: Sequence[str], seconds: float) -> list[Fault]:
+def draw_faults(seed: int, names: Sequence[str], seconds: float) -> list[Fault]:
     """The faults of so many seconds."""
     random = Random(f"{seed} plan")
     kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())

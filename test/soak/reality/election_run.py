@@ -22,7 +22,7 @@ from random import Random
 from typing import Any, Final
 
 from box.errors import BoxError
-from test.soak.reality.election_faults import ElectionInjector, plan
+from test.soak.reality.election_faults import ElectionInjector, draw_faults
 from test.soak.reality.member import OURS, Member
 from test.soak.reality.orders import SPACES, Client, Told
 from test.soak.reality.roads import Roads
@@ -56,7 +56,7 @@ _NEVER: Final = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunChoice:
     """What a run is, all of it by the seed: `tarantools` of the members run the executable `tarantool`."""
 
     seed: int
@@ -78,10 +78,12 @@ class ElectionOutcome:
     equal_after: float = -1.0
     """Seconds from a leader to equal vclocks; -1: never."""
     violations: list[str] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
+    """Known ones of Tarantool 2.8.1."""
 
 
-async def run(chosen: Plan) -> ElectionOutcome:
-    """Play a plan."""
+async def run(chosen: RunChoice) -> ElectionOutcome:
+    """Play a run."""
     directory = Path(tempfile.mkdtemp(prefix="elections-", dir="/tmp"))
     outcome = ElectionOutcome(str(directory))
     cluster = _Cluster(chosen, directory, outcome)
@@ -98,8 +100,8 @@ async def run(chosen: Plan) -> ElectionOutcome:
 
 
 class _Cluster:
-    def __init__(self, chosen: Plan, directory: Path, outcome: ElectionOutcome) -> None:
-        self._plan = chosen
+    def __init__(self, chosen: RunChoice, directory: Path, outcome: ElectionOutcome) -> None:
+        self._chosen = chosen
         self._outcome = outcome
         self._directory = directory
         quorum = chosen.members // 2 + 1
@@ -138,8 +140,8 @@ class _Cluster:
 
     async def play(self) -> None:
         """Clients and faults, then the checks."""
-        chosen, loop = self._plan, asyncio.get_running_loop()
-        faults = plan(chosen.seed, [member.name for member in self._members], chosen.seconds)
+        chosen, loop = self._chosen, asyncio.get_running_loop()
+        faults = draw_faults(chosen.seed, [member.name for member in self._members], chosen.seconds)
         keys, end = count(1), loop.time() + chosen.seconds
         clients = [
             Client(self._members, chosen.spaces, keys, Random(f"{chosen.seed} client {number}"))
@@ -165,6 +167,7 @@ class _Cluster:
         violations = self._outcome.violations
         for member in self._members:
             violations += [*member.violations, *member.alarms()]
+            self._outcome.crashes += member.crashes
 
     async def _watch(self, member: Member) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The injector of real nodes: lets planned faults happen to processes, roads and disks, and ends them.
+"""The injector of real nodes: lets drawn faults happen to processes, roads and disks, and ends them.
 
 ```
 fault                    simulated                                real

@@ -57,7 +57,7 @@ class RealOutcome:
 
 async def play_really(scenario: Scenario, overtime: float = _OVERTIME) -> RealOutcome:
     """Run a scenario, in as many seconds as it says and at most `overtime` more."""
-    scenario = scenario.planned()
+    scenario = scenario.with_faults()
     strangers = {fault.kind for fault in scenario.faults or ()}.difference(KINDS)
     if strangers:
         raise ValueError(f"not for real processes: {', '.join(sorted(strangers))}")

@@ -45,6 +45,17 @@ TEXTS = {
     "box.session.peer('x')": "test:1: bad argument #1 to 'peer' (number expected, got string)",
     "box.session.push()": "test:1: Usage: box.session.push(data)",
     "box.ctl.wait_rw('x')": "test:1: bad argument #1 to 'wait_rw' (number expected, got string)",
+    "box.session.su('al', 16)": "User 'al' is not found",
+    "box.session.su('admin', 16)": "test:1: bad argument #2 to 'su' (function expected, got number)",
+    "box.session.su('admin', nil)": "test:1: bad argument #2 to 'su' (function expected, got nil)",
+    "box.session.su(-6)": "User '4294967290' is not found",
+    "box.session.su(1e10)": "User '1410065408' is not found",
+    "box.schema.func.drop('f', false)": "Function 'f' does not exist",
+    "box.schema.space.create('t', false)": "Illegal parameters, options should be a table",
+    "box.schema.user.grant('guest', 'read', 'universe', 'x', 'k')": (
+        "builtin/box/schema.lua: attempt to index local 'options' (a string value)"
+    ),
+    "local q = box.schema.sequence.create('r') q:drop() q:set({})": "expected int64_t as 2 argument",
     "box.on_commit(1)": "test:1: Usage inside a transaction: box.on_commit([function | nil, [function | nil]])",
 }
 
@@ -80,6 +91,36 @@ def test_results_of_nothing(run: Run) -> None:
         assert await box("return select('#', t:find(5)), select('#', t:next(1))") == [1, 1]
         assert await box("return box.tuple.new{1, 2}:update({a = 1})") == [1, 2]
         assert await box("return box.schema.sequence.create('q'):set(1.5), box.sequence.q:next()") == [None, 2]
+
+    run(body)
+
+
+def test_options_that_are_none(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.schema.func.create('f', false) box.schema.func.create('g', box.NULL)")
+        await box("box.schema.space.create('s', box.NULL):create_index('pk', box.NULL)")
+        assert await box("return box.func.f.name, box.func.g.name, box.space.s.index.pk.type") == ["f", "g", "TREE"]
+
+    run(body)
+
+
+def test_numbers_that_a_sequence_is_set_to(run: Run) -> None:
+    """As C converts them: towards zero, the least integer for what does not fit, the digits in front of a text."""
+
+    async def body(box: Box) -> None:
+        await box("q = box.schema.sequence.create('q', {min = -10, start = 1})")
+        for value, expected in {"-1.5": -1, "1.5": 1, "'5.5'": 5, "'0x10'": 0, "18446744073709551615ULL": -1}.items():
+            assert await box(f"q:set({value}) return q:current()") == expected
+        assert await box("return type(q:current()), type(q:next())") == ["cdata", "number"]
+        await box("q:set(-1e100)")
+
+    run(body)
+
+
+def test_a_user_that_is_neither_name_nor_number_is_the_guest(run: Run) -> None:
+    async def body(box: Box) -> None:
+        for value in ("box.NULL", "{}", "true"):
+            assert await box(f"return box.session.su({value}, box.session.effective_user)") == "guest"
 
     run(body)
 
@@ -135,5 +176,18 @@ def test_beginnings_of_type_names(run: Run) -> None:
         assert await box("return s:create_index('b', {parts = {{3, ''}}}).parts[1].type") == "unsigned"
         row = "box.space._index:insert{s.id, 5, 'c', 'tree', {unique = true}, {{field = 1}}}"
         assert await box.fails(row) == "Wrong index options (field 1): index part: unknown field type"
+
+    run(body)
+
+
+def test_a_transaction_that_was_aborted_goes_on_until_its_commit(run: Run) -> None:
+    """Triggers see its changes as before; only one that waits itself is an error at once."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:before_replace(function(old, new) return new and new:update{{'!', -1, 'seen'}} end)")
+        await box("fiber = require('fiber') box.begin() s:replace{1} fiber.sleep(0)")
+        assert await box("return s:replace{2}") == [2, "seen"]
+        await box("s:upsert({3}, {})")
+        assert await box.fails("box.commit()") == "Transaction has been aborted by a fiber yield"
 
     run(body)

@@ -74,7 +74,7 @@ def test_init_makes_what_can_be_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["init"], ["init", "x", "--listen", "::"], ["completion", "fish"], ["completion"]]
+    "arguments", [["init"], ["init", "x", "--listen", "::"], ["completion", "fish"], ["completion"], ["sql"]]
 )
 def test_wrong_command_lines(tmp_path: Path, arguments: list[str]) -> None:
     done = run(*arguments, cwd=tmp_path)
@@ -107,6 +107,6 @@ def test_completion_of_zsh(tmp_path: Path) -> None:
 
 def test_help_has_examples(tmp_path: Path) -> None:
     """Of the command and of each of its commands."""
-    for arguments in ([], ["connect"], ["top"], ["init"], ["completion"]):
+    for arguments in ([], ["connect"], ["top"], ["sql"], ["init"], ["completion"]):
         done = run(*arguments, "--help", cwd=tmp_path)
         assert (done.returncode, "xample" in done.stdout) == (0, True)

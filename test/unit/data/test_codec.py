@@ -43,7 +43,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(values)
 def test_values_survive(value: object) -> None:
     """pack and unpack are inverse, and skip finds the end of the value wherever it starts."""
@@ -175,7 +175,7 @@ def test_many_values_at_once(many: list[object]) -> None:
     assert unpack_many(list(map(pack, simple))) == simple
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(_scalars, min_size=1, max_size=6), st.data())
 def test_what_is_not_one_value_each_is_not_taken(many: list[object], data: st.DataObject) -> None:
     """Other boundaries between the same bytes, with marks among them: either each is a value, or nothing comes out."""

@@ -35,7 +35,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(rows, operations, st.integers(0, 1), st.sampled_from([FORMAT, TupleFormat()]))
 @example([1, "a", 0.5], [["+", "value", 0.25], ["=", 2, "b"]], 1, FORMAT)
 def test_the_short_way_agrees(row: list[Any], ops: list[Any], index_base: int, fmt: TupleFormat) -> None:

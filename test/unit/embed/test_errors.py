@@ -43,7 +43,8 @@ from box.errors import (
     system_error,
     timed_out,
 )
-from box.journal.xlog_errors import XlogError, XlogGapError
+from box.journal.log_gap import XlogGapError
+from box.journal.xlog_errors import XlogError
 from box.wire.vclock import VClock
 
 

@@ -214,6 +214,7 @@ async def statements(node: Node) -> None:
         kept: PreparedStatement = statement
         print(ids, await kept.execute([1]), kept.text, kept.parameters, kept.columns)
     await statement.close()
+    print((await node.arrow("SELECT ?", [1])).num_rows)
     await node.execute(5)  # mistake: arg-type
     await node.execute("SELECT ?", 5)  # mistake: arg-type
 
@@ -238,6 +239,7 @@ def blocking(directory: str) -> None:
         jobs: BlockingSpace[Job] = node.space.jobs.rows_as(Job)
         print(rows, jobs.index.pk.get(1), node.info["uuid"], node.schema.create_sequence("ids").next())
         names: list[str] = [row.NAME for row in node.execute("SELECT name FROM jobs WHERE id = ?", [1])]
+        print(node.arrow("SELECT 1").column_names)
         with node.prepare("SELECT 1") as statement:
             print(names, statement.execute().columns, statement.text, statement.parameters, statement.columns)
         statement.close()

@@ -27,6 +27,7 @@ SAME_NAME = {
     },
     "the binary protocol and the console's text protocol each have a server": {"lua/text_console/server.py"},
     "the suite runner has sessions of its own": {"console/suite/session.py"},
+    "`lunabox` finds the module of a command by the name of the command": {"console/commands/sql.py"},
     "each command has a command line": {"console/suite/cli.py"},
     "the journal writes snapshots, the exporter reads them in parallel": {"box/spark/snapshot.py"},
     "files are stored by the journal, tuples by transactions": {"box/txn/storage.py"},

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error, system_error, timed_out
-from box.journal.xlog_errors import XlogGapError
+from box.journal.log_gap import XlogGapError
 from box.wire.vclock import VClock
 
 

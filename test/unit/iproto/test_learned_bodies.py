@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from box.data.codec import pack
 from box.instance.node import Instance
 from box.iproto import connection
-from box.iproto.plans import Plans
+from box.iproto.learned_bodies import LearnedBodies
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
 from box.wire.change import Request
@@ -155,7 +155,7 @@ def test_replies_are_those_of_the_general_way(program: list[tuple[Any, ...]]) ->
 
     async def body() -> None:
         learned = await answers(program)
-        with mock.patch.object(connection, "HEADER_SHAPES", {}), mock.patch.object(Plans, "learn"):
+        with mock.patch.object(connection, "HEADER_SHAPES", {}), mock.patch.object(LearnedBodies, "learn"):
             assert learned == await answers(program)
 
     asyncio.run(body())

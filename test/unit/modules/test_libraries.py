@@ -145,6 +145,73 @@ def test_fun_refuses(lua: Lua, call: str, problem: str) -> None:
     assert re.sub(r"^builtin/fun\.lua:\d+: ", "", text) == problem
 
 
+@pytest.mark.parametrize(
+    ("call", "held"),
+    [
+        ("fun.range(1, 5, 2)", "[5,2] -1"),
+        ("fun.duplicate(7)", "7 0"),
+        ("fun.duplicate(7, 8)", "[7,8] 0"),
+        ("fun.rands(5, 9)", "[5,8] 0"),
+        ("fun.iter({4, 5})", "[4,5] 0"),
+        ("fun.iter({})", "[] null"),
+        ("fun.iter({4}):enumerate()", "[f,[4]] [1,0]"),
+        ("fun.iter({4}):take(2)", "[2,f,[4]] [0,0]"),
+        ("fun.iter({4}):intersperse('-')", '["-",f,[4]] [0,0]'),
+        ("fun.iter({4}):cycle()", "[f,[4],0] 0"),
+        ("fun.iter({4}):map(print)", "[f,[4],f] 0"),
+        ("fun.iter({4}):filter(print)", "[f,f,[4]] 0"),
+        ("fun.iter({4}):indexes(4)", "[4,f,[4]] [0,0]"),
+        ("fun.zip({4}, fun.drop(1, {5, 6}))", "[f,[5,6],f,[4]] [1,0]"),
+    ],
+)
+def test_iterators_hold_what_tarantools_hold(lua: Lua, call: str, held: str) -> None:
+    """Programs that show an iterator see its parameter and state."""
+    (text,) = lua(
+        f"""
+        local fun = require('fun')
+        local function shown(value)
+            if type(value) == 'function' then return 'f' end
+            if type(value) ~= 'table' then return require('json').encode(value) end
+            local parts = {{}}
+            for i, part in ipairs(value) do parts[i] = shown(part) end
+            return '[' .. table.concat(parts, ',') .. ']'
+        end
+        local object = {call}
+        return shown(object.param) .. ' ' .. shown(object.state)"""
+    )
+    assert text == held
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ("fun.iter({1}):map(1):totable()", "attempt to call local 'fun' (a number value)"),
+        ("fun.iter({1}):filter('x'):totable()", "attempt to call local 'fun' (a string value)"),
+        ("fun.any(1, {1})", "attempt to call local 'fun' (a number value)"),
+        ("fun.foldl(1, 2, {1})", "attempt to call local 'fun' (a number value)"),
+        ("fun.min({1, 'a'})", "bad argument #2 to 'cmp' (number expected, got string)"),
+        ("fun.sum({'a'})", "attempt to perform arithmetic on local 'r' (a string value)"),
+        ("fun.iter(box.tuple.new{1})", 'object [1] of type "cdata" is not iterable'),
+        ("fun.op.neg(1)", "attempt to call field 'neg' (a nil value)"),
+    ],
+)
+def test_errors_of_fun_name_what_tarantools_name(lua: Lua, call: str, problem: str) -> None:
+    (text,) = lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
+    assert text.endswith(problem)
+
+
+def test_what_is_not_there_is_nil(lua: Lua) -> None:
+    """`nth` and `index` return one nil, which the console shows as null."""
+    found = lua(
+        """
+        local fun = require('fun')
+        return select('#', fun.nth(4, {1})), select('#', fun.index(5, {1})), select('#', fun.range(0)),
+            fun.length({nil, 2}), fun.iter({1, 2, 3}):drop(2):length(), fun.op.intdiv(-7, 2), fun.op.intdiv(7, -2),
+            fun.range(5):nth(2.5), fun.nth(1.5, {1, 2})"""
+    )
+    assert list(found) == [1, 1, 3, 2, 1, -3, -4, 2, None]
+
+
 def test_lists_of_triggers_for_modules(lua: Lua) -> None:
     """`internal.trigger`, which vshard needs to start."""
     assert lua(

@@ -220,7 +220,7 @@ def test_wrong_calls_of_pages(remote: Any) -> None:
 
 
 def test_features_of_the_server(remote: Any) -> None:
-    features = {"streams": True, "transactions": True, "watchers": True, "pagination": True, "error_extension": False}
+    features = {"streams": True, "transactions": True, "watchers": True, "pagination": True, "error_extension": True}
     assert remote(
         """
         local function state_with(options)
@@ -240,6 +240,38 @@ def test_features_of_the_server(remote: Any) -> None:
         "active",
         "Illegal parameters, options parameter 'required_protocol_version' should be of type number",
         "Illegal parameters, options parameter 'required_protocol_features' should be of type table",
+    ]
+
+
+def test_errors_among_results(remote: Any) -> None:
+    """Errors come as objects if the connection asks for that, or if the session's setting says so."""
+    assert remote(
+        """
+        local other = net_box.connect(address, {required_protocol_features = {'error_extension'}})
+        local source = "local e = box.error.new('My', 'why') e:set_prev(box.error.new(3)) return e, {e}, (...)"
+        source = source:gsub('new%(3%)', "new({code = 3, reason = 'before'})")
+        local function found(c, arg)
+            local a, b, c = c:eval(source, {arg})
+            return {type(a), tostring(a), type(b[1]), type(a) == 'cdata' and a.prev.code or '-', tostring(c)}
+        end
+        local texts, objects = found(conn, 1), found(other, 1)
+        conn:eval('box.session.settings.error_marshaling_enabled = true')
+        local after = found(conn, 1)
+        box.session.settings.error_marshaling_enabled = true
+        local sent = conn:eval('return (...).type', {box.error.new('Sent', 'x')})
+        function several() return nil, box.error.new('Q', 'q') end
+        local calls = {}
+        for i = 1, 5 do calls[i] = other:call('several', {}, {is_async = true}) end
+        local called = {}
+        for i, future in ipairs(calls) do called[i] = future:wait_result(10)[2].type end
+        return texts, objects, after, sent, called, other.peer_protocol_features.error_extension"""
+    ) == [
+        ["string", "why", "string", "-", "1"],
+        ["cdata", "why", "cdata", 3, "1"],
+        ["cdata", "why", "cdata", 3, "1"],
+        "Sent",
+        ["Q"] * 5,
+        True,
     ]
 
 

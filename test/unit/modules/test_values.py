@@ -367,3 +367,37 @@ def test_a_handler_of_the_user_gives_what_is_encoded_in_the_place_of_its_cdata(l
         local ok, problem = pcall(msgpack.encode, {ffi.new('struct handled', {-1})})
         return decoded, ok, tostring(problem)"""
     ) == [[1, {"x": 5, "size": 7}, 2], False, "negative"]
+
+
+def test_zeros_of_decimals_keep_their_sign_until_they_are_calculated_with(lua: Lua) -> None:
+    assert lua(
+        """
+        local decimal, texts = require('decimal'), {}
+        for i, number in ipairs{decimal.new(-0.0), decimal.new('-0'), -decimal.new('0'), -decimal.new('-0'),
+            decimal.new('-0') + 0, decimal.abs('-0'), decimal.new('-0.00')} do
+            texts[i] = tostring(number)
+        end
+        return texts"""
+    ) == [["-0", "-0", "0", "0", "0", "0", "-0.00"]]
+
+
+def test_separators_of_csv_are_one_byte(lua: Lua) -> None:
+    """Of a longer text the first counts; a number is the code of a byte. What is written takes all of the text."""
+    assert lua(
+        """
+        local csv = require('csv')
+        return csv.load('a;b\\n', {delimiter = ';b'}), csv.load('a;b\\n', {delimiter = 59}),
+            csv.dump({1, 2}, {delimiter = 'ab'})"""
+    ) == [[["a", "b"]], [["a", "b"]], "1ab2\n"]
+
+
+def test_two_slashes_in_front_stay(lua: Lua) -> None:
+    """As POSIX allows and Linux does."""
+    assert lua(
+        """
+        local fio, found = require('fio'), {}
+        for i, path in ipairs{'//', '//a', 'a//b', 'a//', '///', '///a', '//a//b//', '', 'a'} do
+            found[i] = fio.dirname(path)
+        end
+        return found, fio.basename('a5', 5), fio.basename('a.b', true)"""
+    ) == [["//", "//", "a", ".", "/", "/", "//a", ".", "."], "a", "a.b"]

@@ -224,7 +224,7 @@ def _rows_of(items: deque[Any]) -> list[Row]:
     return [row for item in items for row in ([item] if isinstance(item, Row) else item.rows())]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=160, deadline=None)
 @given(
     st.lists(parts, min_size=1, max_size=8),
     st.one_of(st.none(), st.tuples(st.integers(0, 400), st.integers(0, 255))),

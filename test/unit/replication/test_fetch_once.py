@@ -83,7 +83,7 @@ def test_nobody_is_connected() -> None:
     assert decided() == {}
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(100))
 def test_every_member_has_a_giver(seed: int) -> None:
     """Whatever is known and was before: each member is given, exactly once unless somebody gives everything."""
     random = Random(seed)
@@ -143,7 +143,7 @@ def test_from_everything_to_parts() -> None:
     assert asked_anew(wanted, {A: None, B: None, C: None}) == []
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(60))
 def test_from_any_subscriptions_to_any_assignment(seed: int) -> None:
     """The first round brings what is missing; then every member is given at every moment, and in the end each source
     sends what is wanted."""

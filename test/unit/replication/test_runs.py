@@ -45,7 +45,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(steps, st.booleans())
 def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> None:
     """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
@@ -78,7 +78,7 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
     go_through(program, skips, apply)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps, st.booleans())
 def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list[Any], skips: bool) -> None:
     """Everything that the outside can see agrees, as above."""

@@ -118,7 +118,7 @@ def test_a_kill_loses_no_write_and_the_power_does() -> None:
         return len(data)
 
     def sizes(end: str) -> list[int]:
-        return [simulate(seed, lambda simulation: scenario(simulation, end)) for seed in range(6)]
+        return [simulate(seed, lambda simulation: scenario(simulation, end)) for seed in range(3)]
 
     killed, powerless = sizes("kill"), sizes("lose_power")
     assert min(killed) > 600
@@ -154,7 +154,7 @@ def keep_state(seed: int, *, is_synced: bool) -> list[Any]:
 
     async def scenario(simulation: Simulation) -> list[str]:
         node, random, problems = await start(simulation), simulation.random("ends"), []
-        for _ in range(6):
+        for _ in range(4):
             simulation.loop.call_later(random.uniform(0.1, 1), node.lose_power)
             with pytest.raises(NodeDied):
                 await run(node, f"local IS_SYNCED = {str(is_synced).lower()} {KEEPER}")
@@ -178,7 +178,7 @@ def keep_state(seed: int, *, is_synced: bool) -> list[Any]:
 
 
 def test_a_file_that_is_synced_and_renamed_survives_the_power() -> None:
-    assert [keep_state(seed, is_synced=True) for seed in range(5)] == [[]] * 5
+    assert [keep_state(seed, is_synced=True) for seed in range(3)] == [[]] * 3
 
 
 def test_without_the_sync_a_simulation_finds_the_torn_file() -> None:

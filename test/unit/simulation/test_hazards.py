@@ -173,7 +173,7 @@ def test_all_faults_are_those_of_runs_with_long_timeouts() -> None:
 
 def test_short_timeouts_belong_to_the_scenario() -> None:
     """They follow from the seed, other options stay as they would be without, and the file has them."""
-    plain, short = (Scenario(3, hazards=hazards, elections="candidate").planned() for hazards in (False, True))
+    plain, short = (Scenario(3, hazards=hazards, elections="candidate").with_faults() for hazards in (False, True))
     assert "replication_synchro_timeout" not in plain.options
     timeout = short.options["replication_synchro_timeout"]
     assert timeout <= 3

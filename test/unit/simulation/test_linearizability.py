@@ -105,7 +105,7 @@ def histories(draw: st.DrawFn) -> list[ClientCall]:
     return operations
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(histories())
 def test_the_search_agrees_with_the_definition(operations: list[ClientCall]) -> None:
     assert (check(operations, Register()) is None) == by_all_orders(operations, Register())
@@ -136,7 +136,7 @@ def list_histories(draw: st.DrawFn) -> list[ClientCall]:
     return operations
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(list_histories())
 def test_the_search_in_lists_agrees_with_the_definition(operations: list[ClientCall]) -> None:
     assert (check(operations, AppendList.of(operations)) is None) == by_all_orders(operations, AnyAppend())

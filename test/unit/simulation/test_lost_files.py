@@ -268,7 +268,7 @@ def take(machine: Machine, fd: int, step: tuple[Any, ...], data: bytes) -> bytes
     return data[: step[1]].ljust(step[1], b"\0")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(STEPS, st.integers(0, 1000))
 def test_after_any_program_each_byte_is_what_it_was_at_some_time_since_the_last_sync(
     steps: list[tuple[Any, ...]], seed: int

@@ -13,7 +13,7 @@ from box.replication.elections import Elections
 from box.replication.raft import Raft, Role
 from box.replication.white_list import WhiteList
 from box.testing.simulation import run
-from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
+from box.testing.simulation.faults import KINDS, Fault, draw_faults, kinds_of
 from box.testing.simulation.row_workloads import SetWorkload
 from box.testing.simulation.run import Outcome, Scenario, play
 from box.testing.simulation.shrinking import shorten
@@ -107,9 +107,9 @@ def test_a_run_without_faults_refuses_nothing() -> None:
     assert set(outcome.calls) == {"ok"}
 
 
-def test_a_plan_follows_from_its_seed_and_its_kinds() -> None:
+def test_faults_follow_from_their_seed_and_their_kinds() -> None:
     def make(seed: int, kinds: tuple[str, ...]) -> list[Fault]:
-        return plan(Simulation.random_of(seed, "faults"), ["a", "b"], kinds, 50)
+        return draw_faults(Simulation.random_of(seed, "faults"), ["a", "b"], kinds, 50)
 
     assert make(1, KINDS) == make(1, KINDS) != make(2, KINDS)
     assert {fault.kind for fault in make(1, kinds_of(["clock", "kill"]))} == {"jump", "drift", "kill"}
@@ -117,7 +117,7 @@ def test_a_plan_follows_from_its_seed_and_its_kinds() -> None:
 
 
 def test_a_scenario_survives_its_file() -> None:
-    scenario = Scenario(3, nodes=5, workload="list", seconds=9).planned()
+    scenario = Scenario(3, nodes=5, workload="list", seconds=9).with_faults()
     assert Scenario.from_json(scenario.to_json()) == scenario
     text = scenario.to_json()
     for other in ("", "{}", "[1]", text.replace("node", "knot"), text.replace("list", "lost")):

@@ -217,7 +217,7 @@ def real_side() -> Iterator[OneSide]:
         shutil.rmtree(directory)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(PROGRAMS)
 def test_programs_do_the_same_on_both_sides(program: list[tuple[Any, ...]]) -> None:
     with real_side() as real:

@@ -206,7 +206,7 @@ def test_a_call_in_a_process_that_dies_has_no_outcome() -> None:
         assert simulation.errors == []
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_power_failure_takes_nothing_that_was_synced(seed: int) -> None:
     async def scenario(simulation: Simulation) -> None:
         (node,) = await simulation.start_cluster(1, wal_mode="fsync", wal_max_size=2000)

@@ -204,7 +204,7 @@ def test_hosts_have_names_and_addresses() -> None:
 # ---- the network
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_cut_breaks_a_connection_or_holds_it_up(seed: int) -> None:
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
         await lua(one, CLIENT + "client:write('before\\n') client:read('\\n')")

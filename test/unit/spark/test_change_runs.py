@@ -46,7 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(hot, kinds), max_size=150), st.data())
 def test_each_key_has_its_changes_in_order(drawn: list[tuple[bytes, int]], data: st.DataObject) -> None:
     changes: list[Change] = [(key, kind, number, b"body %d" % number) for number, (key, kind) in enumerate(drawn)]

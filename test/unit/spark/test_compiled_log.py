@@ -99,7 +99,7 @@ def expected_changes(block: bytes, left_out: Collection[tuple[int, int]] = ()) -
     return [row for row in decode_rows(block) if is_wanted(row, left_out)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(blocks, parts_of_keys, st.sets(st.tuples(st.integers(0, 3), st.integers(1, 30)), max_size=2))
 def test_the_changes_of_a_space_are_found(
     block: bytes, parts: PlainParts | None, left_out: set[tuple[int, int]]
@@ -113,7 +113,7 @@ def test_the_changes_of_a_space_are_found(
             assert key == key_bytes(row, parts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(blocks)
 def test_usual_changes_are_found_without_python(block: bytes) -> None:
     from box.spark.compiled_log import ChangeFinder
@@ -126,7 +126,7 @@ def test_usual_changes_are_found_without_python(block: bytes) -> None:
     assert isinstance(ChangeFinder(GOODS, parts, SINCE, ()).find(block), bytes) != is_usual
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(blocks)
 def test_a_summary_says_where_the_block_leads(block: bytes) -> None:
     from box.spark.compiled_log import summarize
@@ -147,7 +147,7 @@ def is_schema(row: Row) -> bool:
     return bool(row.body) and decode_row(row)[0] in (SPACE_ID, INDEX_ID, TRUNCATE_ID)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(blocks.filter(bool), st.data())
 def test_damaged_blocks_are_left_to_the_decoder_in_python(block: bytes, data: st.DataObject) -> None:
     """Where that decoder has no error the changes are right; where it has one nothing is read outside the block."""

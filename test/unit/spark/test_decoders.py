@@ -108,7 +108,7 @@ def both(columns: list[Column], block: bytes, filters: tuple[Condition, ...] = (
     return python
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(usual_blocks)
 def test_usual_tuples_are_read_column_by_column(block: bytes) -> None:
     for column in COLUMNS:
@@ -116,7 +116,7 @@ def test_usual_tuples_are_read_column_by_column(block: bytes) -> None:
     both([*COLUMNS, *WHOLE], block)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(choices, blocks)
 def test_any_rows_have_the_same_outcome(columns: list[Column], block: bytes) -> None:
     both(columns, block)
@@ -141,19 +141,19 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(block)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(choices, damaged())
 def test_damaged_blocks_have_the_same_outcome(columns: list[Column], block: bytes) -> None:
     both(columns, block)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(choices, st.binary(max_size=60))
 def test_noise_has_the_same_outcome(columns: list[Column], block: bytes) -> None:
     both(columns, block)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     usual_blocks,
     st.lists(
@@ -265,7 +265,7 @@ whole = b"".join(t.row(t.GOODS, pack(item), form) for item in tuples for form in
 columns = t.COLUMNS + t.WHOLE
 decoder = new_decoder(t.GOODS, columns, t.arrow_schema(columns), (), compiled=True)
 seen = set()
-for number in range(3000):
+for number in range(1000):
     block = bytearray(whole[: rng.randrange(1, len(whole) + 1)])
     for _ in range(rng.randrange(3)):
         block[rng.randrange(len(block))] = rng.choice((rng.randrange(256), 0xDB, 0xDD, 0xC6, 0xDF, 0xD8, 0xCF))

@@ -9,7 +9,7 @@ import pytest
 
 from box import Node
 from box.spark.export import main
-from box.spark.export_options import exported_spaces, plan_of
+from box.spark.export_options import exported_spaces, job_of
 from box.spark.progress import bar
 
 from .files import write
@@ -20,15 +20,15 @@ from .files import write
     ["data goods --to parquet out", "--to parquet data goods out", "data --to parquet goods out --overwrite"],
 )
 def test_places_may_stand_between_options(command: str) -> None:
-    plan = plan_of(command.split())
-    assert (plan.directory, plan.space, plan.output, plan.args.to) == ("data", "goods", "out", "parquet")
+    job = job_of(command.split())
+    assert (job.directory, job.space, job.output, job.args.to) == ("data", "goods", "out", "parquet")
 
 
 def test_all_spaces_need_no_name_and_a_dry_run_no_output() -> None:
-    plan = plan_of("data out --all --to csv".split())
-    assert (plan.directory, plan.space, plan.output) == ("data", None, "out")
-    plan = plan_of("data goods --dry-run".split())
-    assert (plan.directory, plan.space, plan.output) == ("data", "goods", None)
+    job = job_of("data out --all --to csv".split())
+    assert (job.directory, job.space, job.output) == ("data", None, "out")
+    job = job_of("data goods --dry-run".split())
+    assert (job.directory, job.space, job.output) == ("data", "goods", None)
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_all_spaces_need_no_name_and_a_dry_run_no_output() -> None:
 )
 def test_a_wrong_command_line_says_what_is_needed(command: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        plan_of(command.split())
+        job_of(command.split())
     assert caught.value.code == 2
     assert text in capsys.readouterr().err
 
 
 def test_options_reach_the_data_source() -> None:
-    plan = plan_of("d s o --to csv --as-of latest --log wal --columns a,b --skip-corrupt --rest more".split())
+    job = job_of("d s o --to csv --as-of latest --log wal --columns a,b --skip-corrupt --rest more".split())
     options = {"path": "d", "space": "s", "as_of": "latest", "log": "wal", "columns": "a,b", "rest": "more"}
-    assert plan.options("s").items() >= options.items()
-    assert plan.options("s")["onCorrupt"] == "skip"
-    assert "columns" not in plan_of("d s o --to csv --columns a --where b=1".split()).options("s")
+    assert job.options("s").items() >= options.items()
+    assert job.options("s")["onCorrupt"] == "skip"
+    assert "columns" not in job_of("d s o --to csv --columns a --where b=1".split()).options("s")
 
 
 def test_a_dry_run_tells_schema_rows_and_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +81,7 @@ def test_a_dry_run_counts_with_the_log_and_for_every_space(tmp_path: Path, capsy
             )
 
     asyncio.run(run())
-    assert exported_spaces(plan_of([str(tmp_path), "--all", "--dry-run"])) == ["one", "two"]
+    assert exported_spaces(job_of([str(tmp_path), "--all", "--dry-run"])) == ["one", "two"]
     assert main([str(tmp_path), "--all", "--dry-run"]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line.endswith(" rows")] == [
         "  1 rows",

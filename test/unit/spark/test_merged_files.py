@@ -220,7 +220,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_a_table_is_what_the_changes_make_of_the_tuples(seed: int, is_spilled: bool) -> None:
     draw = random.Random(seed)

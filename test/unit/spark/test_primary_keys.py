@@ -31,7 +31,7 @@ def keys_of(kinds: list[str], index: str = "tree", **options: Any) -> PrimaryKey
     return PrimaryKeys(SpaceInfo(512, "goods", "memtx", (), (index_of([512, 0, "pk", index, {}, parts]),)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3), st.data())
 def test_bytes_of_plain_keys_have_the_order_of_the_index(kinds: list[str], data: st.DataObject) -> None:
     keys = keys_of(kinds)
@@ -44,7 +44,7 @@ def test_bytes_of_plain_keys_have_the_order_of_the_index(kinds: list[str], data:
     assert (first < second, first == second) == (ordered[0] < ordered[1], ordered[0] == ordered[1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(["number", "scalar"]), NUMBERS, NUMBERS)
 def test_equal_numbers_of_several_types_have_equal_bytes(kind: str, one: Any, two: Any) -> None:
     keys = keys_of([kind])
@@ -65,7 +65,7 @@ def test_a_hash_index_has_bytes_but_no_order_of_tuples() -> None:
     assert not keys.is_ordered
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3), st.data())
 def test_compiled_code_makes_the_same_bytes(kinds: list[str], data: st.DataObject) -> None:
     pytest.importorskip("numba", reason="the extra 'spark' is not installed")
@@ -91,7 +91,7 @@ WIDTHS = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(WIDTHS), st.integers(-(2**63), 2**64 - 1) | st.integers(-300, 300))
 def test_a_number_has_the_same_bytes_in_every_width(width: tuple[int, str], number: int) -> None:
     """Other writers do not always take the shortest form."""
@@ -110,7 +110,7 @@ def test_a_number_has_the_same_bytes_in_every_width(width: tuple[int, str], numb
     assert array.to_pylist() == [keys.of_tuple(pack([number]))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(sorted(VALUES)), st.binary(min_size=1, max_size=24))
 def test_compiled_code_stays_in_the_block(kind: str, block: bytes) -> None:
     """Whatever the bytes are: a key, or none; every offset of the block is tried as the start of one."""

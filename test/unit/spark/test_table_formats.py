@@ -11,7 +11,7 @@ import pytest
 from box.spark import table_formats
 from box.spark.direct_parquet import schema_of, write_table
 from box.spark.export import _first_line, _is_direct
-from box.spark.export_options import plan_of
+from box.spark.export_options import job_of
 
 from .files import FORMAT, goods, write
 from .test_direct_parquet import Local, table_of
@@ -73,8 +73,8 @@ def test_every_type_and_no_rows(tmp_path: Path, kind: str, tuples: list[list[obj
 
 def test_who_writes_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_direct(command: str) -> bool:
-        plan = plan_of(["data", "goods", "out", *command.split()])
-        return _is_direct(plan.args, str(plan.output))
+        job = job_of(["data", "goods", "out", *command.split()])
+        return _is_direct(job.args, str(job.output))
 
     assert is_direct("--to parquet")
     assert is_direct("--to delta")

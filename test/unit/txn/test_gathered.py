@@ -72,7 +72,7 @@ def _commit(program: list[Any], every: int) -> tuple[Any, ...]:
     return asyncio.run(body())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps, st.integers(1, 4))
 def test_gathering_on_the_way_changes_nothing(program: list[Any], every: int) -> None:
     """Savepoints across what is gathered already, spaces of all kinds, NOPs."""

@@ -400,7 +400,7 @@ VIEW_AND_REPLACE = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.booleans(), st.lists(steps, max_size=60))
 @example(False, TWO_VERSIONS)
 @example(False, VIEW_AND_REPLACE)
@@ -411,7 +411,7 @@ def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step
     asyncio.run(_play(has_unique, program))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.booleans(), st.lists(steps, max_size=60), st.integers(1, 3))
 @example(False, TWO_VERSIONS, 1)
 @example(False, VIEW_AND_REPLACE, 1)

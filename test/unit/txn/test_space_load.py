@@ -51,7 +51,7 @@ values = st.one_of(
 oddities = st.sampled_from([(1, "a"), ("wrong", "a"), (), (5, 5), None])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(EXTRAS),
     st.lists(values, unique_by=lambda value: value[0], max_size=120),

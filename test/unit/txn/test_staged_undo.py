@@ -93,7 +93,7 @@ class Scene:
         ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(changes, max_size=12),
     st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=5),
@@ -140,7 +140,7 @@ def test_a_failed_write_leaves_what_was_there(
 
 
 @pytest.mark.parametrize("mvcc", [False, True])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(changes, max_size=12),
     st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=5),

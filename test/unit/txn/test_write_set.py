@@ -89,7 +89,7 @@ async def _outcome(
     return state, [*seen, *world.all(space)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(writes, max_size=6), st.lists(reads, max_size=3), st.lists(writes, max_size=12), st.booleans())
 def test_a_large_transaction_is_to_readers_what_a_small_one_is(
     before: list[Any], read: list[Any], written: list[Any], reader_writes: bool
@@ -349,7 +349,7 @@ def test_what_was_gathered_stays_when_later_statements_are_taken_back(monkeypatc
     asyncio.run(body())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(writes, max_size=6), st.lists(st.lists(writes, max_size=6), max_size=4), st.integers(0, 4))
 def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: list[list[Any]], kept: int) -> None:
     """All that prepared transactions change, one after another, and that it is taken back when their write fails; it

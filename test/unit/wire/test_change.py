@@ -75,7 +75,7 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
     return space_id, *(getattr(request, name) for name in Request.__slots__)
 
 
-@settings(max_examples=400)
+@settings(max_examples=160)
 @given(bodies())
 @example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
 def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -> None:

@@ -8,12 +8,13 @@ from uuid import UUID
 import msgpack
 import pytest
 
+from box.data.error_body import decode_error_stack, encode_error_stack
 from box.errors import BoxError, ErrorCode, access_denied, client_error, system_error
 from box.iproto.stats import Net, Stats
 from box.schema.access import decode_hash, password_hash
 from box.wire.auth import encode_auth, is_right_scramble, scramble
 from box.wire.constants import Key, RequestType, type_name
-from box.wire.error import decode_error_body, decode_error_stack, encode_error_body, encode_error_stack
+from box.wire.error import decode_error_body, encode_error_body
 from box.wire.greeting import decode_greeting, encode_greeting
 from box.wire.packet import packet_bounds
 from box.wire.reply import reply_array, reply_chunk, reply_error, reply_ok, reply_tuples

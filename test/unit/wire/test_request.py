@@ -64,7 +64,7 @@ def calls(draw: st.DrawFn) -> tuple[RequestType, bytes]:
     return kind, bytes((0x80 | len(pairs),)) + b"".join(pairs) + tail
 
 
-@settings(max_examples=400)
+@settings(max_examples=160)
 @given(calls())
 def test_the_quick_reader_of_calls_agrees_with_the_careful_one(case: tuple[RequestType, bytes]) -> None:
     """What it takes it understands in the same way."""

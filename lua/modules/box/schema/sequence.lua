@@ -1,5 +1,7 @@
 -- box.schema.sequence and the objects of box.sequence.
 
+local ffi = require('ffi')
+
 local box_error = require('box.error')
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
@@ -89,12 +91,19 @@ function methods.next(self)
     return finish.value(python.sequence_next(self.id))
 end
 
+-- The number is always of the 64-bit type.
 function methods.current(self)
-    return finish.value(python.sequence_current(self.id))
+    return ffi.cast('int64_t', finish.value(python.sequence_current(self.id)))
 end
 
+-- A double becomes an integer as C converts it: towards zero, and INT64_MIN where it does not fit.
 function methods.set(self, value)
-    return finish.value(python.sequence_set(self.id, finish.encode(value)))
+    -- Of a text the digits in front count.
+    local number = tonumber64(type(value) == 'string' and value:match('^%s*[+-]?%d+') or value)
+    if number == nil then
+        error('expected int64_t as 2 argument', 0)
+    end
+    return finish.value(python.sequence_set(self.id, finish.encode(ffi.cast('int64_t', number))))
 end
 
 function methods.reset(self)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
 from box.errors import ErrorCode, client_error, out_of_memory
-from box.txn.storage import duplicate
+from box.index.duplicate_key import duplicate_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ class WritePlan:
         for index in self.secondary:
             new_key = index.key_of(fields)
             if index.is_unique and (present := index.find(new_key)) is not None and present != old:
-                raise duplicate(index, space, present, new)
+                raise duplicate_key(index, space.name, present, new)
             changes.append((index, new_key))
         if old is not None:
             old_fields = unpack(old)
@@ -147,7 +147,7 @@ class WritePlan:
             if index.is_unique:
                 for new_key in new_keys:
                     if (present := index.find(new_key)) is not None and present != old:
-                        raise duplicate(index, space, present, new)
+                        raise duplicate_key(index, space.name, present, new)
             changes.append((index, new_keys))
         if old is None:
             self.put(key, new)

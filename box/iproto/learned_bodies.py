@@ -5,7 +5,7 @@ two bodies with the same first bytes mean the same up to there. The general deco
 the next request needs a dictionary look-up instead of decoding. What follows the beginning is the last value of the
 map; the code that decodes it checks that it is well formed.
 
-A change of the schema makes all plans void, because a plan holds the space itself.
+A change of the schema makes everything learned void, because a meaning holds the space itself.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from box.wire.constants import RequestType
 if TYPE_CHECKING:
     from box.iproto.interface import SpaceLike
 
-_MAX_PLANS: Final = 4096
-"""The number of plans of a request type after which all of them are dropped, so that clients cannot fill the memory."""
-PLANNED_TYPES: Final = (RequestType.SELECT, RequestType.INSERT, RequestType.REPLACE)
-"""The request types that have plans."""
+_MAX_BEGINNINGS: Final = 4096
+"""The beginnings of a request type after which all of them are dropped, so that clients cannot fill the memory."""
+LEARNED_TYPES: Final = (RequestType.SELECT, RequestType.INSERT, RequestType.REPLACE)
+"""The request types whose bodies are learned."""
 
 
-class BodyPlan(NamedTuple):
+class BodyMeaning(NamedTuple):
     """The meaning of a beginning: the arguments of a select up to the key, or the space of a change."""
 
     space: SpaceLike
@@ -33,8 +33,8 @@ class BodyPlan(NamedTuple):
     limit: int = 0
 
 
-class Plans:
-    """Plans by request type and beginning.
+class LearnedBodies:
+    """Meanings by request type and beginning.
 
     All beginnings of a type have the same size, `sizes[type]`. A beginning of another size replaces the others: that
     serves clients of one kind well, and with mixed clients only the gain is lost.
@@ -42,17 +42,17 @@ class Plans:
 
     def __init__(self) -> None:
         self.version = -1
-        self.sizes = [0] * (max(PLANNED_TYPES) + 1)
-        self.tables: list[dict[bytes, BodyPlan]] = [{} for _ in self.sizes]
+        self.sizes = [0] * (max(LEARNED_TYPES) + 1)
+        self.tables: list[dict[bytes, BodyMeaning]] = [{} for _ in self.sizes]
 
-    def learn(self, version: int, request_type: int, beginning: bytes, plan: BodyPlan) -> None:
-        """Remember the plan of a beginning, for this version of the schema."""
+    def learn(self, version: int, request_type: int, beginning: bytes, meaning: BodyMeaning) -> None:
+        """Remember the meaning of a beginning, for this version of the schema."""
         if version != self.version:
             self.version = version
             for table in self.tables:
                 table.clear()
         table = self.tables[request_type]
-        if self.sizes[request_type] != len(beginning) or len(table) >= _MAX_PLANS:
+        if self.sizes[request_type] != len(beginning) or len(table) >= _MAX_BEGINNINGS:
             table.clear()
             self.sizes[request_type] = len(beginning)
-        table[beginning] = plan
+        table[beginning] = meaning

@@ -1,0 +1,93 @@
+"""A node that only reads: it takes the newest snapshot of a directory and the log behind it, and writes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from box.embed.embedded_node import Node
+from box.embed.lua_instance import LuaInstance
+from box.embed.node_options import NodeOptions
+from box.errors import BoxError, illegal_params
+from box.instance.node import Instance
+from box.journal.directory import LogDirectory, LogKind
+from box.journal.read_only_storage import ReadOnlyStorage
+from box.log import Level
+
+_SUFFIX = ".snap"
+
+
+class FilesNode(Node):
+    """The data in the files of `path`, a directory or one snapshot; `log` is the directory of the log, if it is
+    another one.
+
+    A node may run on the directory in another process: the data is what was in the log when this one started. Changes
+    raise READONLY. With `skips_corrupt` broken parts are passed over, and `warn` is told of each.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, there is no snapshot; SYSTEM, the directory cannot be read (at the start).
+        XlogError: a file is broken (at the start).
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        log: str | None = None,
+        warn: Callable[[str], None] | None = None,
+        skips_corrupt: bool = False,
+    ) -> None:
+        options: NodeOptions = {
+            "read_only": True,
+            "replication_anon": True,
+            "wal_mode": "none",
+            "checkpoint_interval": 0,
+            # Without versions of tuples those without a quorum would be shown.
+            "memtx_use_mvcc_engine": True,
+            "force_recovery": skips_corrupt,
+        }
+        if log is not None:
+            options["wal_dir"] = os.path.abspath(log)
+        super().__init__(None, **options)
+        self._path = path
+        self._warn = warn if skips_corrupt else None
+
+    async def start(self) -> None:
+        self._storage = self._files()
+        try:
+            snapshots = LogDirectory(self._storage, ".", LogKind.SNAP, force_recovery=True)
+            snapshots.scan()
+        except BoxError as error:
+            raise self._with_directory(error) from None
+        if not snapshots.files:
+            raise illegal_params(f"{self._path} holds no snapshot")
+        await super().start()
+
+    def _with_directory(self, error: BoxError) -> BoxError:
+        """Return an error that tells the path as the user gave it, and the system's reason."""
+        if error.type != "SystemError":
+            return error
+        root = os.path.dirname(self._path) if self._is_file else self._path
+        text = error.message.replace("directory '.'", f"directory '{root}'").replace("'./", f"'{root}/")
+        reason = f": {os.strerror(error.errno)}" if error.errno else ""
+        return BoxError(error.code, text + reason, type=error.type, errno=error.errno)
+
+    @property
+    def _is_file(self) -> bool:
+        return self._path.endswith(_SUFFIX) and not os.path.isdir(self._path)
+
+    def _files(self) -> ReadOnlyStorage:
+        if self._is_file:
+            directory, name = os.path.split(self._path)
+            return ReadOnlyStorage(directory, name)
+        return ReadOnlyStorage(self._path)
+
+    def _make_instance(self) -> LuaInstance:
+        return LuaInstance(node=Instance(disk=self._storage))
+
+    def _log_lines(self) -> Callable[[Level, str], None]:
+        return self._log_line
+
+    def _log_line(self, level: Level, text: str) -> None:
+        if self._warn is not None and level <= Level.ERROR:
+            self._warn(text)

@@ -1,0 +1,59 @@
+"""Spark sessions of the commands, and what is told of Spark's errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+_LINKAGE_ERRORS: Final = (
+    "AbstractMethodError",
+    "IncompatibleClassChangeError",
+    "NoClassDefFoundError",
+    "NoSuchFieldError",
+    "NoSuchMethodError",
+)
+"""Java's errors for a package that was built for another version of Spark."""
+
+
+def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[Any, bool]:
+    """Return a Spark session with the data source `box`, and whether it was created here."""
+    from pyspark.sql import SparkSession
+
+    from box.spark.java_home import use_packaged_java
+    from box.spark.source import BoxDataSource
+
+    use_packaged_java()
+
+    # Spark's workers are Python processes. Without this they would use the first python3 on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    found = SparkSession.getActiveSession()
+    builder = (
+        SparkSession.builder.master(master)
+        .appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .config("spark.log.level", "ERROR")
+        # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
+        .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
+    )
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(BoxDataSource)
+    return spark, found is None
+
+
+def first_line(error: Exception) -> str:
+    """Return the text of a Spark error without the Java stack."""
+    lines = str(error).strip().splitlines() or [repr(error)]
+    marked = next((line for line in lines if "box: " in line), None)
+    if marked is not None:
+        return marked.strip()
+    if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
+        return lines[0]
+    text = lines[1].removeprefix(": ")
+    is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
+    return f"{text} (a package for another version of Spark?)" if is_foreign else text

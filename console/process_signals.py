@@ -1,0 +1,69 @@
+"""What a process of `lunabox` does when a signal arrives.
+
+| signal | effect |
+|---|---|
+| SIGTERM | the program ends with 0: `box.ctl.on_shutdown` triggers run, writes end, the log is closed |
+| SIGINT (Ctrl-C) | at the interactive console it interrupts the statement; else as SIGTERM |
+| SIGHUP | the log file is opened again, after a rotation |
+| SIGUSR1 | a snapshot is made; the log says what failed |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from box.errors import BoxError
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from console.bindings import TerminalConsole
+
+
+class ProcessSignals:
+    """Handlers of the process for one node. `end` ends the program."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, node: Instance, end: Callable[[], None], console: TerminalConsole
+    ) -> None:
+        self._loop = loop
+        self._node = node
+        self._end = end
+        self._console = console
+        self._snapshots: set[asyncio.Task[None]] = set()
+
+    def handle(self) -> None:
+        """Install the handlers."""
+        self._on(signal.SIGTERM, self._end)
+        self._on(signal.SIGINT, self._interrupt)
+        self._on(signal.SIGHUP, self._node.log.rotate)
+        self._on(signal.SIGUSR1, self._start_snapshot)
+
+    def _on(self, number: signal.Signals, act: Callable[[], None]) -> None:
+        """Handle a signal in Python instead of the loop.
+
+        The loop trusts the pipe that wakes it. A child forked by a script also writes its signals there, until it
+        executes another program.
+        """
+        signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(act))
+
+    def _interrupt(self) -> None:
+        if not self._console.owns_interrupt:
+            self._end()
+
+    def _start_snapshot(self) -> None:
+        task = self._loop.create_task(self._snapshot())
+        self._snapshots.add(task)  # the loop holds tasks weakly
+        task.add_done_callback(self._snapshots.discard)
+
+    async def _snapshot(self) -> None:
+        node = self._node
+        if not node.state.is_configured:
+            node.log.warn("snapshot: the node is not configured")
+            return
+        try:
+            await node.checkpoints.make()
+        except BoxError as error:
+            node.log.error(f"snapshot: {error.message}")

@@ -1,0 +1,149 @@
+"""`lunabox sql`: queries over files, beside a running node and after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from box import Node
+from console.commands.sql import main
+
+ROWS = [{"ID": 1, "NAME": "pear", "PRICE": 2.5}, {"ID": 2, "NAME": 'a "b", c', "PRICE": None}]
+
+
+async def fill(node: Node) -> None:
+    """A snapshot with one row, and another row in the log."""
+    await node.execute("CREATE TABLE goods (id INTEGER PRIMARY KEY, name STRING, price DOUBLE)")
+    await node.execute("INSERT INTO goods VALUES (1, 'pear', 2.5)")
+    await node.eval("box.snapshot()")
+    await node.execute("INSERT INTO goods VALUES (2, 'a \"b\", c', NULL)")
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("files") / "data"
+
+    async def work() -> None:
+        async with Node(path) as node:
+            await fill(node)
+
+    asyncio.run(work())
+    return path
+
+
+def digests(directory: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in directory.iterdir()}
+
+
+def test_rows_as_a_table(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = digests(directory)
+    assert main([str(directory), "SELECT id, name, price FROM goods ORDER BY id"]) == 0
+    output = capfd.readouterr()
+    assert output.out.splitlines() == [
+        "ID │ NAME     │ PRICE",
+        "───┼──────────┼──────",
+        " 1 │ pear     │   2.5",
+        ' 2 │ a "b", c │  null',
+        "2 rows",
+    ]
+    assert output.err == ""
+    assert digests(directory) == before
+
+
+def test_other_forms(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    query = [str(directory), "SELECT * FROM goods ORDER BY id", "--format"]
+    assert main([*query, "json"]) == 0
+    assert [json.loads(line) for line in capfd.readouterr().out.splitlines()] == ROWS
+    assert main([*query, "csv"]) == 0
+    assert list(csv.reader(io.StringIO(capfd.readouterr().out))) == [
+        ["ID", "NAME", "PRICE"],
+        ["1", "pear", "2.5"],
+        ["2", 'a "b", c', ""],
+    ]
+    assert main([*query, "yaml"]) == 0
+    assert yaml.safe_load(capfd.readouterr().out) == ROWS
+
+
+def test_equal_names_stay_apart(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([str(directory), 'SELECT 1 AS a, 2 AS a, 3 AS "A_2"', "--format", "json"]) == 0
+    assert sorted(json.loads(capfd.readouterr().out).values()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        ("SELECT FROM", "Syntax error at line 1 near 'FROM'"),
+        ("SELECT * FROM nothing", "Space 'NOTHING' does not exist"),
+        ("DELETE FROM goods", "Can't modify data because this instance is in read-only mode."),
+        ("DROP TABLE goods", "Can't modify data because this instance is in read-only mode."),
+        ("CREATE TABLE t (id INT PRIMARY KEY)", "Can't modify data because this instance is in read-only mode."),
+    ],
+)
+def test_errors_have_the_texts_of_the_node(
+    directory: Path, capfd: pytest.CaptureFixture[str], statement: str, text: str
+) -> None:
+    before = digests(directory)
+    assert main([str(directory), statement]) == 1
+    assert capfd.readouterr() == ("", f"lunabox sql: {text}\n")
+    assert digests(directory) == before
+
+
+def test_a_snapshot_without_the_log(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    newest = max(directory.glob("*.snap"))
+    assert main([str(newest), "SELECT COUNT(*) AS n FROM goods", "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"N": 1}
+    assert main([str(newest), "SELECT COUNT(*) AS n FROM goods", "--format", "json", "--log", str(directory)]) == 0
+    assert json.loads(capfd.readouterr().out) == {"N": 2}
+
+
+def test_a_node_runs_on_the_directory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What it has acknowledged is there; it goes on undisturbed. Transactions without a quorum are not shown."""
+
+    async def work() -> None:
+        async with Node(tmp_path, replication_synchro_quorum=2, replication_synchro_timeout=1000) as node:
+            await fill(node)
+            space = await node.schema.create_space("agreed", format=[("id", "unsigned")], is_sync=True)
+            await space.create_index("pk")
+            waiting = asyncio.create_task(space.insert([1]))
+            query = 'SELECT COUNT(*), (SELECT COUNT(*) FROM "agreed") FROM goods'
+            assert await asyncio.to_thread(main, [str(tmp_path), query, "--format", "csv"]) == 0
+            waiting.cancel()
+            assert len(await node.execute("SELECT * FROM goods")) == 2
+
+    asyncio.run(work())
+    assert capfd.readouterr().out.splitlines()[1] == "2,0"
+
+
+def test_directories_without_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path), "SELECT 1"]) == 1
+    assert main([str(tmp_path / "x"), "SELECT 1"]) == 1
+    assert main([str(tmp_path / "x.snap"), "SELECT 1"]) == 1
+    assert capfd.readouterr().err.splitlines() == [
+        f"lunabox sql: Illegal parameters, {tmp_path} holds no snapshot",
+        f"lunabox sql: error reading directory '{tmp_path}/x': No such file or directory",
+        f"lunabox sql: Illegal parameters, {tmp_path}/x.snap holds no snapshot",
+    ]
+
+
+def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """They are an error, or passed over with a line for each."""
+    for file in directory.iterdir():
+        content = bytearray(file.read_bytes())
+        if b'a "b", c' in content:
+            place = content.index(b'a "b", c')
+            content[place - 16 : place] = bytes(16)
+        (tmp_path / file.name).write_bytes(content)
+    assert main([str(tmp_path), "SELECT 1"]) == 1
+    first = capfd.readouterr()
+    assert (first.out, len(first.err.splitlines())) == ("", 1)
+    assert main([str(tmp_path), "SELECT COUNT(*) FROM goods", "--skip-corrupt", "--format", "csv"]) == 0
+    second = capfd.readouterr()
+    assert second.out.splitlines()[1] == "1"
+    assert second.err
