@@ -194,7 +194,7 @@ class NeighborCursor(Cursor):
         return NeighborView(self._index, before, self.point)
 
 
-class _Rest(NamedTuple):
+class _FartherKeys(NamedTuple):
     """The keys of a page that are farther than a distance."""
 
     nearer: float
@@ -267,10 +267,12 @@ class NeighborSearch:
         ready += fresh
         ready.sort()
 
-    def _nearest_of(self, page: BoxPage | _Rest, known: float, missing: int) -> list[tuple[float, SortKey, Entry]]:
+    def _nearest_of(
+        self, page: BoxPage | _FartherKeys, known: float, missing: int
+    ) -> list[tuple[float, SortKey, Entry]]:
         """Return the keys that are wanted of a page, at least; what is farther waits in the heap."""
         over = self._over
-        if type(page) is _Rest:
+        if type(page) is _FartherKeys:
             nearer, found, keys, entries = page
             wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if not far <= nearer]
         else:
@@ -282,7 +284,7 @@ class NeighborSearch:
                 known = sorted(found)[missing - 1]
             wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if far <= known]
             if len(wanted) < len(found):
-                heappush(self._heap, (known, id(found), _Rest(known, found, keys, entries)))
+                heappush(self._heap, (known, id(found), _FartherKeys(known, found, keys, entries)))
         return [each for each in wanted if each[1] not in over] if over else wanted
 
 
