@@ -14,6 +14,7 @@ from box.iproto.input import InputBuffer
 from box.iproto.learned_bodies import LearnedBodies
 from box.iproto.rate import RateLimit
 from box.iproto.served_calls import ServedCalls
+from box.iproto.served_statements import ServedStatements
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
@@ -45,6 +46,7 @@ class IprotoServer:
         self.dispatcher = Dispatcher(self)
         self.learned_bodies = LearnedBodies()
         self.calls = ServedCalls(self)
+        self.statements = ServedStatements(self)
         self.connections: dict[ServerConnection, None] = {}
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]

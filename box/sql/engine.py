@@ -1,13 +1,13 @@
-"""The door to SQL: `Sql.execute` runs a statement, `Sql.prepare` checks one and keeps it.
+"""The entry to SQL: `Sql.execute` runs a statement, `Sql.prepare` checks a statement and keeps it.
 
 ```
-text  ->  parse (kept)  ->  bind parameters  ->  query     SQLite over the spaces
-                                                 change    rows from SQLite, changed by Dml one by one
-                                                 others    rows of system spaces, transactions, settings
+text  ->  parse (cached)  ->  bind parameters  ->  query     SQLite over the spaces
+                                                   change    rows from SQLite, changed by Dml one by one
+                                                   others    rows of system spaces, transactions, settings
 ```
 
-A statement that changes data is all or nothing: outside of a transaction it has one of its own, inside it is undone to
-where it began.
+A statement that changes data is all or nothing. Outside of a transaction it opens and commits its own. Inside a
+transaction an error rolls back to a savepoint at the start of the statement.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
+from box.sql.point_statements import Point, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
-from box.sql.result import Changed, Result, Rows
+from box.sql.result import Changed, Result, ResultField, ResultFields, Rows
 from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
 from box.sql.transactions import TransactionRunner
+from box.txn.pending import completed
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
 
 _parse = lru_cache(1000)(parse_statement)
-"""Statements are not changed once they are parsed."""
+"""Parsed statements are shared, as nothing changes them."""
 
 
 class Sql:
@@ -67,21 +69,30 @@ class Sql:
         self._changes = changes = ChangeRunner(self._queries, dml)
         changes.triggers = RowTriggers(schema, self._queries, changes)
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
+        self._points = PointStatements(schema, dml, self._queries, changes.triggers, self._foreign_keys)
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
         self._pragmas = PragmaRunner(schema, dml.reads)
         self.prepared = prepared
         self.for_dictionary = DictionaryFunctions(schema, self._queries)
-        """What the dictionary asks of SQL."""
+        """The functions of SQL that the dictionary calls."""
 
     # --- execution ---
 
     async def execute(self, ctx: Context, text: str, params: Sequence[Value]) -> Result:
-        """Run a statement. `params` are values, or maps of one name and a value.
+        """Run a statement. Each of `params` is a value, or a map of one name to a value.
 
-        SQL_SYNTAX_NEAR_TOKEN and other errors of the text, SQL_BIND_NOT_FOUND and other errors of parameters,
-        SQL_EXECUTE, SQL_TYPE_MISMATCH, ACCESS_DENIED, UNSUPPORTED, and what reads and changes of data raise.
+        Raises:
+            ClientError: SQL_SYNTAX_NEAR_TOKEN or another error of the text; SQL_BIND_NOT_FOUND or another error of
+                the parameters; SQL_EXECUTE; SQL_TYPE_MISMATCH.
+            AccessDeniedError: the user lacks a right.
+            UnsupportedError: SQL does not support it.
+            BoxError: reading or changing the data raised it.
         """
+        point = self.point(ctx, text)
+        result = None if point is None else await self._execute_point(ctx, point, params)
+        if result is not None:
+            return result
         parsed = _parse(text)
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
@@ -92,24 +103,84 @@ class Sql:
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
 
+    async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
+        """Run a statement the short way; None, with nothing done, for values that take the general way."""
+        try:
+            if point.is_query:
+                key = point.key(params)
+                if key is None:
+                    return None
+                self.counted(ctx, 0)
+                return Rows(point.fields, point.rows(ctx, key))
+            written = point.run(ctx, params)
+        except BoxError:
+            self._count(RequestType.EXECUTE)
+            raise
+        if written is None:
+            return None
+        await completed(written[1])
+        self.counted(ctx, written[0])
+        return Changed(written[0])
+
+    def point(self, ctx: Context, text: str) -> Point | None:
+        """The short way of a statement that concerns one row by its key, None for any other. Errors of the text."""
+        if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
+            return None
+        return self._points.find(ctx, _parse(text))
+
+    def prepared_point(self, ctx: Context, statement_id: int) -> Point | None:
+        """The same for a prepared statement. Errors as `execute_prepared`."""
+        point = self.point(ctx, self._prepared_text(ctx, statement_id))
+        if point is not None:
+            self._points.remember(statement_id, point)
+        return point
+
+    def known_point(self, ctx: Context, statement_id: int) -> Point | None:
+        """As `prepared_point`, None also for a statement that it was not asked for since the dictionary changed."""
+        point = self._points.prepared(statement_id)
+        if point is None or not PreparedStatements.has(ctx.session, statement_id) or ctx.txn is not None:
+            return None
+        return None if self._schema.session_settings.concern_sql(ctx.session) else point
+
+    def counted(self, ctx: Context, row_count: int) -> None:
+        """Count a statement that has run the short way, and set the value of ROW_COUNT()."""
+        self._count(RequestType.EXECUTE)
+        ctx.session.storage[ROW_COUNT] = row_count
+
     @staticmethod
     def parameters(text: str) -> list[str | None]:
-        """The names of the parameters of a statement with their marks, None for `?`. Raises what is wrong with it."""
+        """Return the names of the parameters of a statement with their marks, such as `:a`; None for `?`.
+
+        Raises:
+            ClientError: the text is wrong.
+        """
         return _parse(text).parameters
 
     @staticmethod
     def changes_rows(text: str) -> bool:
-        """Whether a statement is INSERT, REPLACE, UPDATE or DELETE. Raises what is wrong with it."""
+        """Return whether a statement is INSERT, REPLACE, UPDATE or DELETE.
+
+        Raises:
+            ClientError: the text is wrong.
+        """
         return isinstance(_parse(text).statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete)
 
     async def execute_prepared(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Result:
-        """Run a prepared statement. WRONG_QUERY_ID, SQL_EXECUTE (it has expired), and as `execute`."""
+        """Run a prepared statement.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID, SQL_EXECUTE (the statement has expired).
+            BoxError: see `execute`.
+        """
+        return await self.execute(ctx, self._prepared_text(ctx, statement_id), params)
+
+    def _prepared_text(self, ctx: Context, statement_id: int) -> str:
         prepared = self.prepared.find(ctx.session, statement_id)
         self.prepared.check_fresh(prepared, self._schema.version)
-        return await self.execute(ctx, prepared.text, params)
+        return prepared.text
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
-        """Raise what is wrong with a query before it runs."""
+        """Raise the errors that a query would have before it runs."""
         if isinstance(parsed.statement, sql_nodes.Select):
             self._queries.analyse(ctx, parsed.text, parsed.statement, values)
 
@@ -136,12 +207,12 @@ class Sql:
     def _explain(self, ctx: Context, text: str, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
         compiled = self._query_of(ctx, text, explained.statement, values)
         rows = explain(self._queries, ctx, compiled, values, is_plan=explained.is_plan)
-        return Rows(explain_fields(explained.is_plan), rows, self._queries.has_full_metadata(ctx))
+        return Rows(ResultFields(explain_fields(explained.is_plan)), rows, self._queries.has_full_metadata(ctx))
 
     def _query_of(
         self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
     ) -> Compiled | None:
-        """The query behind a statement, None if it has none. Raises what is wrong with it."""
+        """Return the query of a statement, or the one that finds its rows; None if it has none. Raises its errors."""
         if isinstance(statement, sql_nodes.Select):
             return self._queries.compiled(ctx, text, lambda compiler: compiler.compile(statement), values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
@@ -162,8 +233,10 @@ class Sql:
     # --- all or nothing ---
 
     async def _atomic(self, ctx: Context, action: str, work: Callable[[], Coroutine[Any, Any, Changed]]) -> Changed:
-        """Run a change; an error undoes it as its OR clause tells: ABORT the statement, FAIL only the row at which
-        it failed, ROLLBACK the whole transaction."""
+        """Run a change. If it fails, undo what the OR clause names.
+
+        ABORT undoes the statement, FAIL only the failed row, ROLLBACK the whole transaction.
+        """
         txns = self._txns
         is_alone = ctx.txn is None
         if is_alone:
@@ -195,11 +268,16 @@ class Sql:
     # --- prepared statements ---
 
     def prepare(self, ctx: Context, text: str) -> Prepared:
-        """Check a statement and keep it for the session. As `execute` of one that is not run, SQL_PREPARE."""
+        """Check a statement without running it, and keep it for the session.
+
+        Raises:
+            ClientError: SQL_PREPARE, the cache has no room.
+            BoxError: see `execute`.
+        """
         self._count(RequestType.PREPARE)
         parsed = _parse(text)
         statement = parsed.statement
-        fields = None
+        fields: list[ResultField] | None = None
         values: list[Value] = [None] * len(parsed.parameters)
         compiled = self._query_of(ctx, text, statement, values)
         if isinstance(statement, sql_nodes.Select) and compiled is not None:
@@ -215,5 +293,9 @@ class Sql:
         return self.prepared.add(ctx.session, text, parsed.parameters, fields, is_full, self._schema.version)
 
     def unprepare(self, ctx: Context, statement_id: int) -> None:
-        """Forget a statement of the session. WRONG_QUERY_ID."""
+        """Forget a prepared statement of the session.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID.
+        """
         self.prepared.remove(ctx.session, statement_id)

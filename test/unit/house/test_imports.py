@@ -69,6 +69,7 @@ RINGS = {
         "box.sql.expression_compiler",
         "box.sql.from_clause",
         "box.sql.query",
+        "box.sql.type_names",
     },
     "A space asks its engine, whose methods are about spaces and their dictionary.": {
         "box.schema.schema",
@@ -87,6 +88,7 @@ RINGS = {
         "box.iproto.learned_bodies",
         "box.iproto.request_streams",
         "box.iproto.served_calls",
+        "box.iproto.served_statements",
         "box.iproto.server",
     },
     "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},
