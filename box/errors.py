@@ -7,17 +7,17 @@ BoxError                        everything; `code` is an `ErrorCode`, `type` Tar
     DataError                   a tuple, a key or an operation that does not fit the space
     ReadOnlyError               the instance takes no changes
     AccessDeniedError           a privilege is missing
-    ConfigError                 an option of `box.cfg`
+    ConfigError                 an option of `box.cfg` is wrong
     NotReadyError               the node is not started yet, or is stopped
-    UnsupportedError            what this node does not do
+    UnsupportedError            the node cannot do this
     DiskWriteError              the log could not be written
-    SchemaError                 the dictionary
+    SchemaError                 an object of the dictionary is missing or wrong
       NoSuchSpaceError          also a KeyError
       NoSuchIndexError          also a KeyError
       AlreadyExistsError
     TransactionError            a transaction was rolled back, or does not allow this
-      TransactionConflictError  try it again
-      TransactionYieldError     it has waited, without memtx_use_mvcc_engine
+      TransactionConflictError  another transaction came first: try again
+      TransactionYieldError     the transaction has waited, without memtx_use_mvcc_engine
       QuorumTimeoutError        also a TimeoutError
     RequestTimeoutError         also a TimeoutError
   TimeoutError                  a wait with a deadline was too long
@@ -26,9 +26,9 @@ BoxError                        everything; `code` is an `ErrorCode`, `type` Tar
   LuajitError                   Lua code has failed
   FiberIsCancelled              a call ended before its outcome was known
   IllegalParams                 a function of a Lua module was called with wrong arguments
-  CryptoError                   the library of ciphers and digests
+  CryptoError                   the library of ciphers and digests has failed
   XlogError, XlogGapError       files that are damaged or missing (box.journal.xlog_errors, box.journal.log_gap)
-  CustomError                   `box.error` of the user
+  CustomError                   a program has raised `box.error` with a type of its own
 ```
 
 `from box import ...` finds all of them but XlogError and XlogGapError. The classes below ClientError follow from the
@@ -99,10 +99,10 @@ class BoxError(Exception):
 
     `code` is an `ErrorCode`, or a plain number that the table does not have. `message` is the text. `type` is
     Tarantool's name of the family (`ClientError`, `AccessDeniedError`, `XlogError`, `SystemError`, `CustomError`,
-    `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...); type and code decide of which class below
-    `BoxError(...)` makes an object. `errno` is the operating system's number or 0. `file` and `line` are the place
-    where it was raised: known of errors of Lua, of others once they have been sent. `prev` is the cause. `fields` holds
-    extra attributes (AccessDeniedError: object_type, object_name, access_type).
+    `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...). `BoxError(...)` returns an object of the class
+    below it that fits the type and the code. `errno` is the operating system's number or 0. `file` and `line` are the
+    place where the error was raised; they are empty for errors that neither Lua nor a client has seen. `prev` is the
+    cause. `fields` holds extra attributes, for AccessDeniedError object_type, object_name and access_type.
     Errors can be pickled.
     """
 
@@ -149,7 +149,7 @@ class BoxError(Exception):
 
     @property
     def log_text(self) -> str:
-        """As Tarantool's log has it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection refused`."""
+        """The error as in Tarantool's log: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: No such file ...`."""
         if self.custom_type is not None:
             return f"Custom type {self.custom_type}: {self.message}"
         if self.type in _SYSTEM_ERRORS:
@@ -206,7 +206,7 @@ class NotReadyError(ClientError):
 
 
 class UnsupportedError(ClientError):
-    """Something that this node, or this engine, does not support (UNSUPPORTED)."""
+    """The request needs something that this node or this engine does not support (UNSUPPORTED)."""
 
     __slots__ = ()
 
@@ -218,7 +218,7 @@ class DiskWriteError(ClientError):
 
 
 class SchemaError(ClientError):
-    """The dictionary: an object that is not there, or a definition that is wrong or impossible."""
+    """An object of the dictionary is missing, or its definition is wrong or impossible."""
 
     __slots__ = ()
 
@@ -230,7 +230,7 @@ class AlreadyExistsError(SchemaError):
 
 
 class NoSuchSpaceError(SchemaError, KeyError):
-    """A space is not there; also a KeyError, as `node.space[...]` is a mapping (NO_SUCH_SPACE)."""
+    """A space does not exist (NO_SUCH_SPACE). Also a KeyError, because `node.space[...]` is a mapping."""
 
     __slots__ = ()
 
@@ -239,7 +239,7 @@ class NoSuchSpaceError(SchemaError, KeyError):
 
 
 class NoSuchIndexError(SchemaError, KeyError):
-    """An index is not there; also a KeyError, as `space.index[...]` is a mapping (NO_SUCH_INDEX_NAME, ..._ID)."""
+    """An index does not exist (NO_SUCH_INDEX_NAME, NO_SUCH_INDEX_ID). Also a KeyError, like NoSuchSpaceError."""
 
     __slots__ = ()
 
@@ -260,7 +260,7 @@ class TransactionConflictError(TransactionError):
 
 
 class TransactionYieldError(TransactionError):
-    """The transaction has waited for something, which undoes it without `memtx_use_mvcc_engine` (TRANSACTION_YIELD)."""
+    """The transaction was rolled back because it waited, without `memtx_use_mvcc_engine` (TRANSACTION_YIELD)."""
 
     __slots__ = ()
 
@@ -332,7 +332,7 @@ class CryptoError(BoxError):
 
 
 class CustomError(BoxError):
-    """An error of the user's own type; `custom_type` is its name."""
+    """An error that a program has made with `box.error` and its own type; `custom_type` is that type."""
 
     __slots__ = ()
 
@@ -406,7 +406,7 @@ _FAMILIES: dict[str, type[BoxError]] = {
 
 
 def _restored(family: type[BoxError], state: dict[str, Any]) -> BoxError:
-    """An error that was pickled."""
+    """Return the error that was pickled with this state."""
     error = family.__new__(family)
     for name, value in state.items():
         setattr(error, name, value)
@@ -430,44 +430,44 @@ def note_place(error: BoxError) -> None:
 
 
 def client_error(code: int, *args: object) -> BoxError:
-    """A ClientError with the text of the table: `raise client_error(ErrorCode.NO_SUCH_SPACE, name)`."""
+    """Return an error with the text of the table: `raise client_error(ErrorCode.NO_SUCH_SPACE, name)`."""
     template = ErrorCode(code).template
     return BoxError(code, template % args if args else template)
 
 
 def illegal_params(message: str) -> BoxError:
-    """`Illegal parameters, <message>`."""
+    """Return the error for a wrong argument: `Illegal parameters, <message>`."""
     return client_error(ErrorCode.ILLEGAL_PARAMS, message)
 
 
 def access_denied(access_type: str, object_type: str, object_name: str, user: str) -> BoxError:
-    """`Read access to space 'x' is denied for user 'guest'`."""
+    """Return the error for a missing privilege: `Read access to space 'x' is denied for user 'guest'`."""
     text = ErrorCode.ACCESS_DENIED.template % (access_type, object_type, object_name, user)
     fields = {"access_type": access_type, "object_type": object_type, "object_name": object_name}
     return BoxError(ErrorCode.ACCESS_DENIED, text, type="AccessDeniedError", fields=fields)
 
 
 def unsupported(what: str, feature: str) -> BoxError:
-    """`<what> does not support <feature>`: the error of every known gap."""
+    """Return the error for something that Lunabox lacks: `<what> does not support <feature>`."""
     return client_error(ErrorCode.UNSUPPORTED, what, feature)
 
 
 def system_error(message: str, errno: int = 0) -> BoxError:
-    """An operating-system failure: type SystemError, code ER_SYSTEM."""
+    """Return the error for a failed call of the operating system: type SystemError, code ER_SYSTEM."""
     return BoxError(ErrorCode.SYSTEM, message, type="SystemError", errno=errno)
 
 
 def out_of_memory(size: int, allocator: str, what: str) -> BoxError:
-    """`Failed to allocate <size> bytes in <allocator> for <what>`."""
+    """Return the error for a full arena: `Failed to allocate <size> bytes in <allocator> for <what>`."""
     text = ErrorCode.MEMORY_ISSUE.template % (size, allocator, what)
     return BoxError(ErrorCode.MEMORY_ISSUE, text, type="OutOfMemory")
 
 
 def timed_out() -> BoxError:
-    """`timed out`, as fiber waits with a deadline and silent connections report it."""
+    """Return the error `timed out` of a wait in a fiber with a deadline, or of a silent connection."""
     return BoxError(ErrorCode.SYSTEM, "timed out", type="TimedOut", errno=ETIMEDOUT)
 
 
 def fiber_is_cancelled() -> BoxError:
-    """`fiber is cancelled`."""
+    """Return the error `fiber is cancelled` of a call that ended before its outcome was known."""
     return BoxError(ErrorCode.UNKNOWN, "fiber is cancelled", type="FiberIsCancelled")

@@ -60,7 +60,7 @@ class ProcessSignals:
 
     async def _snapshot(self) -> None:
         node = self._node
-        if not node.state.is_configured:
+        if not node.is_configured:
             node.log.warn("snapshot: the node is not configured")
             return
         try:

@@ -181,7 +181,7 @@ class Program:
         await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
 
     async def _stays_up(self) -> bool:
-        if self._instance.node.state.is_configured or self._instance.text_consoles.servers:
+        if self._instance.node.is_configured or self._instance.text_consoles.servers:
             return True
         fibers = (await self._call("fibers"))[0]
         return isinstance(fibers, (int, float)) and fibers > 0
@@ -198,7 +198,7 @@ class Program:
 
     def _say(self, level: Level, text: str) -> None:
         """Write a message to the log; before box.cfg it is a bare line on standard error, as in Tarantool."""
-        if self._instance.node.state.is_configured:
+        if self._instance.node.is_configured:
             self._instance.node.log.say(level, text, fiber="main")
         else:
             streams.complain(text)

@@ -47,7 +47,7 @@ class DataError(DatabaseError):
 
 
 class OperationalError(DatabaseError):
-    """The node cannot do it now: files, memory, conflicts of transactions, read-only mode, time limits."""
+    """The node cannot run the statement now: files, memory, conflicts of transactions, read-only mode, time limits."""
 
 
 class IntegrityError(DatabaseError):
@@ -63,7 +63,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """The node does not support it."""
+    """The statement needs something that the node does not support."""
 
 
 _NAMES: Final[dict[type[DatabaseError], str]] = {

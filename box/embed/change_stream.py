@@ -2,7 +2,7 @@
 
 ```
 a statement changes the space      noted in its transaction
-the transaction is committed       its changes are put into the queue of every watcher, in its order
+the transaction is committed       its changes are put into the queue of every watcher, in the order of its statements
 it is rolled back                  its changes are dropped
 the space is truncated             one change without tuples
 the queue is full                  the reader gets what is in it, then ChangesLost: no gap goes unnoticed

@@ -1,10 +1,10 @@
 """Commits of the embedding program, written within the same turn of the loop if no other task could join the write.
 
 ```
-a change of a task, and the loop has others to run      at the end of the turn, together with theirs: one write
-a change of a task, and nobody else is ready            at once: the task goes on without a turn of the loop
-every so many of those                                  at the end of the turn: sockets and timers have theirs
-a log that is slow or synced, or busy                   as always, by the thread of the log
+a change, while other tasks are ready to run            at the end of the turn, in one write with their changes
+a change, while no other task is ready                  at once: the task goes on without a turn of the loop
+a change after many that were written at once           at the end of the turn, so that sockets and timers are served
+a log that is slow, synced or busy                      by the thread of the log, as for other clients
 ```
 """
 

@@ -196,11 +196,11 @@ class SpaceHandle(Generic[R]):
         offset: int = 0,
         limit: int | None = None,
     ) -> list[R]:
-        """List the tuples that match a full or partial key, as of the call: at most `limit`, after the first `offset`.
+        """List the tuples that match a full or partial key: at most `limit` of them, after the first `offset`.
 
         `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in upper or lower
         case. A HASH index supports EQ, ALL and GT. Other tasks run while a long result is built, except inside a
-        transaction.
+        transaction; the result has none of their changes.
 
         Raises:
             DataError: ITERATOR_TYPE, or the key does not fit the index.
@@ -218,9 +218,9 @@ class SpaceHandle(Generic[R]):
     ) -> RowPage[R]:
         """Read a page: at most `limit` of the rows of `select` that come after `after`.
 
-        `after` is the position of the page before, or a row, which need not exist any more; None begins. A page
-        without rows has the position None. Only TREE indexes have pages. Other tasks run while a page of more than
-        some hundred rows is read, and its later rows are as of then.
+        `after` is the position of the previous page, or a row, which need not exist any more; None asks for the
+        first page. A page without rows has the position None. Only TREE indexes have pages. Other tasks run while a
+        page of more than some hundred rows is read, and its later rows may show their changes.
 
         Raises:
             DataError: ITERATOR_POSITION, `after` is no position of this index or lies outside of the key's range.

@@ -1,13 +1,13 @@
 """Changes of a space after a vclock, read from the node's files for `changes(start=...)`.
 
 ```
-in the loop     what is on its way to the log, or waits in the limbo, is decided; then the log is read up to there
-in a thread     an instance of its own takes the newest snapshot that is not later than `start`, and the log behind it;
-                it has the dictionary and this one space, whose tuples before and after each change are what is asked
+in the loop     wait until all changes so far are in the log and none waits in the limbo; remember that vclock
+in a thread     load the newest snapshot that is not later than `start` into a second instance, which has the dictionary
+                and this one space; apply the log up to that vclock; record the tuples before and after each change
 ```
 
-The thread reads some changes ahead and waits then, so that a slow reader takes no memory. An instance of its own knows
-what became of synchronous transactions, of altered formats and of truncations, as the node does when it starts.
+The thread reads some changes ahead and then waits, so that a slow reader takes no memory. The second instance treats
+synchronous transactions, altered formats and truncations as a starting node does.
 """
 
 from __future__ import annotations

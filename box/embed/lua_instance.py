@@ -99,7 +99,7 @@ class LuaInstance:
             self.node.sessions.by_id.pop(ctx.session.id, None)
 
     async def configure(self, options: Mapping[str, Any]) -> None:
-        """Call `box.cfg` from Python; the Lua table `box` follows."""
+        """Call `box.cfg{...}`, as Lua code would."""
         await self.runtime.eval(b"box.cfg((...))", pack([dict(options)]), self.node.new_context())
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Tuples as Python programs read and give them.
+"""Conversion between tuples and the values that Python programs read and give.
 
 ```
 MessagePack     read as        given as

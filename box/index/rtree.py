@@ -185,6 +185,10 @@ class RtreeIndex(PagedIndex):
     def _parts(self, selection: Selection, box: Box) -> Iterator[Sequence[Entry]]:
         """Yield the selected entries of the tree, in order."""
         pages, tree = self.pages, self._base
+        if selection.kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
+            matches = selection.matches
+            yield [entry for key, entry in tree.items((code,), (code + 1,), False, True) if matches(key, box)]
+            return
         for group, inside in pages.groups(selection, box):
             if inside is not None:
                 yield tree.values(*inside)

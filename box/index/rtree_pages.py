@@ -15,8 +15,10 @@ are estimates, since changes that lie over the B-tree (`box.index.layered`) are 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import xor
 from typing import Any, Final, Protocol
 
 from box.data.keydef import SortKey
@@ -47,6 +49,7 @@ class BoxPage:
     __slots__ = (
         "are_points",
         "box",
+        "columns",
         "count",
         "end",
         "entries",
@@ -54,7 +57,6 @@ class BoxPage:
         "is_loose",
         "keys",
         "parent",
-        "rectangles",
     )
 
     keys: list[SortKey] | None
@@ -69,7 +71,7 @@ class BoxPage:
         """The box may be larger than necessary."""
         self.keys = None
         self.entries: list[Entry] = []
-        self.rectangles = b""
+        self.columns: Sequence[array[float]] = ()
         self.are_points = True
         self.parent: BoxNode
 
@@ -115,7 +117,8 @@ def _best_cut(codes: list[int], least: int) -> int:
 
     Then both parts lie in different cells of the curve, and their boxes overlap less.
     """
-    return max(range(least, len(codes)), key=lambda place: codes[place - 1] ^ codes[place])
+    differences = list(map(xor, codes[least - 1 :], codes[least:]))
+    return least + differences.index(max(differences))
 
 
 def _code_of(node: Any) -> int:
@@ -363,12 +366,13 @@ class Pages:
         bounds = page.range
         keys = untracked_list(self._tree.keys(*bounds))
         page.entries = untracked_list(self._tree.values(*bounds))
-        page.rectangles, page.are_points = self.geometry.join(keys)
+        page.columns = self.geometry.columns(keys)
+        page.are_points = len(page.columns) == self.geometry.dimension
         page.count = len(keys)
         page.keys = keys
         if page.is_loose:
             page.is_loose = False
-            self._shrink(page, self.geometry.bound(keys) if keys else self.geometry.empty)
+            self._shrink(page, self.geometry.box_of(page.columns) if keys else self.geometry.empty)
 
     def _shrink(self, child: Any, box: Box) -> None:
         while box != child.box:
@@ -408,15 +412,18 @@ class Pages:
             child = node
 
     def _below(self, node: BoxNode, selection: Selection, box: Box) -> Iterator[Group]:
-        is_inside = selection.is_inside
-        if is_inside is not None and is_inside(node.box, box):
-            yield [], node.range
-        elif node.is_bottom:
-            if found := selection.nodes(node.rows, box):
-                yield found, None
-        else:
-            for each in selection.nodes(node.rows, box):
-                yield from self._below(each, selection, box)
+        is_inside, nodes_of = selection.is_inside, selection.nodes
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            if is_inside is not None and is_inside(node.box, box):
+                yield [], node.range
+            elif found := nodes_of(node.rows, box):
+                if node.is_bottom:
+                    yield found, None
+                else:
+                    found.reverse()
+                    waiting += found
 
     # --- end ---
 

@@ -13,24 +13,28 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice, takewhile
 from math import inf
 from operator import itemgetter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from box.data.keydef import SortKey
-from box.index.base import Cursor, Entry
+from box.index.base import Cursor, Entry, IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
 from box.index.rtree_geometry import Box, Selection
-from box.index.rtree_pages import BoxPage, PagedIndex, key_range
+from box.index.rtree_pages import BoxNode, BoxPage, PagedIndex, key_range
 
 _GROUPS_A_STEP: Final = 8
 """Groups of at most 32 pages that are searched in one turn: a millisecond or two."""
 _PAGES_A_STEP: Final = 2048
 """Pages whose distance is calculated in one turn."""
 _SLICE: Final = 512
+_FEW: Final = 32
+"""So many neighbours are found together."""
+_LEAST_SQUARE: Final = 1e-280
+"""Squares below this one are not exact."""
 _ALL: Final = 1 << 62
 _key_of: Final = itemgetter(0)
 
@@ -148,15 +152,24 @@ class NeighborCursor(Cursor):
         """Of the last entry before the chunk."""
         self._tied: set[SortKey] = set()
         """Keys of that distance before the chunk."""
-        self._begin()
+        self._version = -1
 
     def _begin(self) -> None:
         self._version = self._index.version
         self._search = NeighborSearch(self._index, self.point)
 
+    def _first(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
+        found = nearest(self._index, self.point, limit)
+        if found is not None:  # a search that goes on begins anew
+            return found
+        self._begin()
+        return self._search.take(limit)
+
     def fetch(self, limit: int) -> list[Entry]:
         self._pass_chunk()
-        if self._version != self._index.version:
+        if self._distance == -inf:
+            self._chunk = self._first(limit)
+        elif self._version != self._index.version:
             self._begin()
             self._chunk = self._search.take_after(self._distance, self._tied, limit)
         else:
@@ -179,6 +192,16 @@ class NeighborCursor(Cursor):
 
     def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> NeighborView:
         return NeighborView(self._index, before, self.point)
+
+
+class _Rest(NamedTuple):
+    """The keys of a page that are farther than a distance."""
+
+    nearer: float
+    distances: list[float]
+    """Of all keys of the page."""
+    keys: list[SortKey]
+    entries: list[Entry]
 
 
 class NeighborSearch:
@@ -224,30 +247,74 @@ class NeighborSearch:
         """Open what is near until the next `limit` keys are known."""
         heap, ready, point, of_rows = self._heap, self._ready, self._point, self._distances.of_rows
         fresh: list[tuple[float, SortKey, Entry]] = []
+        known = ready[limit - 1][0] if len(ready) >= limit else inf
+        """At most the distance of the last key that is wanted."""
         while heap:
             # Sorted only when a good part is new, because the search may be for very many.
             if len(ready) + len(fresh) >= limit and len(fresh) >= len(ready) >> 3:
                 ready += fresh
                 ready.sort()
                 fresh = []
-                if ready[limit - 1][0] <= heap[0][0]:
+                known = ready[limit - 1][0]
+                if known <= heap[0][0]:
                     return
             _, _, node = heappop(heap)
-            if type(node) is BoxPage:
-                fresh += self._keys_of(node)
+            if type(node) is BoxNode:
+                heap += of_rows(node.rows, point)
+                heapify(heap)
             else:
-                for found in of_rows(node.rows, point):
-                    heappush(heap, found)
+                fresh += self._nearest_of(node, known, limit - len(ready) - len(fresh))
         ready += fresh
         ready.sort()
 
-    def _keys_of(self, page: BoxPage) -> list[tuple[float, SortKey, Entry]]:
-        self._pages.ready([page])
-        keys, entries, over = page.keys or (), page.entries, self._over
-        found = self._distances.of_page(page, self._point)
-        if over:
-            return [(far, keys[n], entries[n]) for far, n in found if keys[n] not in over]
-        return [(far, keys[n], entries[n]) for far, n in found]
+    def _nearest_of(self, page: BoxPage | _Rest, known: float, missing: int) -> list[tuple[float, SortKey, Entry]]:
+        """Return the keys that are wanted of a page, at least; what is farther waits in the heap."""
+        over = self._over
+        if type(page) is _Rest:
+            nearer, found, keys, entries = page
+            wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if not far <= nearer]
+        else:
+            assert type(page) is BoxPage
+            self._pages.ready([page])
+            keys, entries = page.keys or [], page.entries
+            found = self._distances.of_page(page, self._point)
+            if known == inf and 0 < missing < len(found):
+                known = sorted(found)[missing - 1]
+            wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if far <= known]
+            if len(wanted) < len(found):
+                heappush(self._heap, (known, id(found), _Rest(known, found, keys, entries)))
+        return [each for each in wanted if each[1] not in over] if over else wanted
+
+
+def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
+    """Return the first keys of a NEIGHBOR search, or None if it takes a whole one.
+
+    The page that a key at the point would be in tells how far to look.
+    """
+    pages, geometry = index.pages, index.geometry
+    code = geometry.code_of(point)
+    if code is None or index.is_layered or not 0 < limit <= _FEW:
+        return None
+    distances = geometry.distances
+    (page,) = pages.ready([pages.page_of((code,))])
+    found = sorted(distances.of_page(page, point))
+    if len(found) < limit or not _LEAST_SQUARE < (most := found[limit - 1]) < inf:
+        return None
+    selection, near = geometry.selection(IteratorType.OVERLAPS), distances.near
+    assert selection is not None
+    ready: list[tuple[float, SortKey, Entry]] = []
+    for group, inside in pages.groups(selection, distances.box_within(most, point)):
+        if inside is not None:
+            return None
+        for page in pages.ready(group):
+            if places := near(page, most, point):
+                keys, entries = page.keys or [], page.entries
+                ready += [(far, keys[n], entries[n]) for far, n in places]
+                if len(ready) >= limit:
+                    ready.sort()
+                    del ready[limit:]
+                    most = ready[-1][0]
+    return ready
 
 
 class NeighborView:

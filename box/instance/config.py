@@ -15,7 +15,7 @@ from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.instance.quorum import check_synchro_quorum
-from box.journal.journal import WAL_MODES
+from box.journal.wal_modes import WAL_MODES
 from box.log import check_log_target, log_level
 from box.net import uri as uris
 from box.txn.isolation import Isolation, level_of

@@ -14,7 +14,8 @@ Some things are there for the whole life of an instance: its resources, sessions
 dictionary, transactions, log, checkpoints, replication, server) are made for one start. When that fails they are
 stopped and all made anew, so that the next attempt finds nothing of the last one; a part knows others by what its
 constructor was given, and so never one of another start. Whoever lives longer than a start (Lua, a console) holds the
-instance and takes a part from it each time.
+instance and takes a part from it each time. The first parts are made when somebody asks for one, because a program
+that never calls `box.cfg` needs none.
 
 An instance takes its loop, clock, random source, disk, network and threads as arguments and keeps no module-level
 state, so that a process may hold many and a test may replace each. Everything here runs on the loop's thread (the tx
@@ -32,31 +33,18 @@ from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.events import Events
-from box.index.release import Releaser
-from box.index.untracked import CollectorWatch
-from box.instance.checkpoint import Checkpoints
 from box.instance.config import Config
-from box.instance.instance_state import InstanceState
-from box.instance.journal_opening import JournalOpening
-from box.instance.loader import LogLoader, SnapshotLoader
-from box.instance.membership import Membership
-from box.instance.mode import AccessMode, ReadOnlyReason
+from box.instance.mode import ReadOnlyReason
 from box.instance.process_setup import ProcessSetup
-from box.instance.reconfigure import Reconfiguration, make_setters
 from box.instance.resources import Paths, Resources
-from box.instance.startup import Startup
 from box.instance.system_events import SHUTDOWN, provide_system_events
-from box.instance.upgrade_at_start import upgrade_at_start
-from box.iproto.interface import FunctionsLike
-from box.iproto.server import IprotoServer
 from box.iproto.stats import Stats
-from box.journal.journal import Journal
 from box.journal.round import Round
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.journal.threads import SystemThreads, Threads
@@ -64,23 +52,33 @@ from box.log import BARE, Level, Log
 from box.long_work import ProgressBoard
 from box.net.network import Network
 from box.net.sockets import SocketNetwork
-from box.replication.setup import Replication
-from box.schema.schema import Schema
-from box.schema.system import initial_schema
 from box.session import Context, Sessions
-from box.sql.prepared import PreparedStatements
-from box.txn.dml import Dml
-from box.txn.engines import make_engines
-from box.txn.lifecycle import TransactionManager
-from box.txn.limbo import Limbo
-from box.txn.mvcc import MvccStorage
-from box.txn.storage import TupleStorage
-from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.constants import PACKAGE_VERSION
 
 if TYPE_CHECKING:
+    from box.index.release import Releaser
+    from box.index.untracked import CollectorWatch
+    from box.instance.checkpoint import Checkpoints
+    from box.instance.instance_state import InstanceState
+    from box.instance.journal_opening import JournalOpening
+    from box.instance.membership import Membership
+    from box.instance.mode import AccessMode
+    from box.instance.reconfigure import Reconfiguration
+    from box.instance.startup import Startup
+    from box.iproto.interface import FunctionsLike
+    from box.iproto.server import IprotoServer
+    from box.journal.journal import Journal
+    from box.replication.elections import Elections
+    from box.replication.setup import Replication
+    from box.schema.schema import Schema
     from box.sql.engine import Sql
+    from box.sql.prepared import PreparedStatements
+    from box.txn.dml import Dml
+    from box.txn.lifecycle import TransactionManager
+    from box.txn.limbo import Limbo
+    from box.txn.storage import TupleStorage
+    from box.txn.synchro import LimboDriver
 
 
 class Instance:
@@ -89,6 +87,28 @@ class Instance:
     Relative paths of the configuration start at `directory`; None makes an instance in memory. `disk` replaces both.
     `clock` returns seconds since the epoch, `random` the bytes for UUIDs and salts.
     """
+
+    # The parts. They are made when one is asked for: see `__getattr__`.
+    schema: Schema
+    tuples: TupleStorage
+    releaser: Releaser
+    limbo: Limbo
+    mode: AccessMode
+    state: InstanceState
+    journal: Journal | None
+    """The log, or None before it is open."""
+    synchro: LimboDriver
+    txns: TransactionManager
+    dml: Dml
+    prepared: PreparedStatements
+    checkpoints: Checkpoints
+    replication: Replication
+    elections: Elections
+    membership: Membership
+    iproto: IprotoServer
+    _opening: JournalOpening
+    _reconfiguration: Reconfiguration
+    _watch: CollectorWatch
 
     def __init__(
         self,
@@ -140,6 +160,8 @@ class Instance:
         """Called at the beginning of a start, when the schema is new and empty."""
         self.on_shutdown: list[Callable[[], Any]] = []
         """Called and awaited at the beginning of the end, while everything still works."""
+        self.shutdown_timeout = 3.0
+        """The seconds that `on_shutdown` triggers, and clients that watch `box.shutdown`, may take at the end."""
         self.on_close: list[Callable[[], None]] = []
         """Called after `on_shutdown`; the programs of this instance then stop and release what they hold."""
         self.on_panic: list[Callable[[], None]] = []
@@ -155,36 +177,51 @@ class Instance:
         self.is_join_undone = False
         """True if the last start failed during a join for a temporary reason, so that it may be repeated."""
         self.process = ProcessSetup(self.resources)
-        self._watch = CollectorWatch()
         self._first_uuid = self.resources.random_uuid()
         """The UUID for an instance without files. Every attempt to start uses it, because it may be registered
         already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
-        self._put_together(initial_schema(make_engines()), TupleStorage())
+        self._has_parts = False
         provide_system_events(self)
 
     # -- the parts ------------------------------------------------------------------------------
 
+    def __getattr__(self, name: str) -> Any:
+        """Make the parts for whoever asks for one first."""
+        if name not in _PARTS or self._has_parts:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._make_parts()
+        return getattr(self, name)
+
+    def _make_parts(self) -> None:
+        """Make the parts of an instance whose dictionary is empty."""
+        from box.instance import parts
+
+        self._put_together(parts.initial_schema(parts.make_engines()), parts.TupleStorage())
+
     def _put_together(self, schema: Schema, tuples: TupleStorage) -> None:
         """Make the parts of a start, in the order of their dependencies."""
+        from box.instance import parts
+
+        self._has_parts = True
         resources = self.resources
+        self._watch = parts.CollectorWatch()
         self.schema = schema
         self.tuples = tuples
-        self.releaser = Releaser(self.loop)
-        self.limbo = Limbo()
-        self.mode = AccessMode(self.limbo, self._mode_changed)
-        self.state = state = InstanceState(self.mode)
-        self.journal: Journal | None = None
-        """The log, or None before it is open."""
-        self._opening = JournalOpening(resources, state, self.round, self._use_journal, self.panic)
-        self.synchro = LimboDriver(self.limbo, self._opening.stand_in, self.loop)
-        self.txns = TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
-        self.dml = Dml(schema, self.txns, loop=self.loop, counters=self.stats.box.totals)
+        self.releaser = parts.Releaser(self.loop)
+        self.limbo = parts.Limbo()
+        self.mode = parts.AccessMode(self.limbo, self._mode_changed)
+        self.state = state = parts.InstanceState(self.mode)
+        self.journal = None
+        self._opening = parts.JournalOpening(resources, state, self.round, self._use_journal, self.panic)
+        self.synchro = parts.LimboDriver(self.limbo, self._opening.stand_in, self.loop)
+        self.txns = parts.TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
+        self.dml = parts.Dml(schema, self.txns, loop=self.loop, counters=self.stats.box.totals)
         self.dml.on_many_held = self.round.interrupt
-        self.prepared = PreparedStatements()
+        self.prepared = parts.PreparedStatements()
         schema.sql.find = lambda: self.sql.for_dictionary
-        self.checkpoints = Checkpoints(resources, state, schema, self.synchro)
-        self.replication = Replication(
+        self.checkpoints = parts.Checkpoints(resources, state, schema, self.synchro)
+        self.replication = parts.Replication(
             self.loop,
             state,
             self.config,
@@ -203,11 +240,11 @@ class Instance:
         )
         self.elections = self.replication.elections
         self.checkpoints.election_state = self.elections.raft.local_state
-        self.membership = Membership(resources, state, self.replication, self.synchro)
-        self.iproto = IprotoServer(self)
-        self._reconfiguration = Reconfiguration(
+        self.membership = parts.Membership(resources, state, self.replication, self.synchro)
+        self.iproto = parts.IprotoServer(self)
+        self._reconfiguration = parts.Reconfiguration(
             resources,
-            make_setters(
+            parts.make_setters(
                 self.config,
                 self.log,
                 state,
@@ -283,9 +320,14 @@ class Instance:
         self.elections.give_up()
 
     @property
+    def is_configured(self) -> bool:
+        """True once a start has succeeded."""
+        return self._has_parts and self.state.is_configured
+
+    @property
     def status(self) -> str:
         """The status in the module's table, as in `box.info.status`."""
-        if self.state.is_configured:
+        if self.is_configured:
             return "orphan" if self.replication.sources.is_out_of_sync else "running"
         if self._startup is not None and self._startup.is_standby:
             return "hot_standby"
@@ -308,7 +350,7 @@ class Instance:
             ConfigError: CFG or RELOAD_CFG, an option is wrong.
             BoxError: the start failed.
         """
-        if self.state.is_configured:
+        if self.is_configured:
             await self._reconfiguration.change(options)
             return
         if self.is_loading:
@@ -334,10 +376,12 @@ class Instance:
             self.is_loading = False
 
     async def _start(self) -> None:
+        from box.instance import parts
+
         self.is_join_undone = False
         if self.config["memtx_use_mvcc_engine"]:
             await self.iproto.close()
-            self._put_together(self.schema, MvccStorage())
+            self._put_together(self.schema, parts.MvccStorage())
         for hook in self.on_schema_init:
             hook()
         self.process.enter()
@@ -362,16 +406,18 @@ class Instance:
             await sources.sync()
         self.checkpoints.start()
         self._reconfiguration.log_initial()
-        await upgrade_at_start(self.resources, self.state, self.schema, self.dml, self.new_context())
+        await parts.upgrade_at_start(self.resources, self.state, self.schema, self.dml, self.new_context())
 
     async def _load(self) -> bool:
         """Run recovery, bootstrap or join. Returns True if the instance has founded its replica set."""
+        from box.instance import parts
+
         ctx = self.new_context()
-        startup = Startup(
+        startup = parts.Startup(
             self.resources,
             self.state,
-            SnapshotLoader(self.schema, self.dml, ctx, self.log),
-            LogLoader(self.schema, self.dml, self.txns, self.synchro, self.elections, ctx),
+            parts.SnapshotLoader(self.schema, self.dml, ctx, self.log),
+            parts.LogLoader(self.schema, self.dml, self.txns, self.synchro, self.elections, ctx),
             self.checkpoints,
             self.replication,
             self._opening,
@@ -398,7 +444,7 @@ class Instance:
         await self._stop_parts()
         await self.let_go()
         self.config.reset()
-        self._put_together(initial_schema(make_engines()), TupleStorage())
+        self._make_parts()
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -410,7 +456,8 @@ class Instance:
         self.log.say(Level.FATAL, reason)
         for hook in self.on_panic:
             hook()
-        self.iproto.abort()
+        if self._has_parts:
+            self.iproto.abort()
         self._panic_end = self.loop.create_task(self.close(), name="panic")
 
     async def close(self) -> None:
@@ -423,27 +470,39 @@ class Instance:
                 await asyncio.shield(self._panic_end)
             return
         self.is_closed = True
-        self.events.broadcast(SHUTDOWN, pack(True))
-        for hook in self.on_shutdown:
-            outcome = hook()
-            if asyncio.iscoroutine(outcome):
-                await outcome
+        await self._announce_end()
         for leave in self.on_close:
             leave()
         await self._stop_parts()
         self.log.close()
+
+    async def _announce_end(self) -> None:
+        """Run `on_shutdown`, and let the clients that watch `box.shutdown` finish and leave, as Tarantool 2.11 does."""
+        deadline = self.loop.time() + self.shutdown_timeout
+        self.events.broadcast(SHUTDOWN, pack(True))
+        leaving = self.iproto.watchers_of(SHUTDOWN)
+        for hook in self.on_shutdown:
+            outcome = hook()
+            if asyncio.iscoroutine(outcome):
+                await outcome
+        if leaving and not await self.iproto.until_left(leaving, deadline - self.loop.time()):
+            self.log.error("clients that watch box.shutdown did not leave in time")
 
     async def let_go(self) -> None:
         """Free the tuples of the stopped parts, a few in every turn.
 
         Otherwise the program would pause when the last reference goes, or when the garbage collector visits them.
         """
+        if not self._has_parts:
+            return
         layouts = (space.indexes.values() for space in self.schema.spaces.values())
         for _ in self.releaser.finish(chain.from_iterable(layouts)):
             await asyncio.sleep(0)
 
     async def _stop_parts(self) -> None:
         """Stop the parts: first those that bring work, and the log after everything that writes to it."""
+        if not self._has_parts:
+            return
         if self._startup is not None:
             await self._startup.stop()
         self.errinj.release_journal()
@@ -461,3 +520,7 @@ class Instance:
         self.releaser.pause()
         self._watch.end()
         self.process.leave()
+
+
+_PARTS: Final = frozenset(Instance.__annotations__)
+"""The names of the parts, which are all that the class annotates."""

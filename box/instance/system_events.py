@@ -42,6 +42,9 @@ class Describable(Protocol):
     state: InstanceState
 
     @property
+    def is_configured(self) -> bool: ...
+
+    @property
     def status(self) -> str: ...
 
 
@@ -77,7 +80,7 @@ def provide_system_events(node: Describable) -> None:
 
     def maker(describe: Callable[[], dict[str, Any]], *, from_loading: bool = False) -> Callable[[], bytes]:
         def make() -> bytes:
-            is_there = node.state.is_configured or (from_loading and node.is_loading)
+            is_there = node.is_configured or (from_loading and node.is_loading)
             return pack(describe() if is_there else _NOTHING)
 
         return make

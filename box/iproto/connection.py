@@ -45,6 +45,7 @@ _GENERAL: Final = 3
 """The number of additional requests that one which takes the general way counts for."""
 _GATHER: Final = 0.005
 """Seconds for which replies gather over several turns, because a write costs as much as a few requests."""
+_EXECUTE: Final = int(RequestType.EXECUTE)
 _CALLS: Final = (RequestType.CALL, RequestType.EVAL)
 _QUICK_SIZE: Final = 4096
 """The bytes up to which a single tuple is sent by the short cut."""
@@ -457,11 +458,14 @@ class ServerConnection(CallingHalf):
     def _serve(self, kind: int, sync: int, data: bytes, at: int, stop: int) -> bool:
         """Serve a request by the short cut. Returns False, with nothing done, if it needs the general way.
 
-        It serves pings, and requests whose body, from `at` on, begins like an earlier one.
+        It serves pings, prepared statements that concern one row, and requests whose body, from `at` on, begins like
+        an earlier one.
         """
         server = self._server
         schema = server.schema
         if not 0 < kind < 4:  # SELECT, INSERT and REPLACE are 1 to 3
+            if kind == _EXECUTE:
+                return server.statements.serve(self, sync, data, at, stop)
             if kind != RequestType.PING or stop != at:
                 return False
             self._out.append(reply_ok(sync, schema.version))

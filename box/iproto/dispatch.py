@@ -388,6 +388,10 @@ class Dispatcher:
         self._check_schema(row)
         if not self._node.state.is_configured and self._schema.has_user_spaces:
             raise client_error(ErrorCode.LOADING)  # some data may not be there yet
+        if row.type == RequestType.EXECUTE:
+            point = sql_requests.point_of(self._node.sql, connection.ctx, request)
+            if point is not None and self._server.statements.run(connection, row.sync, point, request.params):
+                return
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 
     async def _run_sql(self, connection: Requester, row: Row, request: SqlRequest) -> bytes:

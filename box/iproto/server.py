@@ -14,9 +14,11 @@ from box.iproto.input import InputBuffer
 from box.iproto.learned_bodies import LearnedBodies
 from box.iproto.rate import RateLimit
 from box.iproto.served_calls import ServedCalls
+from box.iproto.served_statements import ServedStatements
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
+from box.waiters import Waiters
 from box.wire.greeting import SALT_SIZE
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class IprotoServer:
         self.dispatcher = Dispatcher(self)
         self.learned_bodies = LearnedBodies()
         self.calls = ServedCalls(self)
+        self.statements = ServedStatements(self)
         self.connections: dict[ServerConnection, None] = {}
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]
@@ -58,6 +61,8 @@ class IprotoServer:
         """Connections that wait until fewer requests are in flight."""
         self._warnings = RateLimit()
         self._admission_scheduled = False
+        self._departures = Waiters()
+        """Woken when a connection has ended."""
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._listener: Listener | None = None
 
@@ -100,6 +105,19 @@ class IprotoServer:
     def bound_address(self) -> str | None:
         """The address that the server listens on, as in `box.info.listen`, or None."""
         return None if self._listener is None else self._listener.address
+
+    async def until_left(self, leaving: list[ServerConnection], timeout: float) -> bool:
+        """Wait until these connections have ended. Returns whether they have; `timeout` is in seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._departures.until(lambda: self.connections.keys().isdisjoint(leaving))
+        except TimeoutError:
+            return False
+        return True
+
+    def watchers_of(self, key: bytes) -> list[ServerConnection]:
+        """The connections whose clients watch a key."""
+        return [connection for connection in self.connections if connection.is_watching(key)]
 
     def abort(self) -> None:
         """Break off every connection; no client gets another reply."""
@@ -144,6 +162,7 @@ class IprotoServer:
             del self.connections[connection]
             self.turns.is_alone = len(self.connections) <= 1
             self.stats.connections -= 1
+            self._departures.wake()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine that handles its own errors; a task is made only if it has to wait."""

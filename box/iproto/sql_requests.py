@@ -11,6 +11,7 @@ The optional keys of a column are sent if the setting `sql_full_metadata` is on.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack
@@ -20,8 +21,9 @@ from box.wire.constants import Key
 if TYPE_CHECKING:
     from box.session import Context
     from box.sql.engine import Sql
+    from box.sql.point_statements import Point
     from box.sql.prepared import Prepared
-    from box.sql.result import ResultField
+    from box.sql.result import ResultField, ResultFields
     from box.wire.request import SqlRequest
 
 _NAME: Final = 0
@@ -41,9 +43,21 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
         BoxError: as `Sql.execute` or `Sql.execute_prepared`.
     """
     if request.text is not None:
-        return _result(await sql.execute(ctx, request.text, request.params))
+        return encode_result(await sql.execute(ctx, request.text, request.params))
     assert request.statement_id is not None
-    return _result(await sql.execute_prepared(ctx, request.statement_id, request.params))
+    return encode_result(await sql.execute_prepared(ctx, request.statement_id, request.params))
+
+
+def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
+    """Return the short way of a statement that concerns one row by its key, or None for any other.
+
+    Raises:
+        BoxError: as `Sql.execute` or `Sql.execute_prepared`.
+    """
+    if request.text is not None:
+        return sql.point(ctx, request.text)
+    assert request.statement_id is not None
+    return sql.prepared_point(ctx, request.statement_id)
 
 
 def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
@@ -59,13 +73,29 @@ def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
     return pack({})
 
 
-def _result(result: Result) -> bytes:
+def encode_result(result: Result) -> bytes:
+    """Return the body of the reply to a statement."""
     if isinstance(result, Rows):
-        return pack({int(Key.METADATA): _columns(result.fields, result.is_full), int(Key.DATA): result.rows})
-    info: dict[int, Any] = {_ROW_COUNT: result.row_count}
-    if result.autoincrement_ids:
-        info[_AUTOINCREMENT_IDS] = result.autoincrement_ids
+        return rows_head(result.fields, result.is_full) + pack(result.rows)
+    if not result.autoincrement_ids:
+        return changed_body(result.row_count)
+    info = {_ROW_COUNT: result.row_count, _AUTOINCREMENT_IDS: result.autoincrement_ids}
     return pack({int(Key.SQL_INFO): info})
+
+
+def rows_head(fields: ResultFields, is_full: bool = False) -> bytes:
+    """Return the body of the reply to a query, up to its rows."""
+    head = fields.encoded.get(is_full)
+    if head is None:
+        head = bytes((0x82, Key.METADATA)) + pack(_columns(fields, is_full)) + bytes((Key.DATA,))
+        fields.encoded[is_full] = head
+    return head
+
+
+@lru_cache(16)
+def changed_body(row_count: int) -> bytes:
+    """Return the body of the reply to a change that was given no values by sequences."""
+    return pack({int(Key.SQL_INFO): {_ROW_COUNT: row_count}})
 
 
 def _prepared(prepared: Prepared) -> bytes:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from box.journal.follow import Follower
     from box.journal.gc import Consumer, GarbageCollector
-    from box.journal.journal import WAL_MODES, Journal
+    from box.journal.journal import Journal
     from box.journal.log_gap import XlogGapError
     from box.journal.recovery import Recovery, find_snapshots, group_transactions
     from box.journal.snapshot import SnapshotReader, SnapshotSpace, SnapshotWriter, write_snapshot
     from box.journal.storage import FileStorage, MemoryStorage, Storage
     from box.journal.wal import CheckpointStart
+    from box.journal.wal_modes import WAL_MODES
     from box.journal.xlog_errors import XlogError
     from box.wire.entry import JournalEntry
 
@@ -45,12 +46,13 @@ __all__ = [
 _MODULES = {
     "box.journal.follow": ("Follower",),
     "box.journal.gc": ("Consumer", "GarbageCollector"),
-    "box.journal.journal": ("WAL_MODES", "Journal"),
+    "box.journal.journal": ("Journal",),
     "box.journal.log_gap": ("XlogGapError",),
     "box.journal.recovery": ("Recovery", "find_snapshots", "group_transactions"),
     "box.journal.snapshot": ("SnapshotReader", "SnapshotSpace", "SnapshotWriter", "write_snapshot"),
     "box.journal.storage": ("FileStorage", "MemoryStorage", "Storage"),
     "box.journal.wal": ("CheckpointStart",),
+    "box.journal.wal_modes": ("WAL_MODES",),
     "box.journal.xlog_errors": ("XlogError",),
     "box.wire.entry": ("JournalEntry",),
 }

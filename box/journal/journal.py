@@ -41,6 +41,7 @@ from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
 from box.journal.threads import SystemThreads, Threads
 from box.journal.wal import CheckpointStart, FinishedBatch, WalWriter, Written
+from box.journal.wal_modes import WAL_MODES
 from box.journal.wal_thread import WalThread
 from box.waiters import Waiters
 from box.wire.entry import JournalEntry
@@ -61,8 +62,6 @@ _AVERAGED: Final = 16
 _READERS: Final = 4
 """The number of threads that read files and sync finished ones."""
 _NO_THRESHOLD: Final = 10**18  # no log reaches it
-
-WAL_MODES: Final = ("none", "write", "fsync")  # the values of `box.cfg.wal_mode`
 
 
 class Journal:

@@ -50,6 +50,11 @@ class SessionSettings:
         value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, DEFAULTS[name])
         return value
 
+    def concern_sql(self, session: Session) -> bool:
+        """Return whether a session has set anything that statements of SQL might heed."""
+        own = session.storage.get(_STORAGE_KEY)
+        return own is not None and any(name != ERROR_MARSHALING for name in own)
+
     def values(self, session: Session) -> dict[str, bool | str]:
         """Return all settings of a session in the order of their names."""
         return {name: self.value(session, name) for name in DEFAULTS}

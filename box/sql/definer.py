@@ -413,7 +413,7 @@ def _with_nil(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_trigger_place(trigger: sql_nodes.CreateTrigger, space: Space) -> None:
-    """Check that a trigger on a view is INSTEAD OF, that one on a table is not, and that no system space gets one.
+    """Check that a trigger on a view is INSTEAD OF, that one on a table is not, and that system spaces have none.
 
     Raises:
         ClientError: SQL_EXECUTE.

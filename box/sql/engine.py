@@ -25,14 +25,16 @@ from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
+from box.sql.point_statements import Point, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
-from box.sql.result import Changed, Result, Rows
+from box.sql.result import Changed, Result, ResultField, ResultFields, Rows
 from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
 from box.sql.transactions import TransactionRunner
+from box.txn.pending import completed
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class Sql:
         self._changes = changes = ChangeRunner(self._queries, dml)
         changes.triggers = RowTriggers(schema, self._queries, changes)
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
+        self._points = PointStatements(schema, dml, self._queries, changes.triggers, self._foreign_keys)
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
         self._pragmas = PragmaRunner(schema, dml.reads)
@@ -86,6 +89,10 @@ class Sql:
             UnsupportedError: SQL does not support it.
             BoxError: reading or changing the data raised it.
         """
+        point = self.point(ctx, text)
+        result = None if point is None else await self._execute_point(ctx, point, params)
+        if result is not None:
+            return result
         parsed = _parse(text)
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
@@ -95,6 +102,50 @@ class Sql:
         result = await self._run(ctx, parsed, values)
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
+
+    async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
+        """Run a statement the short way; None, with nothing done, for values that take the general way."""
+        try:
+            if point.is_query:
+                key = point.key(params)
+                if key is None:
+                    return None
+                self.counted(ctx, 0)
+                return Rows(point.fields, point.rows(ctx, key))
+            written = point.run(ctx, params)
+        except BoxError:
+            self._count(RequestType.EXECUTE)
+            raise
+        if written is None:
+            return None
+        await completed(written[1])
+        self.counted(ctx, written[0])
+        return Changed(written[0])
+
+    def point(self, ctx: Context, text: str) -> Point | None:
+        """The short way of a statement that concerns one row by its key, None for any other. Errors of the text."""
+        if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
+            return None
+        return self._points.find(ctx, _parse(text))
+
+    def prepared_point(self, ctx: Context, statement_id: int) -> Point | None:
+        """The same for a prepared statement. Errors as `execute_prepared`."""
+        point = self.point(ctx, self._prepared_text(ctx, statement_id))
+        if point is not None:
+            self._points.remember(statement_id, point)
+        return point
+
+    def known_point(self, ctx: Context, statement_id: int) -> Point | None:
+        """As `prepared_point`, None also for a statement that it was not asked for since the dictionary changed."""
+        point = self._points.prepared(statement_id)
+        if point is None or not PreparedStatements.has(ctx.session, statement_id) or ctx.txn is not None:
+            return None
+        return None if self._schema.session_settings.concern_sql(ctx.session) else point
+
+    def counted(self, ctx: Context, row_count: int) -> None:
+        """Count a statement that has run the short way, and set the value of ROW_COUNT()."""
+        self._count(RequestType.EXECUTE)
+        ctx.session.storage[ROW_COUNT] = row_count
 
     @staticmethod
     def parameters(text: str) -> list[str | None]:
@@ -118,12 +169,15 @@ class Sql:
         """Run a prepared statement.
 
         Raises:
-            ClientError: WRONG_QUERY_ID, or SQL_EXECUTE if the statement has expired.
+            ClientError: WRONG_QUERY_ID, SQL_EXECUTE (the statement has expired).
             BoxError: see `execute`.
         """
+        return await self.execute(ctx, self._prepared_text(ctx, statement_id), params)
+
+    def _prepared_text(self, ctx: Context, statement_id: int) -> str:
         prepared = self.prepared.find(ctx.session, statement_id)
         self.prepared.check_fresh(prepared, self._schema.version)
-        return await self.execute(ctx, prepared.text, params)
+        return prepared.text
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
         """Raise the errors that a query would have before it runs."""
@@ -153,7 +207,7 @@ class Sql:
     def _explain(self, ctx: Context, text: str, explained: sql_nodes.Explain, values: Sequence[Value]) -> Rows:
         compiled = self._query_of(ctx, text, explained.statement, values)
         rows = explain(self._queries, ctx, compiled, values, is_plan=explained.is_plan)
-        return Rows(explain_fields(explained.is_plan), rows, self._queries.has_full_metadata(ctx))
+        return Rows(ResultFields(explain_fields(explained.is_plan)), rows, self._queries.has_full_metadata(ctx))
 
     def _query_of(
         self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
@@ -223,7 +277,7 @@ class Sql:
         self._count(RequestType.PREPARE)
         parsed = _parse(text)
         statement = parsed.statement
-        fields = None
+        fields: list[ResultField] | None = None
         values: list[Value] = [None] * len(parsed.parameters)
         compiled = self._query_of(ctx, text, statement, values)
         if isinstance(statement, sql_nodes.Select) and compiled is not None:

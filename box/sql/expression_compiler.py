@@ -260,8 +260,11 @@ class ExpressionCompiler:
 
     @staticmethod
     def _in_list(expr: sql_nodes.InList, operand: Typed, items: list[Typed]) -> Typed:
-        """Values of unlike types. Up to two values, or ones that are no constants, are compared one after another;
-        more constants are a set, whose values get the operand's type if they can, and where unlike types are unlike."""
+        """Compile IN of a list whose values have unlike types.
+
+        Up to two values, or values that are no constants, are compared one after another. More constants are a set:
+        each gets the operand's type if it can, and values of unlike types are just different.
+        """
         is_set = len(items) > 2 and all(map(is_constant, expr.items))
         values = ", ".join(boxed(item) for item in (operand, *items))
         sql = f"lb_in{'_set' if is_set else ''}('{operand.type}', {operand.collation}, {values})"

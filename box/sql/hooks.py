@@ -74,10 +74,10 @@ class DictionaryFunctions:
         return [catalogue.space(name).name for name in tables_of(statement.select)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
-        """Check that the text of a row of `_trigger` makes the trigger that the row names, on its table.
+        """Check that the text in a `_trigger` tuple defines a trigger of this name on this space.
 
         Raises:
-            ClientError: SQL_EXECUTE, or NO_SUCH_SPACE.
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE, or the text is wrong.
         """
         trigger = trigger_of(text)
         if trigger.name != name:

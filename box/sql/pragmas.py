@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import ErrorCode, client_error
-from box.sql.result import ResultField, Rows
+from box.sql.result import ResultField, ResultFields, Rows
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -91,7 +91,7 @@ class PragmaRunner:
         Raises:
             ClientError: SQL_NO_SUCH_PRAGMA.
         """
-        return Rows(pragma_columns(pragma), self._runners[pragma.name.lower()](pragma.args), is_full)
+        return Rows(ResultFields(pragma_columns(pragma)), self._runners[pragma.name.lower()](pragma.args), is_full)
 
     def _space(self, args: list[str]) -> Space | None:
         """Return the table that the arguments name. Like Tarantool, takes the second of two names."""

@@ -118,6 +118,11 @@ class PreparedStatements:
         if not prepared.users:
             del self._by_id[statement_id]
 
+    @staticmethod
+    def has(session: Session, statement_id: int) -> bool:
+        """Whether a session has prepared a statement."""
+        return statement_id in session.storage.get(_STORAGE_KEY, ())
+
     def find(self, session: Session, statement_id: int) -> Prepared:
         """Return a statement that the session has prepared.
 

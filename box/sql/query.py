@@ -81,7 +81,7 @@ class Query:
     def _items(self, number: int, row: list[Typed]) -> list[str]:
         """Return the expressions of a core.
 
-        Under DISTINCT, and in the first core of a compound, they name the collation that SQLite compares by.
+        With DISTINCT, and in the first core of a compound, they name their collation, because SQLite compares by it.
         """
         items = [as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)]
         if number or (len(self.parts) == 1 and "DISTINCT" not in self.parts[0][0]):

@@ -14,7 +14,7 @@ from box.sql.catalogue import Catalogue
 from box.sql.kinds import parameter_type
 from box.sql.params import kinds
 from box.sql.query import Query, QueryCompiler
-from box.sql.result import ResultField, Rows, field_of
+from box.sql.result import ResultField, ResultFields, Rows, field_of
 from box.sql.scope import QueryScope
 from box.sql.sqlite_connection import Connection, Environment, translated
 from box.sql.stored_values import Stored, Value, load, load_boolean, store
@@ -39,7 +39,7 @@ class Compiled:
 
     __slots__ = ("booleans", "fields", "sql", "used")
 
-    def __init__(self, sql: str, booleans: list[bool], fields: list[ResultField], used: list[Space]) -> None:
+    def __init__(self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space]) -> None:
         self.sql = sql
         self.booleans = booleans
         self.fields = fields
@@ -105,7 +105,7 @@ class QueryRunner:
             collation = catalogue.collation_name(column.collation) if column.collation else None
             fields.append(field_of(column, span, collation))
         booleans = [column.kind == "bool" for column in query.columns]
-        return Compiled(query.sql, booleans, fields, list(catalogue.used.values()))
+        return Compiled(query.sql, booleans, ResultFields(fields), list(catalogue.used.values()))
 
     # --- running ---
 
@@ -183,10 +183,8 @@ class QueryRunner:
         return self.fetch(ctx, self.compiled(ctx, key, make, params), params)[0][0]
 
 
-def _with_parameter_types(
-    select: sql_nodes.Select, fields: list[ResultField], params: Sequence[Value]
-) -> list[ResultField]:
-    """Set the types of result columns that are nothing but a parameter.
+def _with_parameter_types(select: sql_nodes.Select, fields: ResultFields, params: Sequence[Value]) -> ResultFields:
+    """Give types to the result columns that are nothing but a parameter.
 
     Like Tarantool, the n-th such column gets the type of the n-th value, whichever parameter it is.
     """
@@ -195,7 +193,7 @@ def _with_parameter_types(
     places = [place for place, column in enumerate(columns) if isinstance(column.expr, sql_nodes.Param)]
     if not places or len(fields) != len(columns):
         return fields
-    found = list(fields)
+    found = ResultFields(fields)
     for place, value in zip(places, params, strict=False):
         old = found[place]
         found[place] = ResultField(old.name, parameter_type(value), old.span)

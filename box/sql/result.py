@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,21 @@ class ResultField:
     is_autoincrement: bool = False
 
 
+class ResultFields(list[ResultField]):
+    """The columns of a query. `encoded` keeps what IPROTO sends for them, without and with all of the metadata."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, fields: Iterable[ResultField] = ()) -> None:
+        super().__init__(fields)
+        self.encoded: dict[bool, bytes] = {}
+
+
 @dataclass(slots=True)
 class Rows:
     """The rows of a query."""
 
-    fields: list[ResultField]
+    fields: ResultFields
     rows: list[list[Value]]
     is_full: bool = False
     """Whether the session wants complete metadata."""

@@ -209,7 +209,7 @@ class ChangeRunner:
         fields = space.definition.fields
         auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
         # As in Tarantool nil is looked for before unlike types are, except that triggers see a row of the right types.
-        if not triggers and not self._check_nil(space, row, action, auto):
+        if not triggers and not check_nil(space, row, action, auto):
             return
         row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
         if triggers:
@@ -217,7 +217,7 @@ class ChangeRunner:
                 await self.triggers.run(ctx, triggers, "BEFORE", None, row)
             except IgnoreRow:
                 return
-            if not self._check_nil(space, row, action, auto):
+            if not check_nil(space, row, action, auto):
                 return
         is_generated = auto >= 0 and row[auto] is None
         if action == "REPLACE":
@@ -241,29 +241,6 @@ class ChangeRunner:
             await self.triggers.run(ctx, triggers, "AFTER", old, new)
         except IgnoreRow:
             return
-
-    @staticmethod
-    def _check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
-        """Check NOT NULL. Returns False if the row is to be skipped.
-
-        For OR REPLACE a default replaces nil in `row`.
-
-        Raises:
-            ClientError: SQL_EXECUTE.
-        """
-        for number, field in enumerate(space.definition.fields):
-            if row[number] is not None or field.is_nullable or number == auto:
-                continue
-            own = field.action if action == "ABORT" else action.lower()
-            if own == "ignore":
-                return False
-            if own == "replace" and field.default is not None:
-                expr = parse_expression(field.default)
-                if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
-                    row[number] = convert(expr.value, field.type.value)
-                    continue
-            raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
-        return True
 
     async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
         """Delete the tuples that conflict with `row` in a unique index, for OR REPLACE. Returns their number."""
@@ -381,7 +358,7 @@ class ChangeRunner:
         if not triggers:
             for place, value in new_values.items():
                 new[place] = value
-            if not self._check_nil(space, new, action, -1):
+            if not check_nil(space, new, action, -1):
                 return
         for place, value in new_values.items():
             new[place] = convert(new[place] if value is None else value, fields[place].type.value)
@@ -395,7 +372,7 @@ class ChangeRunner:
                 return
             now = _padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-            if not self._check_nil(space, new, action, -1):
+            if not check_nil(space, new, action, -1):
                 return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
@@ -532,6 +509,23 @@ class ChangeRunner:
             ctx.credentials = before
         await completed(outcome)
         return Changed()
+
+
+def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
+    """NOT NULL: True, or False if the row is to be left out. Fills in defaults for REPLACE."""
+    for number, field in enumerate(space.definition.fields):
+        if row[number] is not None or field.is_nullable or number == auto:
+            continue
+        own = field.action if action == "ABORT" else action.lower()
+        if own == "ignore":
+            return False
+        if own == "replace" and field.default is not None:
+            expr = parse_expression(field.default)
+            if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
+                row[number] = convert(expr.value, field.type.value)
+                continue
+        raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
+    return True
 
 
 def _constants(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:

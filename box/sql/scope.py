@@ -52,7 +52,7 @@ class KnownColumn:
     table: str | None = None
     """The name of the space that it comes from."""
     may_be_missing: bool = False
-    """Whether its relation may have no row, because LEFT JOIN joins it."""
+    """Whether its relation may have no row, because LEFT JOIN adds it."""
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)
@@ -84,7 +84,7 @@ class QueryScope:
     """The columns of NEW and OLD in a trigger."""
     allows_aggregates: bool = False
     is_grouped: bool = False
-    """The query has GROUP BY."""
+    """Whether the query has GROUP BY."""
     is_inside_aggregate: bool = False
     on_aggregate: Callable[[], None] | None = None
 

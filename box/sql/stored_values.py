@@ -4,6 +4,7 @@
 nil            NULL                            string         TEXT; one that is not UTF-8: 03 <bytes>
 integer        INTEGER; above 2^63: 01 <8>     varbinary      02 <bytes>
 double         REAL                            boolean        00 00, 00 01
+errors and unknown extensions                  02 <MessagePack>: as in Tarantool they are varbinary with all their bytes
 map, array, decimal, uuid, others              04 <MessagePack>
 datetime                                       05 <12 bytes in the order of moments> <MessagePack>
 ```
@@ -20,7 +21,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from box.data.codec import pack, unpack
+from box.data.codec import Ext, pack, unpack
 from box.data.show import value_str
 from box.data.times.points import Datetime, Interval, datetime_key
 from box.errors import BoxError, ErrorCode, client_error
@@ -60,6 +61,8 @@ def store(value: Value) -> Stored:
     if isinstance(value, datetime | Datetime):
         order = (datetime_key(value) + (1 << 95)).to_bytes(_MOMENT_SIZE, "big")
         return b"\x05" + order + pack(value)
+    if isinstance(value, BoxError | Ext):
+        return b"\x02" + pack(value)
     return b"\x04" + pack(value)
 
 

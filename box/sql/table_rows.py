@@ -237,9 +237,7 @@ class TableBuilder:
             if parent is not None:
                 places.append(_parent_place(name, key, parent, number))
             columns.append(self._child_place(name, column))
-        self.rows.foreign_keys.append(
-            ForeignKeyRow(name, key, columns, None if parent is None else parent.space_id, places)
-        )
+        self.rows.foreign_keys.append(ForeignKeyRow(name, key, columns, parent.space_id if parent else None, places))
 
     def _child_place(self, name: str, column: str) -> int:
         for number, item in enumerate(self.rows.fields):

@@ -40,7 +40,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class LoopThread:
-    """Runs a loop in its own thread, and requests of other threads."""
+    """Runs a loop in a thread of its own, and the requests that other threads make."""
 
     def __init__(self, name: str) -> None:
         self.turn = Turn()

@@ -2,8 +2,8 @@
 
 ```
 the loop waits for sockets, timers, other threads     nobody has the turn
-a blocking call takes it, runs its request itself     the loop finds the door closed when it wakes
-the call has left work for the loop, or a timer       it is woken, and takes its turn behind the call
+a blocking call takes it, runs its request itself     the loop, if it wakes, waits for the turn
+the call has left work for the loop, or a timer       the call wakes the loop, which takes the turn after it
 ```
 
 So a request of `box.sync` needs no switch to another thread. SQLite's mutex works in the same way.
@@ -54,7 +54,7 @@ class InterruptGuard:
         self._turns: set[Turn] = set()
 
     def add(self, turn: Turn) -> None:
-        """Guard the requests of a node; call it in the main thread."""
+        """Delay Ctrl-C during requests of this node, too. Only the main thread may call it."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
         self._turns.add(turn)

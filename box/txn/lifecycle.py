@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from math import isnan
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -108,7 +109,8 @@ class TransactionManager:
         txn.isolation = level
         if level is Isolation.READ_CONFIRMED:
             self.storage.may_go_to_view(txn)
-        txn.timeout = self.default_timeout if timeout is None else timeout
+        limit = self.default_timeout if timeout is None else timeout
+        txn.timeout = None if limit is None or isnan(limit) else limit  # that is never over, as in Tarantool
         return txn
 
     def commit(self, ctx: Context) -> Transaction | None:

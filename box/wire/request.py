@@ -26,7 +26,7 @@ import msgpack
 
 from box.data.codec import unpack
 from box.data.deep import skip_one
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.wire.body import invalid, is_array, is_bool, is_str, missing, pairs
 from box.wire.change import checked_values
 from box.wire.constants import KEY_NAMES, Key, RequestType
@@ -183,6 +183,10 @@ def _proof(raw: bytes) -> list[Any]:
     return proof
 
 
+_PREPARED: Final = bytes((0x82, Key.STMT_ID))
+_BIND: Final = bytes((Key.SQL_BIND,))
+
+
 @dataclass(slots=True)
 class SqlRequest:
     """An EXECUTE or PREPARE request: the text of a statement or the id of a prepared one, and its parameter values."""
@@ -198,6 +202,9 @@ def decode_sql(body: bytes) -> SqlRequest:
     Raises:
         ClientError: INVALID_MSGPACK, or MISSING_REQUEST_FIELD.
     """
+    usual = _usual_sql(body)
+    if usual is not None:
+        return usual
     values = dict(pairs(body))
     if Key.SQL_TEXT in values and Key.STMT_ID in values:
         both = "SQL text and statement id are incompatible options in one request: choose one"
@@ -213,6 +220,27 @@ def decode_sql(body: bytes) -> SqlRequest:
             raise invalid()
         return SqlRequest(None, statement_id, params)
     return SqlRequest(_text(values[Key.SQL_TEXT]), None, params)
+
+
+_ID_SIZES: Final = {0xCC: 2, 0xCD: 3, 0xCE: 5}
+"""The sizes of encoded unsigned integers by their first bytes."""
+
+
+def _usual_sql(body: bytes) -> SqlRequest | None:
+    """Decode a body with a statement id and parameters in the usual order, or return None.
+
+    It is `82 43 <id> 41 <array>`.
+    """
+    if body[:2] != _PREPARED or len(body) < 3:
+        return None
+    end = 2 + _ID_SIZES.get(body[2], len(body))
+    if body[end : end + 1] != _BIND:
+        return None
+    try:
+        params = unpack(body[end + 1 :])
+    except BoxError:  # the general way tells what is wrong
+        return None
+    return None if type(params) is not list else SqlRequest(None, int.from_bytes(body[3:end], "big"), params)
 
 
 def _text(raw: bytes) -> str:

@@ -45,7 +45,7 @@ class CfgBinding(Binding):
         """Run `box.cfg{...}`; concurrent calls wait for each other."""
         async with self._lock:
             node = self.node
-            given = codec.unpack(options) if node.state.is_configured else self._with_environment(options)
+            given = codec.unpack(options) if node.is_configured else self._with_environment(options)
             # Lua repeats a failed join itself, because its triggers of on_schema_init have to run before each attempt.
             await node.configure(given, joins_again=False)
 

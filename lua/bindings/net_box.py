@@ -16,6 +16,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.net.dial import connect
 from box.net.peer_connection import EOF_TEXT, PeerConnection
 from box.net.uri import UNIX_HOST
+from box.wire.constants import RequestType
 from box.wire.row import Row, StreamRow, encode_packet
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
@@ -70,6 +71,7 @@ class _Request:
     """A request whose reply Lua has not taken yet."""
 
     remote: _Remote
+    kind: int
     sync: int = 0
     pushes: list[bytes] = field(default_factory=list)
     reply: bytes | None = None
@@ -188,7 +190,7 @@ class NetBoxBinding(Binding):
         if remote is None:
             raise _no_connection("Connection closed")
         number = self._next_id()
-        request = self._requests[number] = _Request(remote)
+        request = self._requests[number] = _Request(remote, int(kind))
         row = StreamRow(int(kind), body=body, stream_id=int(stream_id)) if stream_id else Row(int(kind), body=body)
         future = remote.connection.send(row, lambda push: self._on_push(request, push))
         request.sync = row.sync
@@ -235,6 +237,16 @@ class NetBoxBinding(Binding):
                 continue
             if waiter.timer is not None:
                 waiter.timer.cancel()
+
+    @exported("netbox_pending")
+    def pending(self, remote_id: float) -> int:
+        """Return the number of a request that has no reply yet, or 0 if there is none; a WATCH is none."""
+        remote = self._remotes.get(int(remote_id))
+        for number, request in self._requests.items():
+            is_answered = request.reply is not None or request.error is not None
+            if request.remote is remote and not is_answered and request.kind != RequestType.WATCH:
+                return number
+        return 0
 
     @exported("netbox_next")
     def next(self, number: float, known: float, timeout: float | None) -> Outcome:

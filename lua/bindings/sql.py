@@ -7,7 +7,7 @@ from typing import Any
 from box.data.codec import pack, unpack
 from box.errors import illegal_params
 from box.sql.prepared import Prepared
-from box.sql.result import Result, Rows, metadata_maps
+from box.sql.result import Result, ResultFields, Rows, metadata_maps
 from lua.bindings.binding import Binding, Outcome, guarded, text, waiting
 
 
@@ -81,5 +81,5 @@ def _described(prepared: Prepared) -> dict[str, Any]:
         "params": [{"name": name or "?", "type": "ANY"} for name in prepared.parameters],
     }
     if prepared.fields is not None:
-        found["metadata"] = metadata_maps(Rows(prepared.fields, [], prepared.is_full))
+        found["metadata"] = metadata_maps(Rows(ResultFields(prepared.fields), [], prepared.is_full))
     return found

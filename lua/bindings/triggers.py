@@ -7,6 +7,7 @@ nothing is called in vain.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
@@ -48,7 +49,6 @@ class TriggerBinding(Binding):
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._enabled_events: set[str] = set()
-        self.shutdown_timeout = 3.0
 
     # Spaces
 
@@ -121,8 +121,8 @@ class TriggerBinding(Binding):
 
     @exported("event_shutdown_timeout")
     def set_shutdown_timeout(self, seconds: float) -> None:
-        """Set the time limit of on_shutdown triggers, in seconds."""
-        self.shutdown_timeout = float(seconds)
+        """Set the time limit of on_shutdown triggers and of clients that watch `box.shutdown`, in seconds."""
+        self.node.shutdown_timeout = math.inf if math.isnan(seconds) else float(seconds)
 
     def access_denied(self, ctx: Context, error: BoxError) -> None:
         """Run the on_access_denied triggers; their errors are logged."""
@@ -140,8 +140,10 @@ class TriggerBinding(Binding):
 
     async def shut_down(self) -> None:
         """Run the on_shutdown triggers until their time limit."""
+        if "on_shutdown" not in self._enabled_events:
+            return
         try:
-            async with asyncio.timeout(self.shutdown_timeout):
+            async with asyncio.timeout(self.node.shutdown_timeout):
                 await self.fire("on_shutdown", self.node.new_context())
         except TimeoutError:
             self.node.log.error("on_shutdown triggers did not finish in time")

@@ -45,10 +45,10 @@ for name, source in pairs(NAMES) do
     clock[name], clock[name .. '64'] = readers(source)
 end
 
--- Returns {seconds of processor time that `run(...)` took, its results...}.
-function clock.bench(run, ...)
+-- Returns {seconds of processor time that `fun(...)` took, its results...}.
+function clock.bench(fun, ...)
     local started = clock.proc()
-    local result = {0, run(...)}
+    local result = {0, fun(...)}
     result[1] = clock.proc() - started
     return result
 end

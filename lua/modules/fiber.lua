@@ -129,16 +129,16 @@ function methods.status(...)
     return record == running and 'running' or 'suspended'
 end
 
--- `level` is that of the method, as for error().
-local function set_name(level, record, name, options)
+-- `position` is that of the argument `name`.
+local function set_name(position, record, name, options)
     if type(name) == 'number' then
         name = tostring(name)
     elseif type(name) ~= 'string' then
-        arguments.bad(1, ('string expected, got %s'):format(type(name)), level + 2)
+        arguments.bad(position, ('string expected, got %s'):format(type(name)), 3)
     end
     if #name > NAME_LIMIT then
         if type(options) ~= 'table' or options.truncate ~= true then
-            error('Fiber name is too long', level + 2)
+            error('Fiber name is too long', 3)
         end
         name = name:sub(1, NAME_LIMIT)
     end
@@ -153,7 +153,7 @@ function methods.name(...)
         if count == 1 then
             return record.name
         end
-        set_name(1, record, select(2, ...))
+        set_name(2, record, select(2, ...))
         return
     end
     if count == 0 then

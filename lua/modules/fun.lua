@@ -7,16 +7,17 @@ local fun = {wrap = iterator.new, iter = iterator.iter}
 
 -- ---- generators ----------------------------------------------------------------
 
+-- A range to NaN has no end, as in Tarantool.
 local function range_up(param, state)
     local value = state + param[2]
-    if value <= param[1] then
+    if not (value > param[1]) then
         return value, value
     end
 end
 
 local function range_down(param, state)
     local value = state + param[2]
-    if value >= param[1] then
+    if not (value < param[1]) then
         return value, value
     end
 end
@@ -164,7 +165,8 @@ end
 
 -- The sign of `a` alone chooses the way of rounding, as Tarantool has it.
 function operator.intdiv(a, b)
-    return a < 0 and math.ceil(a / b) or math.floor(a / b)
+    local quotient = a / b
+    return a < 0 and math.ceil(quotient) or math.floor(quotient)
 end
 
 fun.operator, fun.op = operator, operator

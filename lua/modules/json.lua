@@ -46,7 +46,7 @@ local function new()
             if type(text) == 'number' then
                 text = tostring(text)
             elseif type(text) ~= 'string' then
-                arguments.bad(1, arguments.expected('string', text), 2)
+                arguments.bad(1, 'string expected, got ' .. type(text), 2)
             end
             local result = finish(pcall(decode, call_cfg(cfg, select('#', ...), overrides), text))
             return result

@@ -24,7 +24,7 @@ local function check_text(value, position)
     if type(value) == 'number' then
         return tostring(value)
     elseif type(value) ~= 'string' then
-        arguments.bad(position, arguments.expected('string', value), 3)
+        arguments.bad(position, 'string expected, got ' .. type(value), 3)
     end
     return value
 end
@@ -59,7 +59,7 @@ local function pack(format, ...)
         if i > count then
             error('pickle.pack: argument count does not match the format', 2)
         elseif is_text then
-            parts[i] = tostring(values[i])
+            parts[i] = check_text(values[i], i + 1)
         elseif kind == nil then
             error(("pickle.pack: unsupported pack format specifier '%s'"):format(letter), 2)
         else

@@ -57,6 +57,13 @@ local function skip(text, position)
     return after or position + 1
 end
 
+-- The argument of a function that takes one; nil if there are more or none.
+local function only(...)
+    if select('#', ...) == 1 then
+        return (...)
+    end
+end
+
 local LAST_CODE = 0x10ffff
 
 -- Accepts a number as a text, like Lua's string functions.
@@ -131,13 +138,13 @@ function utf8.sub(text, first, last)
     return sub(text, starts[first], starts[last + 1] - 1)
 end
 
-function utf8.upper(text)
-    text = check_string(text, 'utf8.upper(<string>)')
+function utf8.upper(...)
+    local text = check_string(only(...), 'utf8.upper(<string>)')
     return python.utf8_upper(text)
 end
 
-function utf8.lower(text)
-    text = check_string(text, 'utf8.lower(<string>)')
+function utf8.lower(...)
+    local text = check_string(only(...), 'utf8.lower(<string>)')
     return python.utf8_lower(text)
 end
 
@@ -176,8 +183,9 @@ function utf8.next(text, position)
 end
 
 local function of_category(name, categories)
-    return function(value)
-        if value == nil then
+    return function(...)
+        local value = ...
+        if select('#', ...) ~= 1 then
             error(('Usage: utf8.%s(<string> or <one symbol code>)'):format(name), 2)
         end
         local code = value
@@ -205,8 +213,11 @@ utf8.islower = of_category('islower', {Ll = true})
 utf8.isupper = of_category('isupper', {Lu = true})
 
 local function comparison(name, ignore_case)
-    return function(left, right)
+    return function(left, right, ...)
         local usage = ('utf8.%s(<string1>, <string2>)'):format(name)
+        if select('#', ...) > 0 then
+            left = nil
+        end
         left, right = check_string(left, usage), check_string(right, usage)
         local a, b = python.utf8_key(left, ignore_case), python.utf8_key(right, ignore_case)
         return a < b and -1 or a > b and 1 or 0

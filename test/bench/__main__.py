@@ -80,18 +80,18 @@ Values = dict[str, float]
 def _run_lua(executable: list[str], directory: Path, mode: str, count: int) -> Values:
     directory.mkdir(exist_ok=True)
     command = [*executable, str(_HERE / "inprocess.lua"), str(directory), mode, str(count)]
-    return _printed(command)
+    return printed(command)
 
 
 def _client(uri: str, requests: int, *names: str) -> Values:
-    return _printed([sys.executable, "-m", "test.bench.client", uri, str(requests), "1000", *names])
+    return printed([sys.executable, "-m", "test.bench.client", uri, str(requests), "1000", *names])
 
 
 def _pipelined(uri: str, requests: int, *names: str) -> Values:
-    return _printed([sys.executable, "-m", "test.bench.pipelined", uri, str(requests), *names])
+    return printed([sys.executable, "-m", "test.bench.pipelined", uri, str(requests), *names])
 
 
-def _printed(command: list[str]) -> Values:
+def printed(command: list[str]) -> Values:
     """The values that a program prints."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=_ROOT)
     if done.returncode != 0:
@@ -129,7 +129,7 @@ class Console:
 
 
 @contextmanager
-def _server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[tuple[str, Console, float]]:
+def server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[tuple[str, Console, float]]:
     """A running server: its address, a console and the seconds it took to be ready."""
     uri, path = f"127.0.0.1:{free_port()}", str(directory / "c")
     directory.mkdir()
@@ -185,7 +185,7 @@ def _iproto(executable: list[str], root: Path, scale: float) -> Values:
         ("none", ("replace", "select", "update", "call", "call_replace", "eval")),
         ("write", ("replace", "call_replace")),
     ):
-        with _server(executable, root / wal_mode, wal_mode) as (uri, console, startup):
+        with server(executable, root / wal_mode, wal_mode) as (uri, console, startup):
             values["startup"] = min(values.get("startup", startup), startup)
             values["console"] = _console_answer(console)
             rates = _client(uri, requests, *names) | _pipelined(uri, 5 * requests, *_PIPELINED[wal_mode])

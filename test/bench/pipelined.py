@@ -46,6 +46,13 @@ _REQUESTS: dict[str, Callable[[int, int], Row]] = {
     "ping": lambda space, number: Row(RequestType.PING),
 }
 
+_TABLE = "CREATE TABLE IF NOT EXISTS points (id INT PRIMARY KEY, name TEXT, price DOUBLE)"
+_STATEMENTS: dict[str, tuple[str, Callable[[int], list[object]]]] = {
+    "prepared_replace": ("REPLACE INTO points VALUES (?, ?, ?)", lambda number: [1000 + number, "name", 1.5]),
+    "prepared_select": ("SELECT * FROM points WHERE id = ?", lambda number: [1000 + number]),
+    "prepared_update": ("UPDATE points SET name = ? WHERE id = ?", lambda number: ["other", 1000 + number]),
+}
+
 
 class Client:
     """A blocking connection that looks at no more than it must."""
@@ -103,6 +110,19 @@ class Client:
         space_id: int = msgpack.unpackb(reply.body, strict_map_key=False)[int(Key.DATA)][0][0]
         return space_id
 
+    def prepare(self, name: str) -> Callable[[int, int], Row]:
+        """Prepare a statement and the table that it concerns; gives what makes its executions."""
+        text, params = _STATEMENTS[name]
+        for request_type, prepared in ((RequestType.EXECUTE, _TABLE), (RequestType.PREPARE, text)):
+            [reply] = self.ask(encode_packet(Row(request_type, body=_body({Key.SQL_TEXT: prepared}))), 1)
+        statement_id = msgpack.unpackb(reply.body, strict_map_key=False)[int(Key.STMT_ID)]
+
+        def make(_: int, number: int) -> Row:
+            body = _body({Key.STMT_ID: statement_id, Key.SQL_BIND: params(number)})
+            return Row(RequestType.EXECUTE, body=body)
+
+        return make
+
     def rate(self, make: Callable[[int, int], Row], space: int, count: int) -> float:
         """Requests a second, the best of some rounds. The first batch shows that they succeed, and their size."""
         rows = (make(space, number) for number in range(_BATCH))
@@ -125,8 +145,12 @@ class Client:
 def main(uri: str, count: int, names: list[str]) -> None:
     client = Client(uri)
     space = client.space_id("bench")
+    fill = client.prepare("prepared_replace") if _STATEMENTS.keys() & set(names) else _REQUESTS["replace"]
     for name in names:
-        print(f"pipelined_{name}", client.rate(_REQUESTS[name], space, count))
+        make = _REQUESTS[name] if name in _REQUESTS else client.prepare(name)
+        if name in _STATEMENTS:
+            client.ask(b"".join(encode_packet(fill(0, number)) for number in range(_BATCH)), _BATCH)
+        print(f"pipelined_{name}", client.rate(make, space, count))
 
 
 if __name__ == "__main__":

@@ -30,10 +30,12 @@ _CLIENT_FIRST = 1000
 
 class Shortcut(NamedTuple):
     """`figures`: of shortcuts.lua as `wal_mode figure`, of the pipelined client as `iproto request`, of two nodes as
-    `replicated figure`."""
+    `replicated figure`. `take_away_others`: of the short cuts that the operation would take instead, in both ways.
+    """
 
     figures: tuple[str, ...]
     take_away: Callable[[], None]
+    take_away_others: Callable[[], None] | None = None
 
 
 def _without_short_writes() -> None:
@@ -100,6 +102,12 @@ def _without_call_waves() -> None:
     ServedCalls.serve = lambda self, connection, data, pos, deadline: (pos, 0)  # type: ignore[method-assign]
 
 
+def _without_point_statements() -> None:
+    from box.sql.point_statements import PointStatements
+
+    PointStatements.find = lambda *_: None  # type: ignore[method-assign]
+
+
 def _without_usual_calls() -> None:
     from box.wire import request
 
@@ -160,7 +168,10 @@ SHORTCUTS = {
     "header_shapes": Shortcut(("iproto ping", "iproto update"), _without_header_shapes),
     "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
     "call_waves": Shortcut(("iproto call",), _without_call_waves),
-    "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
+    "point_statements": Shortcut(
+        ("iproto prepared_replace", "iproto prepared_select", "iproto prepared_update"), _without_point_statements
+    ),
+    "usual_calls": Shortcut(("iproto call",), _without_usual_calls, _without_call_waves),
     "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
     "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),
     "rows_together": Shortcut(("replicated together",), _without_rows_together),
@@ -168,6 +179,13 @@ SHORTCUTS = {
     "sorted_builds": Shortcut(("replicated join",), _without_sorted_builds),
     "packets": Shortcut(("replicated send",), _without_packets),
 }
+
+
+def _take_away(shortcut: Shortcut, is_without: bool) -> None:
+    if shortcut.take_away_others is not None:
+        shortcut.take_away_others()
+    if is_without:
+        shortcut.take_away()
 
 
 def _program(way: str, *arguments: object) -> list[str]:
@@ -218,8 +236,7 @@ def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, flo
 def main() -> None:
     if sys.argv[1:2] == ["--run"]:
         way, name = sys.argv[2].split(":")
-        if way == "without":
-            SHORTCUTS[name].take_away()
+        _take_away(SHORTCUTS[name], way == "without")
         if sys.argv[3] == TOGETHER:
             apply_together(int(sys.argv[4]))
             return

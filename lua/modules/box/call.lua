@@ -8,6 +8,7 @@ local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
+local outermost = require('internal.outermost')
 local returned = require('internal.returned')
 local encode_error = require('internal.error').encode
 local new_tuple = require('internal.tuple').new
@@ -68,7 +69,7 @@ end
 
 -- Called by Python: runs a request. Arguments and results are MessagePack arrays.
 local function run_call(handle, name, packed)
-    return encode_args(call_stored(handle, name, decode_args(packed)))
+    return encode_args(outermost(call_stored, handle, name, decode_args(packed)))
 end
 
 local function without_null(...)
@@ -83,13 +84,12 @@ end
 
 -- Called by Python: runs a function in a statement of SQL, where NULL is Lua's nil, not box.NULL.
 local function run_in_sql(handle, name, packed)
-    return encode_args(call_stored(handle, name, without_null(decode_args(packed))))
+    return encode_args(outermost(call_stored, handle, name, without_null(decode_args(packed))))
 end
 
--- If the expression ends in a tail call, errors that show the place of a caller show none, because as in Tarantool the
--- caller is not a Lua function then.
+-- Called by Python: runs an expression.
 local function run_eval(expression, packed)
-    return encode_args(returned(pcall(compile(expression), decode_args(packed))))
+    return encode_args(outermost(compile(expression), decode_args(packed)))
 end
 
 -- Returns true and the values; or false and the error, if one of them cannot be in a tuple.

@@ -12,14 +12,14 @@ local decoder = require('internal.msgpack_decode')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
-local returned = require('internal.returned')
+local outermost = require('internal.outermost')
 local running = require('internal.scheduler').running
 
 local band, rshift, tobit = bit.band, bit.rshift, bit.tobit
 local check = decoder.check
 local find, compile = entry.find, entry.compile
 local decode_args_at, encode_args, encode_args_at = msgpack.decode_args_at, msgpack.encode_args, msgpack.encode_args_at
-local getfenv, globals, pcall, rawget, select, type = getfenv, _G, pcall, rawget, select, type
+local getfenv, globals, rawget, select, type = getfenv, _G, rawget, select, type
 local seconds = python.seconds or require('clock').monotonic
 local call_is_clean = python.call_is_clean
 
@@ -222,10 +222,9 @@ local function answer(strand, sync, ...)
     end
 end
 
--- Runs an expression. Errors that show the place of a caller show none, as in box.call.
 local function answer_eval(strand, sync, text, args)
     local chunk = take_chunk(text)
-    local result = answer(strand, sync, returned(pcall(chunk, decode_args_at(input, args))))
+    local result = answer(strand, sync, outermost(chunk, decode_args_at(input, args)))
     if not strand.activation and getfenv(chunk) == globals then
         give_chunk_back(text, chunk)
     end
@@ -235,9 +234,9 @@ end
 local function answer_call(strand, sync, name, args)
     local found = plain_names[name] and rawget(globals, name)
     if type(found) == 'function' then
-        return answer(strand, sync, found(decode_args_at(input, args)))
+        return answer(strand, sync, outermost(found, decode_args_at(input, args)))
     end
-    return answer(strand, sync, M.call_by_name(name, decode_args_at(input, args)))
+    return answer(strand, sync, outermost(M.call_by_name, name, decode_args_at(input, args)))
 end
 
 -- Called by Python: serves packets up to `limit` of `input`, for about `seconds`. Returns DONE if Python shall handle

@@ -213,8 +213,8 @@ local function select_by(index, iterator, offset, limit, value)
     return from_images(blob, sizes)
 end
 
-function methods.select(index, key, options)
-    if options == nil then
+function methods.select(index, key, opts)
+    if opts == nil then
         local way, value = direct_way(index, key)
         if way then
             return {(fetch(way, value))}
@@ -226,19 +226,19 @@ function methods.select(index, key, options)
     end
     local value, kind = single_part(key)
     if kind == 'string' or kind == 'number' and value > -EXACT_LIMIT and value < EXACT_LIMIT then
-        if options == nil then
+        if opts == nil then
             return select_by(index, 0, 0, UINT32_MAX, value)
-        elseif options.after == nil and options.fetch_pos == nil then
-            local iterator, offset, limit = select_options(options, false)
+        elseif opts.after == nil and opts.fetch_pos == nil then
+            local iterator, offset, limit = select_options(opts, false)
             return select_by(index, iterator, to_uint32(offset, 4, 'box_select'),
                              to_uint32(limit, 5, 'box_select'), value)
         end
     end
     local raw_key = encode_key(key)
-    local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
-    local after = position_after(index, options)
+    local iterator, offset, limit = select_options(opts, raw_key == EMPTY_KEY)
+    local after = position_after(index, opts)
     offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
-    local fetches = options ~= nil and options.fetch_pos or nil
+    local fetches = opts ~= nil and opts.fetch_pos or nil
     if fetches ~= nil or after ~= '' then
         local is_fetched = fetches ~= nil and is_wanted(fetches)
         return select_page(index, iterator, offset, limit, raw_key, after, fetches, is_fetched)

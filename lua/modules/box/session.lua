@@ -36,13 +36,16 @@ local function check_session_id(name, ...)
         error('session.' .. name .. '(sid): bad arguments', 3)
     end
     local id = ...
-    if select('#', ...) == 1 and type(id) ~= 'number' then
-        if name == 'peer' then
-            arguments.bad(1, arguments.expected('number', id), 3)
-        end
-        error('expected int64_t as -1 argument', 3)
+    if select('#', ...) == 0 then
+        return nil
+    elseif name == 'peer' then
+        return arguments.number(id) or arguments.bad(1, 'number expected, got ' .. type(id), 3)
     end
-    return id
+    local number = tonumber64(id)
+    if number == nil then
+        error('expected int64_t as -1 argument', 0)
+    end
+    return tonumber(number)
 end
 
 function M.exists(...)

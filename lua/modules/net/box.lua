@@ -77,6 +77,16 @@ end
 local CONNECTED = {active = true}
 local DISCONNECTED = {error = true, error_reconnect = true, closed = true}
 
+-- The server ends. Triggers may still send requests.
+local function shut_down(remote)
+    local channel = remote._transport
+    local id = channel.id
+    run_all(remote._on_shutdown, remote)
+    if channel.id == id then -- it is still that connection
+        channel:finish()
+    end
+end
+
 local function events_of(remote)
     local events, last_reason = {}, nil
 
@@ -179,7 +189,7 @@ local function connect_to(host, port, options)
     if options.call_16 then
         remote.call, remote.eval = remote.call_16, remote.eval_16
     end
-    remote._on_connect, remote._on_disconnect, remote._on_schema_reload = {}, {}, {}
+    remote._on_connect, remote._on_disconnect, remote._on_schema_reload, remote._on_shutdown = {}, {}, {}, {}
     remote._is_connected, remote._watched, remote._last_stream = false, {}, 0
     remote._transport = transport.new(host, port, user, password, events_of(remote))
     remote._transport:start()
@@ -224,7 +234,10 @@ end
 
 function remote_methods.watch(remote, key, run)
     check_remote(remote, 'watch')
-    return watchers.watch(rawget(remote, '_conn') or remote, key, run)
+    local conn = rawget(remote, '_conn') or remote
+    local watcher = watchers.watch(conn, key, run)
+    watchers.watch_shutdown(conn, shut_down)
+    return watcher
 end
 
 function remote_methods.close(remote)
@@ -232,12 +245,15 @@ function remote_methods.close(remote)
     remote._transport:stop()
 end
 
-for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload'}) do
+for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload', 'on_shutdown'}) do
     remote_methods[name] = function(remote, ...)
         check_remote(remote, name)
         local trigger = ...
         if trigger ~= nil and type(trigger) ~= 'function' then
             error(('Usage: %s(callable)'):format(name))
+        end
+        if trigger ~= nil and name == 'on_shutdown' then
+            watchers.watch_shutdown(remote, shut_down)
         end
         local result = triggers.reset(remote['_' .. name], ...)
         if select('#', ...) == 0 then
@@ -248,7 +264,7 @@ end
 
 function remote_methods.is_connected(remote)
     check_remote(remote, 'is_connected')
-    return remote.state == 'active' or remote.state == 'fetch_schema'
+    return remote.state == 'active' or remote.state == 'fetch_schema' or remote.state == 'graceful_shutdown'
 end
 
 function remote_methods.wait_connected(remote, timeout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,11 @@ box.schema.user.grant('poor', 'execute', 'universe', nil, {if_not_exists = true}
 box.schema.func.create('kept', {body = 'function(x) return x end', if_not_exists = true})
 box.schema.func.create('owned', {setuid = true, if_not_exists = true})
 function owned() return box.session.euid(), box.session.uid() end
+function blames(x, level) error(x, level) end
 deep = {er = {}, ['2'] = {}}
 function deep.er.add(a, b) return a + b end
+deep.er.blames = blames
+callable_blames = setmetatable({}, {__call = function(self, ...) error(...) end})
 function deep.er:me(x) return self == deep.er, x end
 callable = setmetatable({}, {__call = function(self, x) return 'called', x end})
 function echo(...) return ... end
@@ -115,6 +118,8 @@ _FIXED = [
     ("undone", 7),
     ("fails", "no"),
     ("fails", 5),
+    ("blames", "caller", 2),
+    ("blames", "its caller", 3),
     ("raises", 3),
     ("fails_open", 8),
     ("get", 8),
@@ -189,6 +194,7 @@ _TEXTS = [
     "syntax error here",
     "error('bad')",
     "error('bad', 2)",
+    "error('bad', 3)",
     "require('fiber').yield() return ...",
     "local a = ... box.begin() return a",
     "return debug.traceback()",
@@ -338,7 +344,8 @@ def test_replies_are_those_of_the_general_way(
     seed: int, wal_mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request of a program gets the same reply, and the counters are the same at the end."""
-    rows = _program(seed)
+    # With a log, the schema version of the replies behind it depends on the time that its own writes take.
+    rows = [row for row in _program(seed) if wal_mode == "none" or b"hidden_ddl" not in row.body]
     monkeypatch.chdir(tmp_path)
     for name in ("waves", "general"):
         (tmp_path / name).mkdir()
@@ -348,6 +355,9 @@ def test_replies_are_those_of_the_general_way(
             wanted, wanted_totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "general")))
     by_sync = {row.sync: row for row in rows}
     left, right = sorted(map(_shown, found)), sorted(map(_shown, wanted))
+    if wal_mode == "write":
+        # The time of the disk decides whether a reply tells the version before a change of the schema or after it.
+        left, right = ([(sync, *rest) for sync, _, *rest in replies] for replies in (left, right))
     for mine, other in zip(left, right, strict=True):
         assert mine == other, by_sync[mine[0]]
     assert totals == wanted_totals
@@ -380,6 +390,18 @@ def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert [decode_row(packet).sync for packet in packets] == list(range(1, 81))
     assert sum(taken) == 80
     assert len(taken) < 20
+
+
+@pytest.mark.parametrize("is_wave", [True, False])
+def test_an_error_names_no_caller_outside_of_lua(
+    is_wave: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The caller of a request's function is no Lua function, as in Tarantool: error(text, 2) has no place to show."""
+    calls = [_call(name, "text", level) for name in ("blames", "deep.er.blames", "callable_blames") for level in (2, 3)]
+    texts = [_eval(f"error('text', {level})") for level in (2, 3)]
+    with nullcontext() if is_wave else _general_way(monkeypatch):
+        packets, _ = _serve(_numbered(calls + texts), monkeypatch, tmp_path)
+    assert [_shown(packet)[3] for packet in packets] == ["text"] * len(packets)
 
 
 def test_a_wave_gives_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -132,3 +132,20 @@ def test_an_error_in_python(tmp_path: Path) -> None:
                 assert error.file == "box/txn/short.py"
 
     asyncio.run(scenario())
+
+
+def test_an_error_in_sql() -> None:
+    """It is varbinary there, with all bytes of its MessagePack, as in 2.8.1 and 2.11."""
+    assert ask(
+        MARSHALING
+        + """
+        local s = box.schema.space.create('T', {format = {{'ID', 'unsigned'}, {'E', 'any'}}})
+        s:create_index('pk')
+        s:insert{1, err}
+        local bytes = msgpack.encode(err)
+        local function value(sql) return box.execute(sql).rows[1][1] end
+        return value('SELECT E FROM T') == bytes, value('SELECT CAST(E AS STRING) FROM T') == bytes,
+            value('SELECT LENGTH(E) FROM T') == #bytes,
+            text(function() local _, e = box.execute('SELECT CAST(E AS INTEGER) FROM T') error(e) end)
+        """
+    ) == [True, True, True, "Type mismatch: can not convert varbinary to integer"]

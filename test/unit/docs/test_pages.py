@@ -80,7 +80,6 @@ def test_a_command_that_prints_something_else_is_noticed(tmp_path: Path) -> None
 
 
 def test_man_pages_come_from_the_reference(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     subprocess.run([sys.executable, str(DOCS / "hooks" / "man.py"), str(tmp_path)], check=True, timeout=60, cwd=ROOT)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{command}.1" for command in COMMANDS)
     texts = [path.read_text() for path in tmp_path.iterdir()]
@@ -89,6 +88,23 @@ def test_man_pages_come_from_the_reference(tmp_path: Path) -> None:
     assert text.startswith('.TH "LUNABOX-TEST" "1"')
     assert ".SH OPTIONS" in text
     assert ".TP\n\\fB\\-\\-junit FILE\\fR\nWrite a report as JUnit XML." in text
+
+
+def test_tables_need_only_what_make_docs_installs() -> None:
+    """Its extra `docs` brings neither pyarrow nor numpy nor Spark."""
+    program = """
+import sys
+from pathlib import Path
+sys.modules.update(pyarrow=None, numpy=None, pyspark=None)
+sys.path.insert(0, "docs/hooks")
+import reference_tables
+for page in Path("docs").rglob("*.md"):
+    reference_tables.expand(page.read_text())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra `docs` is not installed")

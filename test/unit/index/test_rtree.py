@@ -265,6 +265,54 @@ def test_what_such_an_index_has_not() -> None:
             make(dimension)
 
 
+def test_both_zeros_are_equal() -> None:
+    """Zero has two signs, which EQ does not tell apart."""
+    index = make()
+    for number, value in enumerate(([0.0, -0.0], [-0.0, 0.0], [-1, -0.0, 1, 0.0], [1, 0, -1, 0], [0, 1])):
+        put(index, number, value)
+    assert sorted(rows_of(index.select(I.EQ, [0, 0], 0, 9))) == [0, 1]
+    assert sorted(rows_of(index.select(I.EQ, [-0.0, -0.0], 0, 9))) == [0, 1]
+    assert sorted(rows_of(index.select(I.EQ, [-1, 0.0, 1, -0.0], 0, 9))) == [2, 3]
+    assert index.count(I.EQ, [-0.0, 1.0]) == 1
+
+
+@pytest.mark.parametrize("distance", ["euclid", "manhattan"])
+def test_neighbours_of_an_infinite_point(distance: str) -> None:
+    """A tuple at the point itself is at distance 0, also where a difference of coordinates is no number."""
+    index, inf = make(distance=distance), float("inf")
+    for number in range(200):
+        put(index, number, [number, number])
+    put(index, 200, [inf, 0])
+    assert rows_of(index.select(I.NEIGHBOR, [inf, 0], 0, 1)) == [200]
+    assert sorted(rows_of(index.select(I.NEIGHBOR, [inf, 0], 0, 999))) == list(range(201))
+
+
+@pytest.mark.parametrize(("dimension", "distance"), [(1, "euclid"), (2, "euclid"), (2, "manhattan"), (3, "euclid")])
+@pytest.mark.parametrize("scale", [1, 1e-150, 1e200])
+def test_few_neighbours_are_the_first_of_all(dimension: int, distance: str, scale: float) -> None:
+    """A search for a few looks no farther than it must; one that goes on, or for many, gives the same first ones."""
+    source, index = random.Random(dimension), make(dimension, distance)
+    for number in range(700):
+        width = dimension * (2 if number % 5 == 0 and scale == 1 else 1)
+        put(index, number, [source.randrange(1, 400) * scale for _ in range(width)])
+    for _ in range(8):
+        point = [[source.randrange(-50, 450) * scale for _ in range(dimension)]]
+        box = index.rectangle(I.NEIGHBOR, point)
+        assert box is not None
+        far = {raw: index.geometry.distances.of_key(index.key_of(unpack(raw)), box) for raw in index.values_list()}
+        nearest = sorted(far.values())
+        for limit in (1, 2, 10, 31, 32, 33, 100, 2000):
+            found = index.select(I.NEIGHBOR, point, 0, limit)
+            assert [far[raw] for raw in found] == nearest[:limit]
+            assert len(set(found)) == len(found)
+        cursor = index.cursor(I.NEIGHBOR, point)
+        found = cursor.fetch(7) + cursor.fetch(16) + cursor.fetch(300)
+        assert [far[raw] for raw in found] == nearest[:323]
+        assert len(set(found)) == 323
+        cursor.rewind(100)
+        assert [far[raw] for raw in cursor.fetch(50)] == nearest[123:173]
+
+
 @pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR])
 def test_a_scan_goes_on_while_the_index_changes(iterator: int) -> None:
     """Each tuple that stays is given once, and none that has gone."""

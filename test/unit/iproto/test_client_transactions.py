@@ -209,6 +209,43 @@ def test_the_default_time() -> None:
     asyncio.run(scenario())
 
 
+def test_a_time_that_is_no_number() -> None:
+    """It is never over, as in Tarantool; the requests that follow are answered."""
+
+    async def scenario() -> None:
+        async with served() as (node, client):
+            for strange in (float("nan"), float("inf"), 1e300):
+                await client.begin(timeout=strange)
+                await fails(client.begin(), "Operation is not permitted when there is an active transaction ")
+                await client.replace(1, str(strange))
+                await client.commit()
+                assert await content(node) == [[1, str(strange)]]
+            assert await node.eval("box.begin{timeout = 0/0} require('fiber').sleep(0) box.commit() return 1") == 1
+            await node.eval("box.ctl.set_on_shutdown_timeout(0/0) box.ctl.on_shutdown(function() end)")
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_after_its_transaction() -> None:
+    """It has no transaction: COMMIT and ROLLBACK do nothing, changes are made at once, and it may begin anew."""
+
+    async def scenario() -> None:
+        async with served() as (node, client):
+            for end, other in ((client.commit, client.rollback), (client.rollback, client.commit)):
+                await client.begin()
+                await client.replace(1)
+                await end()
+                await end()
+                await other()
+                await client.replace(2)
+                assert [2] in await content(node)
+            await fails(client.ask(99), "Unable to process (null) request in stream")
+            await client.begin()
+            await client.rollback()
+
+    asyncio.run(scenario())
+
+
 def test_options_of_begin() -> None:
     async def scenario() -> None:
         async with served() as (node, client):

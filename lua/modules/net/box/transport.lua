@@ -4,6 +4,7 @@
 --     auth              authenticating
 --     fetch_schema      loading the server's spaces; requests may be sent
 --     active            waiting for the end or for a change of the server's schema
+--     graceful_shutdown the server ends: no more requests, and the end once those are answered that were sent
 --     error_reconnect   failed; sleeps for `reconnect_after` seconds and connects again
 --     error, closed     final
 --
@@ -25,6 +26,7 @@ local CLOSED = 1
 local FINAL = {error = true, closed = true}
 local VSPACE, VINDEX, VCOLLATION = 281, 289, 277
 local ITERATE_ALL, NO_LIMIT = 2, 0xFFFFFFFF
+local ALL_PUSHES = 2 ^ 52 -- more than a request has
 
 local methods = {}
 local transport_mt = {__index = methods}
@@ -127,11 +129,15 @@ local function serve(self)
         wait(python.netbox_auth(self.id, self.user, self.password))
     end
     while true do
-        fetch_schema(self)
-        if self.id == nil then
-            return -- a trigger has closed the connection
+        if self.state == 'graceful_shutdown' then
+            python.netbox_schema(self.id, python.netbox_version(self.id))
+        else
+            fetch_schema(self)
+            if self.id == nil then
+                return -- a trigger has closed the connection
+            end
+            set_state(self, 'active')
         end
-        set_state(self, 'active')
         local event, reason = wait(python.netbox_event(self.id))
         if event == CLOSED then
             error(box.error.new({code = box.error.NO_CONNECTION, reason = reason}), 0)
@@ -197,6 +203,22 @@ function methods.wait_state(self, wanted, timeout)
         if not self.changed:wait(left) and deadline then
             return false
         end
+    end
+end
+
+-- Leaves a server that ends: sends nothing more, and closes once every request has its reply.
+function methods.finish(self)
+    if self.state ~= 'active' and self.state ~= 'fetch_schema' then
+        return
+    end
+    set_state(self, 'graceful_shutdown')
+    local number = python.netbox_pending(self.id)
+    while number ~= 0 do
+        pcall(wait, python.netbox_next(number, ALL_PUSHES, nil))
+        number = self.id == nil and 0 or python.netbox_pending(self.id)
+    end
+    if self.state == 'graceful_shutdown' then
+        disconnect(self, 'Peer closed')
     end
 end
 

@@ -81,6 +81,18 @@ function M.resume(conn)
     end
 end
 
+-- Have `run` called, once, when the server begins to end.
+function M.watch_shutdown(conn, run)
+    if not conn._is_graceful then
+        conn._is_graceful = true
+        M.watch(conn, 'box.shutdown', function(_, is_ending)
+            if is_ending then
+                run(conn)
+            end
+        end)
+    end
+end
+
 function M.watch(conn, key, run)
     if type(key) ~= 'string' then
         box.error(box.error.PROC_LUA, 'key must be a string')

@@ -1,0 +1,540 @@
+"""Short cut for statements that concern one row by its whole primary key: the space is asked, SQLite is not.
+
+```
+SELECT * | column, ... FROM t WHERE key = ?             Reader.get
+INSERT | REPLACE INTO t [(...)] VALUES (?, ...)         Dml.store
+UPDATE t SET column = ?, ... WHERE key = ?              Reader.get, Dml.write
+DELETE FROM t WHERE key = ?                             Reader.get, Dml.write
+```
+
+`?` is a parameter or a constant. Everything else takes the general way: tables with triggers, foreign keys, sequences
+or collations in the key, values of a type that is not the key's, statements in transactions. What a text means is
+looked up once for each version of the dictionary. A short way does nothing at all before it is sure that it can do
+everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError
+from box.schema.ids import SYSTEM_ID_MAX
+from box.sql import sql_nodes
+from box.sql.casts import convert
+from box.sql.parse import parse_expression
+from box.sql.result import ResultFields
+from box.sql.row_changes import check_nil
+from box.sql.stored_values import INT_MIN, UINT_MAX, Value
+from box.txn.pending import Outcome
+from box.wire.change import INSERT, REPLACE, Request
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.session import Context
+    from box.sql.foreign_keys import ForeignKeys
+    from box.sql.reading import QueryRunner
+    from box.sql.row_triggers import RowTriggers
+    from box.txn.dml import Dml
+
+_KNOWN: Final = 1000
+"""Texts whose meaning is kept."""
+_PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
+"""The types of parameters; a map gives one by its name."""
+_SAME: Final[dict[str, frozenset[type]]] = {
+    "integer": frozenset((int,)),
+    "double": frozenset((float,)),
+    "string": frozenset((str,)),
+    "boolean": frozenset((bool,)),
+    "varbinary": frozenset((bytes,)),
+    "number": frozenset((int, float)),
+    "scalar": frozenset((bool, int, float, str, bytes)),
+    "any": frozenset((bool, int, float, str, bytes)),
+}
+"""The types of values that a column stores as they are."""
+_KEY_TYPES: Final = frozenset(("integer", "unsigned", "string"))
+_BINARY: Final = frozenset((None, 0, 3))
+"""The collations that compare bytes."""
+_KINDS_MAX: Final = 64
+"""Combinations of types that are remembered for one statement."""
+_SPECIAL: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]").search
+"""Finds NaN, and what looks like it, in a tuple."""
+
+
+class _Places(NamedTuple):
+    """Values of a statement, by their places among the parameters and the constants that follow them."""
+
+    numbers: list[int]
+    constants: list[Value]
+
+
+class PointStatements:
+    """The point statements of one node."""
+
+    def __init__(
+        self, schema: Schema, dml: Dml, queries: QueryRunner, triggers: RowTriggers, foreign_keys: ForeignKeys
+    ) -> None:
+        self._schema = schema
+        self._dml = dml
+        self._queries = queries
+        self._triggers = triggers
+        self._foreign_keys = foreign_keys
+        self._version = -1
+        self._known: dict[str, Point | None] = {}
+        self._prepared: dict[int, Point] = {}
+
+    def find(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
+        """The short way of a statement, or None."""
+        self._stay_fresh()
+        if parsed.text in self._known:
+            return self._known[parsed.text]
+        try:
+            found = None if parsed.trailing is not None else self._analyse(ctx, parsed)
+        except BoxError:  # who may not read the table: the general way tells it when it is its turn
+            return None
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[parsed.text] = found
+        return found
+
+    def prepared(self, statement_id: int) -> Point | None:
+        """The short way of a prepared statement that `remember` was told of, or None."""
+        return self._prepared.get(statement_id) if self._version == self._schema.version else None
+
+    def remember(self, statement_id: int, point: Point) -> None:
+        """The short way of a prepared statement."""
+        self._stay_fresh()
+        if len(self._prepared) >= _KNOWN:
+            self._prepared.clear()
+        self._prepared[statement_id] = point
+
+    def _stay_fresh(self) -> None:
+        if self._version != self._schema.version:
+            self._known.clear()
+            self._prepared.clear()
+            self._version = self._schema.version
+
+    def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
+        statement, count = parsed.statement, len(parsed.parameters)
+        if isinstance(statement, sql_nodes.Select):
+            return self._select(ctx, parsed.text, statement, count)
+        if isinstance(statement, sql_nodes.Insert):
+            return self._insert(statement, count)
+        if isinstance(statement, sql_nodes.Update):
+            return self._update(statement, count)
+        if isinstance(statement, sql_nodes.Delete):
+            return self._delete(statement, count)
+        return None
+
+    def _table(self, name: str | None, event: str | None = None) -> Space | None:
+        """A table of plain rows. `event` names the triggers that it must not have."""
+        space = next((space for space in self._schema.spaces.values() if space.name == name), None)
+        if space is None or space.id <= SYSTEM_ID_MAX or not space.is_plain or not space.definition.fields:
+            return None
+        if space.primary is None or space.definition.opts.view:
+            return None
+        if event is not None and (self._foreign_keys.has_any(space) or self._triggers.of(space, event, None)):
+            return None
+        return space
+
+    # --- SELECT ---
+
+    def _select(self, ctx: Context, text: str, select: sql_nodes.Select, count: int) -> Point | None:
+        core = select.cores[0]
+        is_simple = not (select.common or select.order_by or select.limit or select.offset)
+        if len(select.cores) > 1 or not is_simple or core.values is not None or len(core.sources) != 1:
+            return None
+        source = core.sources[0]
+        if source != sql_nodes.FromItem(name=source.name, alias=source.alias, join=source.join):
+            return None
+        if core.group_by is not None or core.having is not None or core.is_distinct:
+            return None
+        space = self._table(source.name)
+        if space is None:
+            return None
+        names = (None, source.alias or source.name)
+        places = _result_places(space, core.columns, names)
+        key = _key_of(space, core.where, names, count)
+        if places is None or key is None:
+            return None
+        if not key.is_all(count):
+            return None
+        compiled = self._queries.compiled(ctx, text, lambda compiler: compiler.compile(select), [0] * count)
+        return PointSelect(self._dml, space, key, places, compiled.fields, count)
+
+    # --- changes ---
+
+    def _insert(self, insert: sql_nodes.Insert, count: int) -> Point | None:
+        space = self._table(insert.table, "INSERT")
+        if space is None or insert.select is None or insert.common or insert.action not in ("ABORT", "REPLACE"):
+            return None
+        if insert.action == "REPLACE" and (
+            any(index.is_unique for index in list(space.indexes.values())[1:])
+            or self._triggers.of(space, "DELETE", None)
+        ):
+            return None
+        names = [field.name for field in space.definition.fields]
+        columns = names if insert.columns is None else insert.columns
+        core = insert.select.cores[0]
+        if len(insert.select.cores) > 1 or insert.select.common or core.values is None or len(core.values) > 1:
+            return None
+        given = [item.expr for item in core.values[0]]
+        if len(given) != len(columns) or len(set(columns)) < len(columns) or not set(columns) <= set(names):
+            return None
+        written = dict(zip(columns, given, strict=True))
+        exprs = [
+            written[name] if name in written else _default_of(field.default)
+            for name, field in zip(names, space.definition.fields, strict=True)
+        ]
+        row = _places_of(exprs, count)
+        return None if row is None else _PointInsert(self._dml, space, row, insert.action, count)
+
+    def _update(self, update: sql_nodes.Update, count: int) -> Point | None:
+        space = self._table(update.table, "UPDATE")
+        if space is None or update.common or update.action != "ABORT" or update.indexed_by:
+            return None
+        key = _key_of(space, update.where, (None, update.table), count)
+        fields = {field.name: number for number, field in enumerate(space.definition.fields)}
+        sets: dict[int, sql_nodes.Expr] = {}
+        for columns, expr in update.sets:
+            place = fields.get(columns[0])
+            if len(columns) > 1 or place is None or place in sets:
+                return None
+            sets[place] = expr
+        if key is None or any(part.fieldno in sets for part in space.index(0).definition.parts):
+            return None
+        values = _places_of(list(sets.values()), count)
+        return None if values is None else _PointUpdate(self._dml, space, key, list(sets), values, count)
+
+    def _delete(self, delete: sql_nodes.Delete, count: int) -> Point | None:
+        space = self._table(delete.table, "DELETE")
+        if space is None or delete.common or delete.indexed_by:
+            return None
+        key = _key_of(space, delete.where, (None, delete.table), count)
+        return None if key is None or not key.is_all(count) else _PointDelete(self._dml, space, key, count)
+
+
+# --- analysis ---
+
+
+def _result_places(
+    space: Space, columns: list[sql_nodes.ResultColumn], names: tuple[str | None, ...]
+) -> list[int] | None:
+    """The fields of the result columns, None if one is not just a column."""
+    fields = {field.name: number for number, field in enumerate(space.definition.fields)}
+    places: list[int] = []
+    for column in columns:
+        expr = column.expr
+        if isinstance(expr, sql_nodes.Star) and expr.table in names:
+            places += range(len(fields))
+        elif isinstance(expr, sql_nodes.Name) and expr.table in names and expr.name in fields:
+            places.append(fields[expr.name])
+        else:
+            return None
+    return places
+
+
+def _key_of(space: Space, where: sql_nodes.Expr | None, names: tuple[str | None, ...], count: int) -> _Key | None:
+    """The key of `a = ? AND b = ?`, None if the condition is anything else."""
+    terms: list[sql_nodes.Expr | None] = [where]
+    found: dict[str, sql_nodes.Expr] = {}
+    while terms:
+        term = terms.pop()
+        if not isinstance(term, sql_nodes.Binary):
+            return None
+        if term.op == "AND":
+            terms += (term.left, term.right)
+            continue
+        column, value = (term.left, term.right) if isinstance(term.left, sql_nodes.Name) else (term.right, term.left)
+        if term.op != "=" or not isinstance(column, sql_nodes.Name) or column.table not in names:
+            return None
+        if column.name in found:
+            return None
+        found[column.name] = value
+    fields = space.definition.fields
+    exprs: list[sql_nodes.Expr] = []
+    types: list[str] = []
+    for part in space.index(0).definition.parts:
+        field = fields[part.fieldno] if part.fieldno < len(fields) else None
+        if field is None or field.name not in found or part.path or part.type is not field.type:
+            return None
+        if part.type.value not in ("integer", "unsigned", "string") or {part.collation_id, field.collation_id} - {
+            None,
+            0,
+            3,
+        }:
+            return None
+        exprs.append(found.pop(field.name))
+        types.append(part.type.value)
+    values = _places_of(exprs, count)
+    return None if found or values is None else _Key(values, types)
+
+
+def _default_of(text: str | None) -> sql_nodes.Expr | None:
+    """The constant that is a column's default, None for one that has to be computed."""
+    return sql_nodes.Literal(None) if text is None else parse_expression(text)
+
+
+def _places_of(exprs: Sequence[sql_nodes.Expr | sql_nodes.Star | None], count: int) -> _Places | None:
+    """The places of parameters and constants, None if there is anything else."""
+    places = _Places([], [])
+    for expr in exprs:
+        if isinstance(expr, sql_nodes.Param):
+            places.numbers.append(expr.index)
+        elif isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value > UINT_MAX):
+            places.numbers.append(count + len(places.constants))
+            places.constants.append(expr.value)
+        else:
+            return None
+    return places
+
+
+# --- running ---
+
+
+class _Key:
+    """The values of a primary key, of types `types`."""
+
+    __slots__ = ("_is_single", "_lowest", "_numbers", "constants")
+
+    def __init__(self, values: _Places, types: list[str]) -> None:
+        self._numbers = values.numbers
+        self.constants = values.constants
+        self._lowest = [None if name == "string" else 0 if name == "unsigned" else INT_MIN for name in types]
+        """The least integer of each part, None for a text."""
+        self._is_single = self._numbers == [0] and not self.constants and types != ["string"]
+
+    def is_all(self, count: int) -> bool:
+        """Whether each of `count` parameters is a part of the key."""
+        return set(range(count)) <= set(self._numbers)
+
+    def of(self, params: list[Value]) -> list[Value] | None:
+        """The key, None if a value is not of the key's type, which the general way has to compare."""
+        if self._is_single:
+            value, lowest = params[0], self._lowest[0]
+            is_right = type(value) is int and lowest is not None and lowest <= value <= UINT_MAX
+            return [value] if is_right else None
+        values = [*params, *self.constants] if self.constants else params
+        key = [values[number] for number in self._numbers]
+        for value, lowest in zip(key, self._lowest, strict=True):
+            if lowest is None:
+                if type(value) is not str:
+                    return None
+            elif type(value) is not int or not lowest <= value <= UINT_MAX:
+                return None
+        return key
+
+
+class PointSelect:
+    """`SELECT ... WHERE key = ?`."""
+
+    is_query: ClassVar[Literal[True]] = True
+    __slots__ = ("_count", "_dml", "_first", "_key", "_places", "_size", "_space", "fields")
+
+    def __init__(self, dml: Dml, space: Space, key: _Key, places: list[int], fields: ResultFields, count: int) -> None:
+        self._dml = dml
+        self._space = space
+        self._key = key
+        self._size = len(space.definition.fields)
+        self._places = None if places == list(range(self._size)) else places
+        self._first = 0x90 | self._size if self._size < 16 and self._places is None else -1
+        """The first byte of tuples that are a result as they are."""
+        self.fields = fields
+        self._count = count
+
+    def key(self, params: Sequence[Value]) -> list[Value] | None:
+        """The key that parameters give, None for values that take the general way."""
+        return self._key.of(params) if len(params) == self._count else None  # type: ignore[arg-type]
+
+    def rows(self, ctx: Context, key: list[Value]) -> list[list[Value]]:
+        """The row with a key. ACCESS_DENIED."""
+        raw = self._dml.reads.get(ctx, self._space, 0, key)
+        return [] if raw is None else [self._row(raw)]
+
+    def packed_rows(self, ctx: Context, key: list[Value]) -> bytes:
+        """The same as MessagePack."""
+        raw = self._dml.reads.get(ctx, self._space, 0, key)
+        if raw is None:
+            return b"\x90"
+        if raw[0] == self._first and _SPECIAL(raw) is None:
+            return b"\x91" + raw
+        return b"\x91" + pack(self._row(raw))
+
+    def _row(self, raw: bytes) -> list[Value]:
+        row = unpack(raw)
+        if len(row) != self._size:
+            row = row[: self._size] + [None] * (self._size - len(row))
+        if self._places is not None:
+            row = [row[place] for place in self._places]
+        if float in map(type, row):
+            row = [None if value != value else value for value in row]  # NaN is nil to SQL
+        found: list[Value] = row
+        return found
+
+
+class _PointInsert:
+    """`INSERT ... VALUES (?, ...)` and `REPLACE`, which removes the row that is there, if there is one."""
+
+    is_query: ClassVar[Literal[False]] = False
+    __slots__ = ("_action", "_constants", "_count", "_dml", "_is_row", "_numbers", "_plain", "_space", "_types")
+
+    def __init__(self, dml: Dml, space: Space, row: _Places, action: str, count: int) -> None:
+        self._dml = dml
+        self._space = space
+        self._numbers = row.numbers
+        self._constants = row.constants
+        self._is_row = row.numbers == list(range(count))
+        """Whether the parameters are the row."""
+        self._action = action
+        self._count = count
+        self._types = [field.type.value for field in space.definition.fields]
+        self._plain: dict[tuple[type, ...], bool] = {}
+        """Whether values of these types are stored as they are."""
+
+    def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
+        """Store the row. Errors as `Sql.execute`."""
+        space = self._space
+        if len(params) != self._count or space.has_triggers or space.sequence is not None:
+            return None
+        row: Sequence[Value] = params
+        if not self._is_row:
+            values = [*params, *self._constants]
+            row = [values[number] for number in self._numbers]
+        if not self._is_plain(row):
+            if not _PLAIN.issuperset(map(type, params)):
+                return None
+            row = [convert(value, name) for value, name in zip(row, self._types, strict=True)]
+            if not check_nil(space, row, self._action, -1):
+                return 0, None
+        raw = pack(row)
+        if self._action != "REPLACE":
+            return 1, self._dml.store(ctx, space, INSERT, raw)
+        key = space.index(0).key_def.extract_values(list(row))
+        if self._dml.reads.get(ctx, space, 0, key) is not None:
+            return self._exchange(ctx, key, raw)
+        return 1, self._dml.store(ctx, space, REPLACE, raw)
+
+    def _is_plain(self, row: Sequence[Value]) -> bool:
+        kinds = tuple(map(type, row))
+        known = self._plain.get(kinds)
+        if known is None:
+            if len(self._plain) >= _KINDS_MAX:
+                self._plain.clear()
+            known = all(kind in _SAME.get(name, ()) for kind, name in zip(kinds, self._types, strict=True))
+            self._plain[kinds] = known
+        return known
+
+    def _exchange(self, ctx: Context, key: list[Value], raw: bytes) -> _Written:
+        """As in Tarantool the log has two rows, and both are counted."""
+        dml, txns = self._dml, self._dml.txns
+        txns.begin(ctx)
+        try:
+            dml.write(ctx, self._space, Request.delete(key))
+            dml.store(ctx, self._space, REPLACE, raw)
+        except BaseException:
+            if ctx.txn is not None:
+                txns.rollback_open(ctx, ctx.txn)
+            raise
+        return 2, txns.commit(ctx)
+
+
+class _PointUpdate:
+    """`UPDATE t SET column = ?, ... WHERE key = ?`."""
+
+    is_query: ClassVar[Literal[False]] = False
+    __slots__ = (
+        "_constants",
+        "_count",
+        "_dml",
+        "_is_nullable",
+        "_key",
+        "_numbers",
+        "_places",
+        "_size",
+        "_space",
+        "_types",
+    )
+
+    def __init__(self, dml: Dml, space: Space, key: _Key, places: list[int], values: _Places, count: int) -> None:
+        fields = space.definition.fields
+        self._dml = dml
+        self._space = space
+        self._key = key
+        self._places = places
+        self._numbers = values.numbers
+        self._constants = values.constants
+        self._types = [fields[place].type.value for place in places]
+        self._is_nullable = all(fields[place].is_nullable for place in places)
+        self._size = len(fields)
+        self._count = count
+
+    def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
+        """Update the row. Errors as `Sql.execute`."""
+        space, dml = self._space, self._dml
+        if len(params) != self._count or space.has_triggers or not _PLAIN.issuperset(map(type, params)):
+            return None
+        key = self._key.of(params)  # type: ignore[arg-type]
+        if key is None:
+            return None
+        raw = dml.reads.get(ctx, space, 0, key)
+        if raw is None:
+            return 0, None
+        if _count_of(raw) < self._size:
+            return None  # an update of a field that the tuple does not have yet needs those before it
+        values = [*params, *self._constants] if self._constants else params
+        operations: list[list[Any]] = []
+        for place, number, type_name in zip(self._places, self._numbers, self._types, strict=True):
+            value = values[number]
+            operations.append(["=", place + 1, convert(None if value != value else value, type_name)])
+        if not self._is_nullable and not self._has_values(raw, operations):
+            return 0, None
+        operations.sort()
+        return 1, dml.write(ctx, space, Request.update(key, operations))
+
+    def _has_values(self, raw: bytes, operations: list[list[Any]]) -> bool:
+        """NOT NULL. As `check_nil`."""
+        if all(value is not None for _, _, value in operations):
+            return True
+        new = unpack(raw)
+        for _, place, value in operations:
+            new[place - 1] = value
+        return check_nil(self._space, new, "ABORT", -1)
+
+
+class _PointDelete:
+    """`DELETE FROM t WHERE key = ?`."""
+
+    is_query: ClassVar[Literal[False]] = False
+    __slots__ = ("_count", "_dml", "_key", "_space")
+
+    def __init__(self, dml: Dml, space: Space, key: _Key, count: int) -> None:
+        self._dml = dml
+        self._space = space
+        self._key = key
+        self._count = count
+
+    def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
+        """Delete the row. Errors as `Sql.execute`."""
+        space, dml = self._space, self._dml
+        if len(params) != self._count or space.has_triggers:
+            return None
+        key = self._key.of(params)  # type: ignore[arg-type]
+        if key is None:
+            return None
+        if dml.reads.get(ctx, space, 0, key) is None:
+            return 0, None
+        return 1, dml.write(ctx, space, Request.delete(key))
+
+
+def _count_of(raw: bytes) -> int:
+    """The number of fields of a tuple."""
+    return raw[0] & 0x0F if raw[0] < 0xA0 else int.from_bytes(raw[1 : 3 if raw[0] == 0xDC else 5], "big")
+
+
+_Written = tuple[int, Outcome]
+"""The number of changed rows, and when it holds: at once unless this is a `Pending`."""
+PointChange = _PointInsert | _PointUpdate | _PointDelete
+Point = PointSelect | PointChange

@@ -1,0 +1,188 @@
+"""Runs console programs on two executables and compares their replies.
+
+A program is a list of statements. It has a connection of its own. After it everything that it may have left is dropped:
+spaces, users, sequences, functions and global names. A statement that gets no reply in time ends its node, and the next
+program starts another.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_REPLY_END = re.compile(rb"(?:^|\n)\.\.\.\n")
+_GREETING = re.compile(rb"interactive help *\n")
+_START = 60.0
+"""Seconds until the console of a new node answers."""
+_REPLY = 30.0
+"""Seconds until a statement has its reply."""
+_PATH_LIMIT = 90
+"""Bytes of a socket's path that every system takes; the kernel's limit is 108."""
+
+_SCRIPT = """
+box.cfg{log = 'node.log', memtx_memory = 100 * 1024 * 1024, wal_mode = 'none', checkpoint_interval = 0}
+known_names = {}
+function clean_up()
+    pcall(box.rollback)
+    pcall(box.session.su, 'admin')
+    for _, t in ipairs(box.space._space:select{}) do
+        if t[1] > box.schema.SYSTEM_ID_MAX then
+            pcall(function() box.space[t[1]]:drop() end)
+        end
+    end
+    for _, t in ipairs(box.space._user:select{}) do
+        if t[1] > 5 and t[1] ~= 31 then
+            pcall(box.schema[t[4]].drop, t[3])
+        end
+    end
+    for _, t in ipairs(box.space._sequence:select{}) do
+        pcall(box.schema.sequence.drop, t[3])
+    end
+    for _, t in ipairs(box.space._func:select{}) do
+        if t[1] > FIRST_FUNCTION then
+            pcall(box.schema.func.drop, t[3])
+        end
+    end
+    for name in pairs(_G) do
+        if not known_names[name] then
+            _G[name] = nil
+        end
+    end
+end
+FIRST_FUNCTION = box.space._func.index[0]:max()[1]
+for name in pairs(_G) do
+    known_names[name] = true
+end
+require('console').listen('unix/:./console.sock')
+"""
+
+
+class ConsoleNode:
+    """A node in a process of its own, asked through its text console."""
+
+    def __init__(self, executable: str, directory: Path) -> None:
+        self._executable = executable
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._read = b""
+
+    def replies(self, program: list[str]) -> list[str]:
+        """Run a program. After a statement without a reply the list ends with the reason."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        found: list[str] = []
+        try:
+            self._connect()
+            for statement in program:
+                found.append(self._ask(statement))
+            self._connect()
+            self._ask("clean_up()")
+        except OSError as error:
+            found.append(f"<{type(error).__name__}>")
+            self.stop()
+        return found
+
+    def stop(self) -> None:
+        """Kill the process."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> None:
+        self.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(parents=True)
+        (self._directory / "node.lua").write_text(_SCRIPT)
+        self._process = subprocess.Popen(
+            [self._executable, "node.lua"],
+            cwd=self._directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + _START
+        while True:
+            try:
+                self._connect()
+                return
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    def _connect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._read = b""
+        path = str(self._directory / "console.sock")
+        assert len(path) < _PATH_LIMIT, path
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(_REPLY)
+        self._socket.connect(path)
+        self._until(_GREETING)
+
+    def _ask(self, statement: str) -> str:
+        assert self._socket is not None
+        self._socket.sendall(statement.replace("\n", " ").encode() + b"\n")
+        return self._until(_REPLY_END).decode(errors="backslashreplace")
+
+    def _until(self, pattern: re.Pattern[bytes]) -> bytes:
+        assert self._socket is not None
+        while not (found := pattern.search(self._read)):
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionResetError
+            self._read += data
+        result, self._read = self._read[: found.end()], self._read[found.end() :]
+        return result
+
+
+@contextmanager
+def console_node(executable: str) -> Iterator[ConsoleNode]:
+    """A node in a short temporary directory, because paths of sockets are limited."""
+    with tempfile.TemporaryDirectory(prefix="lb") as directory:
+        node = ConsoleNode(executable, Path(directory) / "n")
+        try:
+            yield node
+        finally:
+            node.stop()
+
+
+_UNLIKE: list[tuple[str, str]] = [
+    (r"\n +", " "),  # where YAML breaks a line depends on the rest of it
+    (r"\.lua:\d+:", ".lua:N:"),  # line numbers of built-in modules
+    (r"0x[0-9a-f]{6,}", "0xN"),
+    (r"function: (?:builtin#\d+|0xN)", "function"),
+    (r"struct (?:lunabox_decimal|\d+)", "struct decimal"),
+    (r"console/unix/:\S*", "console"),
+    (r"/\S*/lb\w+/n\b", "/cwd"),  # the directory of the node
+]
+
+
+def normalised(reply: str) -> str:
+    """Return a reply without what no program can rely on: addresses, line numbers of modules, breaks of lines."""
+    for pattern, text in _UNLIKE:
+        reply = re.sub(pattern, text, reply)
+    return _sorted_maps(reply)
+
+
+def _sorted_maps(reply: str) -> str:
+    """Sort the words of each line that is a map, whose order is that of a hash."""
+    return "\n".join(map(_sorted_map, reply.splitlines()))
+
+
+def _sorted_map(line: str) -> str:
+    is_map = re.search(r"[\w'\"]+: ", line) and "error: " not in line
+    return " ".join(sorted(line.split())) if is_map else line
