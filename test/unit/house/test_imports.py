@@ -87,6 +87,7 @@ RINGS = {
         "box.iproto.learned_bodies",
         "box.iproto.request_streams",
         "box.iproto.served_calls",
+        "box.iproto.served_statements",
         "box.iproto.server",
     },
     "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},
