@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from test.mutation import Mutation
+from test.mutation import Edit, Mutation
+
+_CLAIMED: Final = "        decision = await self._claimed(term, check_leads)\n"
+_UNCLAIMED: Final = Edit(
+    "box/txn/promoter.py", _CLAIMED, "        check_leads()\n        decision = self._decide(term)\n"
+)
+"""Leaders write PROMOTE without a claim, as Tarantool 2.8.1 does."""
+_EQUAL_LOGS: Final = Edit(
+    "box/replication/raft.py", "        return ours - theirs if ours and theirs else 0\n", "        return 0\n"
+)
+"""Votes do not compare the terms of the logs."""
 
 ELECTIONS: Final = (
     Mutation(
@@ -87,6 +97,7 @@ ELECTIONS: Final = (
         first=2040,
         rate=2,
         corpus="a-row-on-its-way",
+        also=(_UNCLAIMED,),
     ),
     Mutation(
         "a start that asks for what followed a promotion without an effect",
@@ -126,29 +137,56 @@ ELECTIONS: Final = (
         corpus="a-vote-beside-a-write",
     ),
     Mutation(
-        "a promotion that does not wait until a quorum has its claim",
-        "box/txn/promoter.py",
-        "        await self._wait(lambda: self.voters_with(own_id, lsn), self._access.voters_needed, check_leads)\n",
-        "",
+        "a promotion without a claim",
+        *_UNCLAIMED,
         "unique",
         "hazards,stumble,flush,slow,halt,depose",
         elections="candidate",
         seconds=60,
-        first=80,
+        first=88,
         rate=2,
         hazards=True,
+        corpus="a-promotion-that-no-majority-has",
+    ),
+    Mutation(
+        "a promotion that does not wait until a quorum has its claim",
+        "box/txn/promoter.py",
+        "        await self._wait(lambda: self.voters_with(own_id, lsn), self._access.voters_needed, check_leads)\n",
+        "",
+        story="test/unit/simulation/test_claims_of_leaders.py::"
+        "test_a_decision_that_no_majority_knows_of_has_no_effect_anywhere",
     ),
     Mutation(
         "a vote that does not compare the terms of the logs",
-        "box/replication/raft.py",
-        "        return ours - theirs if ours and theirs else 0\n",
-        "        return 0\n",
+        *_EQUAL_LOGS,
+        story="test/unit/simulation/test_claims_of_leaders.py::"
+        "test_the_later_log_leads_though_the_other_one_has_a_row_of_its_own",
+    ),
+    Mutation(
+        "neither claims nor terms of logs, three nodes",
+        *_UNCLAIMED,
         "unique",
         "stumble,flush,slow,halt",
         elections="candidate",
         seconds=60,
-        first=2250,
+        first=2253,
         rate=2,
+        corpus="rows-that-a-promotion-unknown-here-made-void",
+        also=(_EQUAL_LOGS,),
+    ),
+    Mutation(
+        "neither claims nor terms of logs, five nodes",
+        *_UNCLAIMED,
+        "unique",
+        "hazards,kill,halt,isolate,split,stumble,flush",
+        5,
+        elections="candidate",
+        seconds=60,
+        first=52,
+        rate=5,
+        hazards=True,
+        corpus="a-promotion-of-five-that-no-majority-has",
+        also=(_EQUAL_LOGS,),
     ),
     Mutation(
         "a second vote in a term",

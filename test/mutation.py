@@ -6,15 +6,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 
+class Edit(NamedTuple):
+    """A text of a file that occurs once, and what stands there instead."""
+
+    path: str
+    old: str
+    new: str
+
+
 class Mutation(NamedTuple):
-    """See the module's text. `faults` are kinds and groups as `lunabox-sim --faults` takes them."""
+    """See the module's text. `faults` are kinds and groups as `lunabox-sim --faults` takes them.
+
+    Where seeds would have to be many, `story` is the test that is to fail instead, as pytest takes it.
+    """
 
     name: str
     path: str
     old: str
     new: str
-    workload: str
-    faults: str
+    workload: str = ""
+    faults: str = ""
     nodes: int = 3
     elections: str = "off"
     seconds: int = 8
@@ -27,11 +38,20 @@ class Mutation(NamedTuple):
     """Synchronous timeouts are shorter than elections."""
     corpus: str = ""
     """The file of the corpus that fails with it: the mutation takes the remedy of a fault back."""
+    also: tuple[Edit, ...] = ()
+    """What is replaced besides, where one remedy is enough of several."""
+    story: str = ""
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All replacements."""
+        return Edit(self.path, self.old, self.new), *self.also
 
     def apply(self, root: Path) -> None:
-        """Change the file below `root`. ValueError if the text is not there once."""
-        path = root / self.path
-        text = path.read_text()
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.name}: {self.path} has its text {text.count(self.old)} times")
-        path.write_text(text.replace(self.old, self.new))
+        """Change the files below `root`. ValueError if a text is not there once."""
+        for edit in self.edits:
+            path = root / edit.path
+            text = path.read_text()
+            if text.count(edit.old) != 1:
+                raise ValueError(f"{self.name}: {edit.path} has its text {text.count(edit.old)} times")
+            path.write_text(text.replace(edit.old, edit.new))

@@ -292,9 +292,9 @@ REPLICATION: Final = (
     Mutation(
         "a gap between files and tail",
         "box/journal/follow.py",
-        "            reader.close()\n            self._reader = None\n            if not self.vclock",
+        "            reader.close()\n            self._reader = None\n            check_reached(self.vclock",
         "            reader.close()\n            self._reader, self._next = None, self._tail.end\n"
-        "            if not self.vclock",
+        "            check_reached(self.vclock",
         "async",
         "lag",
     ),

@@ -5,7 +5,7 @@ prints how many seeds it took to notice. Exit status 1 if one was not noticed.
     python -m test.teeth --renew NAME...                     their files in the corpus are written anew
 
 A mutation that takes the remedy of a fault back has a file in the corpus: a run that failed while the fault was there.
-`make test` plays it, and here it has to fail again.
+`make test` plays it, and here it has to fail again. Some have a story instead of seeds, a test that has to fail.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Finding(NamedTuple):
 
 def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
     """Play the file of the corpus, then seeds until a run fails that does not fail in the product as it is."""
+    if mutation.story:
+        return _tell(mutation)
     with _broken(mutation) as directory:
         replay = ""
         if mutation.corpus:
@@ -60,6 +62,22 @@ def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
         return Finding(None, f"seed {seed} fails without the mutation, too", replay)
     text = lines[runs[-1] + 1].strip() if is_told else [*lines, "it ended without a word"][-1]
     return Finding(seed, text, replay)
+
+
+def _tell(mutation: Mutation) -> Finding:
+    """Run the story, which has to pass in the product as it is; the finding counts as the first seed's."""
+    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", mutation.story]
+    if _start(command, ROOT).returncode:
+        return Finding(None, "the story fails without the mutation, too")
+    with _broken(mutation) as directory:
+        for name in ("console", "test"):
+            shutil.copytree(ROOT / name, directory / name)
+        shutil.copy(ROOT / "pyproject.toml", directory)
+        told = _start(command, directory)
+    if told.returncode == 1:
+        errors = [line for line in told.stdout.splitlines() if line.startswith("E  ")]
+        return Finding(1, errors[-1][1:].strip() if errors else "it ended without a word")
+    return Finding(None, "the story passes" if not told.returncode else f"no such story: {told.stdout[-200:]}")
 
 
 def renew(mutation: Mutation, seeds: int = SEEDS) -> str:
@@ -88,11 +106,16 @@ def _broken(mutation: Mutation) -> Iterator[Path]:
 def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """`lunabox-sim` of a copy. RuntimeError if it was misused."""
     command = [sys.executable, "-m", "box.testing.simulation.command", "--deadline", str(_DEADLINE), *arguments]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    result = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    result = _start(command, directory)
     if result.returncode == 2:
         raise RuntimeError(result.stderr)
     return result
+
+
+def _start(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command with the packages of a directory."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
 
 
 def _runs(mutation: Mutation, first: int, last: int) -> list[str]:
@@ -129,7 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = pool.map(partial(try_out, seeds=options.seeds), chosen)
         for mutation, finding in zip(chosen, found, strict=True):
             missed += finding.seed is None or finding.replay == "passes"
-            cells = (mutation.name, mutation.workload, mutation.elections, mutation.faults, finding.seed or "none")
+            workload = mutation.workload or "a story"
+            cells = (mutation.name, workload, mutation.elections, mutation.faults, finding.seed or "none")
             text = finding.text[:100].replace("|", "/")
             print(f"| {' | '.join(map(str, cells))} | {finding.replay} | {text} |", flush=True)
     return 1 if missed else 0

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STEPS: Final = 64
-"""Statements of `executemany` between two turns of others: some milliseconds."""
+"""The statements of `executemany` that run before other work gets a turn: some milliseconds."""
 
 
 class Executed(NamedTuple):
-    """The result of the last of one or more statements, and the rows that all of them have found or changed."""
+    """The result of the last of one or more statements, and the number of rows that all of them found or changed."""
 
     result: SqlResult
     row_count: int
@@ -188,7 +188,7 @@ class DatabaseConnection:
     # -- in the thread of the node
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine in the thread of the node, one of this connection at a time."""
+        """Run a coroutine in the thread of the node. A connection runs one at a time."""
         with self._lock, translated():
             self._check_open()
             return self._thread.call(work)

@@ -16,24 +16,24 @@ Description = tuple[str, str, None, None, None, None, bool | None]
 
 
 class DatabaseCursor:
-    """Runs statements and gives their rows, as tuples that are also read by name: `row.ID`.
+    """Runs statements and returns their rows. A row is a tuple whose values can also be read by name: `row.ID`.
 
-    A query reads all of its rows at once, so they stay what they were at that moment.
+    A query reads all its rows at once, so later changes do not affect them.
     """
 
     def __init__(self, connection: DatabaseConnection) -> None:
         self.connection = connection
-        """The connection that has made it."""
+        """The connection that it belongs to."""
         self.arraysize = 1
-        """The number of rows that `fetchmany()` gives."""
+        """The default number of rows of `fetchmany()`."""
         self.description: list[Description] | None = None
-        """Name, type, four times None, and whether NULL is possible, of each column; None without rows."""
+        """For each column: name, type, four times None, whether NULL is possible. None without rows."""
         self.rowcount = -1
-        """Rows that the last statement has found or changed; -1 if there was none, or it was of another kind."""
+        """The rows that the last statement found or changed; -1 before the first one and after one of another kind."""
         self.lastrowid: int | None = None
-        """The last value that an AUTOINCREMENT column was given by the last statement, else None."""
+        """The last id that the last statement generated for an AUTOINCREMENT column, None if it generated none."""
         self.rownumber: int | None = None
-        """The place of the next row, from 0 on; None without rows."""
+        """The number of the next row, from 0 on; None if the statement gave no rows."""
         self._rows: list[NamedRow] = []
         self._is_open = True
 
@@ -129,15 +129,15 @@ class DatabaseCursor:
         return row
 
     def setinputsizes(self, sizes: object) -> None:
-        """Accept sizes of parameters, which PEP 249 asks for: values are of any size here."""
+        """Accept sizes of parameters, which PEP 249 requires. They have no effect: values may have any size."""
         self._check_open()
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Accept a size of large columns, which PEP 249 asks for: values are of any size here."""
+        """Accept the size of a large column, which PEP 249 requires. It has no effect: values may have any size."""
         self._check_open()
 
     def close(self) -> None:
-        """Close the cursor and let its rows go; safe to call again."""
+        """Close the cursor and release its rows. It may be called again."""
         self._forget()
         self._is_open = False
 

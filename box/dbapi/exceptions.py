@@ -35,7 +35,7 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The interface was used in a wrong way: a closed connection or cursor, the thread of the node."""
+    """The interface was used in a wrong way: a closed connection or cursor, or a call in the thread of the node."""
 
 
 class DatabaseError(Error):
@@ -92,7 +92,7 @@ _TEXTS: Final = (
     ("too big", DataError),
     ("number of parameters", ProgrammingError),
 )
-"""Parts of the texts of SQL_EXECUTE, which has many reasons."""
+"""Parts of error texts that tell the classes apart: SQL_EXECUTE is the code of many errors."""
 
 
 def mapped(error: BoxError) -> Error:
@@ -112,7 +112,7 @@ def _class_of(error: BoxError) -> type[DatabaseError]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn errors of the node, and of a wrong use of it, into those of PEP 249."""
+    """Convert errors of the node, and of a wrong use of it, to those of PEP 249."""
     try:
         yield
     except BoxError as error:

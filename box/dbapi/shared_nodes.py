@@ -1,4 +1,4 @@
-"""One node for all connections of this process to a directory: it starts with the first and stops after the last."""
+"""One node for all connections of this process to a directory: the first starts it, the last stops it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _shared: Final[dict[str, SharedNode]] = {}
 
 
 class SharedNode:
-    """A node, and the number of connections that use it. A node of the program itself is never stopped here."""
+    """A node, and the number of its connections. A node that the program has started itself is never stopped here."""
 
     def __init__(self, node: Node, options: dict[str, Any], path: str | None) -> None:
         self.node = node
@@ -25,7 +25,7 @@ class SharedNode:
 
     @classmethod
     def of(cls, directory: str | PathLike[str] | None, options: dict[str, Any]) -> SharedNode:
-        """Return the node of a directory, started if no connection uses it yet; None is a new one in memory.
+        """Return the node of a directory, and start it if no connection uses it yet. None is a new node in memory.
 
         Raises:
             ProgrammingError: the node runs with other options.
@@ -49,7 +49,7 @@ class SharedNode:
             return found
 
     def release(self) -> None:
-        """A connection needs the node no longer."""
+        """Drop a connection; the last one stops the node."""
         with _lock:
             self._users -= 1
             if self._users:

@@ -5,7 +5,7 @@
 ```
 STRING     string, text, uuid              NUMBER    integer, unsigned, double, number, decimal
 BINARY     varbinary                       ROWID     none: rows have no number of their own
-DATETIME   none: Tarantool 2.8 has no such type
+DATETIME   datetime
 ```
 """
 
@@ -36,7 +36,7 @@ class TypeObject:
 STRING: Final = TypeObject("STRING", "string", "text", "uuid")
 BINARY: Final = TypeObject("BINARY", "varbinary")
 NUMBER: Final = TypeObject("NUMBER", "integer", "unsigned", "double", "number", "decimal")
-DATETIME: Final = TypeObject("DATETIME")
+DATETIME: Final = TypeObject("DATETIME", "datetime")
 ROWID: Final = TypeObject("ROWID")
 
 Date: Final = datetime.date

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
@@ -42,7 +42,12 @@ class IteratorType(IntEnum):
 
     @property
     def is_reverse(self) -> bool:
-        return self in (IteratorType.REQ, IteratorType.LT, IteratorType.LE)
+        return self in REVERSE
+
+
+REVERSE: Final = frozenset({IteratorType.REQ, IteratorType.LT, IteratorType.LE})
+"""The iterators that go from greater to lesser keys."""
+_ITERATORS: Final = tuple(IteratorType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +323,6 @@ class Index(ABC):
 
     def iterator_type(self, iterator: int) -> IteratorType:
         """Check an iterator number that came from outside."""
-        try:
-            return IteratorType(iterator)
-        except ValueError:
-            raise client_error(ErrorCode.ILLEGAL_PARAMS, "Invalid iterator type") from None
+        if 0 <= iterator < len(_ITERATORS):
+            return _ITERATORS[iterator]
+        raise client_error(ErrorCode.ILLEGAL_PARAMS, "Invalid iterator type")

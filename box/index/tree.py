@@ -21,7 +21,7 @@ from typing import Any
 from box.data.keydef import NIL_PART, TOP, KeyDef, PartDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
-from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.base import REVERSE, Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
 from box.index.packed import after_all, is_packable, pack_parts, packer
@@ -46,6 +46,8 @@ class TreeIndex(OrderedIndex):
             self.key_of = _key_with_primary(own, primary) if nils_repeat and primary else self.cmp_def.extract
         self._is_bare = len(self.cmp_def) == 1 and not nils_repeat
         self._is_one_pair = len(own) == 1 and nils_repeat
+        self._exact_parts = -1 if own.is_nullable else len(own)
+        """The number of parts of keys that compiled code parses whole; -1 if there are none."""
         self._full_parts = len(own) if is_unique and not nils_repeat else -1
         part = self.cmp_def.parts[0]
         is_number = self._is_bare and part.type is FieldType.UNSIGNED and not part.is_nullable
@@ -124,10 +126,11 @@ class TreeIndex(OrderedIndex):
         if kind is IteratorType.EQ and values and len(values) == self._full_parts:
             entry = self.find(self.key_def.parse(values, False))
             return [] if entry is None or offset or limit < 1 else [entry]
-        if kind > IteratorType.GT or self.is_layered or (kind.is_reverse and offset + limit <= self.MAX_CHUNK):
+        is_reverse = kind in REVERSE
+        if kind > IteratorType.GT or self.is_layered or (is_reverse and offset + limit <= self.MAX_CHUNK):
             return super().select(iterator, values, offset, limit)
         found = self._tree.values(*(self.bounds(kind, values) if values else ()))
-        if kind.is_reverse:
+        if is_reverse:
             last = max(0, len(found) - offset)
             entries = list(found[max(0, last - limit) : last])
             entries.reverse()
@@ -141,7 +144,11 @@ class TreeIndex(OrderedIndex):
         """Check a key that is not empty. Returns it as a bare value or as a prefix of the tree's keys."""
         if self._is_bare:
             return self.key_def.parse(values, False)
-        parts = self.key_def.parse_parts(values)
+        if len(values) == self._exact_parts:
+            key = self.key_def.parse(values, False)
+            parts = (key,) if self._exact_parts == 1 else key
+        else:
+            parts = self.key_def.parse_parts(values)
         if self._is_packed:
             return pack_parts(parts)
         return parts[0] if self._is_one_pair else parts

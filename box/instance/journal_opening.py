@@ -30,7 +30,7 @@ class StartupJournal:
     def __init__(self, vclock: VClock) -> None:
         self.vclock = vclock
 
-    def pass_row(self) -> None:
+    def pass_rows(self, count: int) -> None:
         raise AssertionError("not a void journal")
 
     def submit(self, entry: JournalEntry) -> None:

@@ -95,7 +95,7 @@ class Journal:
         self.vclock = VClock()
         self.wal_mode = wal_mode
         self.is_void = False
-        """True if rows only move the vclock and are written nowhere; see `pass_row`."""
+        """True if rows only move the vclock and are written nowhere; see `pass_rows`."""
         self.wal_dir = wal_dir
         self.queue_max_size = queue_max_size
         self.queue_size = 0
@@ -237,16 +237,15 @@ class Journal:
     def _refusal(self) -> BoxError:
         return client_error(ErrorCode.WAL_IO) if self._problem is None else system_error(self._problem)
 
-    def pass_row(self) -> None:
-        """Count one local row of a replicated space as written, as `submit` would in a void journal, which keeps no
-        row.
+    def pass_rows(self, count: int) -> None:
+        """Count local rows of replicated spaces as written, as `submit` would in a void journal, which keeps none.
 
         Raises:
             ClientError: WAL_IO.
         """
         if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
-        self.vclock[self._instance_id] += 1
+        self.vclock[self._instance_id] += count
 
     def _complete_at_once(self, entry: JournalEntry) -> None:
         if self._started:

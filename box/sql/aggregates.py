@@ -1,4 +1,7 @@
-"""Aggregate functions, on values as SQLite stores them: a class for each, with `step` and `final`."""
+"""Aggregate functions: a class for each, with the `step` and `final` that SQLite calls.
+
+Arguments and results are values as SQLite stores them (`box.sql.stored_values`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from box.sql.stored_values import INT_MIN, UINT_MAX, Stored, Value, execute_erro
 
 
 class _Sum:
-    """Common to SUM, AVG and TOTAL: an exact sum of integers beside one of doubles."""
+    """Common part of SUM, AVG and TOTAL: keeps an exact sum of the integers beside a sum of doubles."""
 
     __slots__ = ("count", "exact", "is_exact", "is_overflowed", "total")
 
@@ -55,7 +58,7 @@ def _number(value: Value) -> int | float:
 
 
 class Sum(_Sum):
-    """SUM: nil for no values."""
+    """SUM: the exact sum while all values are integers, else a double; nil without values."""
 
     def final(self) -> Stored:
         if not self.count:
@@ -66,21 +69,21 @@ class Sum(_Sum):
 
 
 class Average(_Sum):
-    """AVG: nil for no values."""
+    """AVG: a double; nil without values."""
 
     def final(self) -> Stored:
         return self.total / self.count if self.count else None
 
 
 class Total(_Sum):
-    """TOTAL: 0 for no values."""
+    """TOTAL: a double; 0 without values."""
 
     def final(self) -> Stored:
         return self.total
 
 
 class GroupConcat:
-    """GROUP_CONCAT, with a comma unless a second argument says otherwise."""
+    """GROUP_CONCAT: the values as one text, separated by the second argument, a comma if there is none."""
 
     __slots__ = ("parts",)
 
@@ -100,7 +103,7 @@ class GroupConcat:
 
 
 class _Extreme:
-    """MIN and MAX of values of any types; the second argument is the collation."""
+    """Common part of MIN and MAX, for values of any types. The second argument of `step` is the id of the collation."""
 
     __slots__ = ("found", "key")
     sign = 0
@@ -122,15 +125,38 @@ class _Extreme:
 
 
 class Minimum(_Extreme):
-    """MIN."""
+    """MIN: the least value; nil without values."""
 
     sign = -1
 
 
 class Maximum(_Extreme):
-    """MAX."""
+    """MAX: the greatest value; nil without values."""
 
     sign = 1
+
+
+class Guarded:
+    """An aggregate whose first error is raised at the end: SQLite goes on after an error of a step."""
+
+    __slots__ = ("_error", "_inner")
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._error: Exception | None = None
+
+    def step(self, *args: Any) -> None:
+        if self._error is None:
+            try:
+                self._inner.step(*args)
+            except Exception as error:  # of any kind: it is raised again
+                self._error = error
+
+    def final(self) -> Stored:
+        if self._error is not None:
+            raise self._error
+        found: Stored = self._inner.final()
+        return found
 
 
 AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {
@@ -142,4 +168,5 @@ AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {
     "SUM": (1, 1, "1", "number"),
     "TOTAL": (1, 1, "1", "number"),
 }
-"""By name: the least and greatest number of arguments, an error's word for that, and the type of a result column."""
+"""For each name: the least and the greatest number of arguments, the number that an error text shows, and the type of
+the result column."""

@@ -1,6 +1,6 @@
-"""The built-in functions of SQL, on values as Python has them: `SCALARS` by name.
+"""The built-in functions of SQL, on Python values: `SCALARS` by name.
 
-How they treat arguments of unlike types is Tarantool 2.8.1's, as seen on it; later versions are stricter.
+Arguments of unexpected types are treated as observed on Tarantool 2.8.1. Later versions are stricter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from box.sql.stored_values import Value, execute_error, inconsistent, mismatch, 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A function: how many arguments it takes, what an error says of that, the type that a result column shows."""
+    """A built-in function: its number of arguments, that number in an error text, and the type of its result."""
 
     name: str
     least: int
@@ -29,12 +29,16 @@ class Builtin:
     returns: str
     call: Callable[..., Any]
     uses_collation: bool = False
-    """Its first argument is the collation of the others."""
+    """The function is called with one more argument, the first: the id of the collation of the others."""
     keeps_collation: bool = False
     """The result has the collation of the first argument."""
 
     def check_count(self, count: int) -> None:
-        """FUNC_WRONG_ARG_COUNT."""
+        """Check the number of arguments of a call.
+
+        Raises:
+            ClientError: FUNC_WRONG_ARG_COUNT.
+        """
         if not self.least <= count <= self.most:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, self.name, self.expected, count)
 
@@ -46,11 +50,11 @@ UNAVAILABLE: Final = frozenset(
     JULIANDAY LESSER LN MOD OCTET_LENGTH POWER SOME SQRT STRFTIME TIME
 """.split()
 )
-"""Names that Tarantool keeps for later."""
+"""Names that Tarantool reserves: a call of one has an error of its own."""
 
 
 def as_text(value: Value) -> str:
-    """A value that a function reads as text."""
+    """Convert an argument to text."""
     kind = type(value)
     if kind is str:
         given: str = value
@@ -70,7 +74,7 @@ def _as_bytes(value: Value) -> bytes:
 
 
 def as_integer(value: Value) -> int:
-    """A value that a function reads as an integer: 0 where it means none."""
+    """Convert an argument to an integer; 0 if it cannot be converted."""
     kind = type(value)
     if kind is int:
         given: int = value
@@ -139,7 +143,9 @@ def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def apply(collation: int, *values: Value) -> Value:
         if None in values:
             return None
-        return choose(values, key=lambda value: order_key(value, collation))
+        # Of equal ones Tarantool gives the first greatest and the last least.
+        ordered = values if choose is max else values[::-1]
+        return choose(ordered, key=lambda value: order_key(value, collation))
 
     return apply
 
@@ -223,8 +229,12 @@ def _soundex(value: Value) -> str:
 
 
 def _substr(value: Value, start: Value, length: Value = 2**62) -> Value:
-    """The part of a text from the place `start`: 1 is its first character, -1 its last one, 0 the place before the
-    first. A negative length means the characters before that place."""
+    """Return the part of a text that begins at the place `start`.
+
+    Place 1 is the first character, -1 the last one, and 0 lies before the first. A negative length asks for the
+    characters
+    before that place.
+    """
     if start is None or length is None or value is None:
         return None
     text = value if type(value) is bytes else as_text(value)
@@ -235,7 +245,7 @@ def _substr(value: Value, start: Value, length: Value = 2**62) -> Value:
 
 
 def trim(text: Value, side: str, chars: Value = None, has_chars: bool = False) -> Value:
-    """TRIM: `side` is BOTH, LEADING or TRAILING."""
+    """TRIM. `side` is BOTH, LEADING or TRAILING."""
     if text is None or (has_chars and chars is None):
         return None
     if type(text) not in (str, bytes):
@@ -268,12 +278,20 @@ def _zeroblob(value: Value) -> bytes:
     return bytes(count)
 
 
-def _typeof(value: Value) -> str:
+def type_name(value: Value, known: str = "", known_nil: str = "boolean") -> str:
+    """TYPEOF. `known` and `known_nil` are the types of a value and of nil that are known beforehand, '' if none is;
+    `signed` stands for an integer of any sign."""
     kind = type(value)
-    if value is None or kind is bool:
+    if value is None:
+        return known_nil
+    if kind is int and known == "signed":
+        return "integer"
+    if known not in ("", "signed"):
+        return known
+    if kind is bool:
         return "boolean"
     if kind is int:
-        return "integer"
+        return "unsigned" if value >= 0 else "integer"
     return {float: "double", str: "string", list: "array", dict: "map"}.get(kind) or time_kind(value) or "varbinary"
 
 
@@ -298,7 +316,7 @@ def _like_pattern(pattern: str, escape: str | None) -> Callable[[str], Any]:
 
 
 def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_escape: bool = False) -> Value:
-    """`text LIKE pattern ESCAPE escape`. Letters are equal where the collation says so."""
+    """Evaluate `text LIKE pattern ESCAPE escape`. The collation decides which letters are equal."""
     if pattern is None or text is None:
         return None
     for value in (pattern, text):
@@ -346,16 +364,16 @@ SCALARS: Final = {
         _entry("ROUND", 1, 2, "integer", _round, "1 or 2"),
         _entry("SOUNDEX", 1, 1, "string", _soundex),
         _entry("SUBSTR", 2, 3, "string", _substr, "1 or 2", keeps_collation=True),
-        _entry("TYPEOF", 1, 1, "string", _typeof),
+        _entry("TYPEOF", 1, 1, "string", type_name),
         _entry("UNICODE", 1, 1, "string", _unicode),
         _entry("UNLIKELY", 1, 1, "boolean", _same),
         _entry("UPPER", 1, 1, "string", _case(str.upper), keeps_collation=True),
         _entry("ZEROBLOB", 1, 1, "varbinary", _zeroblob),
     )
 }
-"""Functions of their arguments alone. TRIM, PRINTF and what asks the session are the compiler's."""
+"""Functions that depend on their arguments alone. The compiler handles TRIM, PRINTF and those that ask the session."""
 
 
 def not_available(name: str) -> BoxError:
-    """`function EXP() is not available in SQL`"""
+    """Make the error `function EXP() is not available in SQL`."""
     return client_error(ErrorCode.SQL_PARSER_GENERIC, f"function {name}() is not available in SQL")

@@ -1,4 +1,4 @@
-"""Calls of functions: built-in ones, aggregates, and those of the user."""
+"""Compiles calls of functions: built-in ones, aggregates, and functions of users."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
 from box.sql.kinds import as_kind, boxed, joined, kind_of
 from box.sql.parse.token_reader import generic
 from box.sql.scope import Typed
+from box.sql.type_names import type_of
 
 if TYPE_CHECKING:
     from box.sql.expression_compiler import ExpressionCompiler
@@ -29,7 +30,6 @@ _KINDS: Final = {
     "REPLACE": "str",
     "ROUND": "real",
     "SOUNDEX": "str",
-    "TYPEOF": "str",
     "UNICODE": "int",
     "UPPER": "str",
     "ZEROBLOB": "bin",
@@ -38,18 +38,24 @@ _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
 class CallCompiler:
-    """Calls of one statement."""
+    """Compiles the calls of one statement."""
 
     def __init__(self, queries: QueryCompiler) -> None:
         self._queries = queries
 
     def compile(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
-        """NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_GENERIC."""
+        """Compile a call.
+
+        Raises:
+            ClientError: NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_GENERIC.
+        """
         name = expr.name
         if name in AGGREGATES:
             return self._aggregate(expr, scope)
         if name == "TRIM":
             return self._trim(expr, scope)
+        if name == "TYPEOF":
+            return self._type_of(expr, scope)
         if name in ("PRINTF", "RANDOM", "RANDOMBLOB", "ROW_COUNT", "VERSION"):
             return self._special(expr, scope)
         if name in UNAVAILABLE:
@@ -84,6 +90,9 @@ class CallCompiler:
 
     @staticmethod
     def _aggregate_sql(name: str, args: list[Typed], distinct: str) -> tuple[str, str]:
+        if distinct and args[0].kind in ("str", "any") and args[0].collation not in (0, 3):
+            value = replace(args[0], sql=f"{args[0].sql} COLLATE lb_{args[0].collation}")
+            args = [value, *args[1:]]
         if name == "COUNT":
             return f"count({distinct}{args[0].sql if args else '*'})", "int"
         value = args[0]
@@ -163,6 +172,14 @@ class CallCompiler:
             has_aggregate=has_aggregate,
         )
 
+    def _type_of(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        SCALARS["TYPEOF"].check_count(len(expr.args))
+        (arg,) = expr.args
+        has_aggregate = scope.compile(arg).has_aggregate
+        with self._queries.naming_kept():
+            sql = type_of(arg, scope)
+        return Typed(sql, "string", "str", has_aggregate=has_aggregate)
+
     def _special(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
         name, args = expr.name, [scope.compile(arg) for arg in expr.args]
         expected = {"RANDOMBLOB": 1, "RANDOM": 0, "ROW_COUNT": 0, "VERSION": 0}.get(name)
@@ -185,7 +202,11 @@ class CallCompiler:
     # --- functions of the user ---
 
     def _user(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
-        """NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, FUNC_WRONG_ARG_COUNT."""
+        """Compile a call of a function in `_func`.
+
+        Raises:
+            ClientError: NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, FUNC_WRONG_ARG_COUNT.
+        """
         function, count = self._queries.catalogue.function(expr.name), len(expr.args)
         wanted = len(function.param_list)
         if count != wanted:

@@ -1,4 +1,4 @@
-"""Conversions between types: CAST, and what a value becomes when it is stored in a column of a type."""
+"""Conversions between types: by CAST, and on storing a value in a column."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _NUMBER: Final = re.compile(
     r"[ \t\n\v\f\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t\n\v\f\r]*", re.ASCII
 )
 _LIMIT: Final = 12000
-"""Longer texts are no integers to Tarantool."""
+"""Tarantool does not take a longer text for an integer."""
 
 
 class NotConvertible(Exception):
-    """A value that has no counterpart in a type."""
+    """Raised for a value that cannot be converted to the wanted type."""
 
 
 def text_to_integer(text: str | bytes) -> int | None:
-    """The integer that a text is, None if it is none, or out of range."""
+    """Parse a text as an integer. Returns None if it is not one, or is out of range."""
     if isinstance(text, bytes):
         text = text.decode("latin-1")
     if len(text) > _LIMIT or not _INTEGER.fullmatch(text):
@@ -32,7 +32,7 @@ def text_to_integer(text: str | bytes) -> int | None:
 
 
 def text_to_double(text: str | bytes) -> float | None:
-    """The double that a text is, None if it is none."""
+    """Parse a text as a double. Returns None if it is not one."""
     if isinstance(text, bytes):
         text = text.decode("latin-1")
     found = _NUMBER.fullmatch(text)
@@ -40,7 +40,7 @@ def text_to_double(text: str | bytes) -> float | None:
 
 
 def double_to_integer(value: float) -> int | None:
-    """The integer part, None if it is out of range."""
+    """Return the integer part of a double, None if it is out of range."""
     if not -9.3e18 < value < 1.85e19:
         return None
     found = int(value)
@@ -158,7 +158,11 @@ _EXPLICIT: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def cast(value: Value, type_name: str) -> Value:
-    """`CAST(value AS type_name)`. SQL_TYPE_MISMATCH."""
+    """Convert a value as `CAST(value AS type_name)` does.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH.
+    """
     if value is None:
         return None
     try:
@@ -168,6 +172,18 @@ def cast(value: Value, type_name: str) -> Value:
 
 
 # --- storing ---
+
+
+def converted(value: Value, type_name: str) -> Value:
+    """A value in a set of values of this type: a text becomes a number, a number a text; others stay as they are."""
+    if type_name == "string":
+        return _to_string(value) if type(value) in (int, float) else value
+    if type(value) is str and type_name in ("integer", "unsigned", "number"):
+        found: Value = text_to_integer(value)
+        if found is None and type_name == "number":
+            found = text_to_double(value)
+        return value if found is None or (type_name == "unsigned" and found < 0) else found
+    return value
 
 
 def _unsigned(value: Value) -> Value:
@@ -221,7 +237,11 @@ _IMPLICIT: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def convert(value: Value, type_name: str) -> Value:
-    """A value as a column of this type stores it. SQL_TYPE_MISMATCH."""
+    """Convert a value to the type of the column that it is stored in.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH.
+    """
     if value is None:
         return None
     try:

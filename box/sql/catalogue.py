@@ -1,4 +1,4 @@
-"""Tables and views as queries see them: columns of the dictionary's spaces."""
+"""The tables and views that queries see: spaces of the dictionary with their columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Catalogue:
-    """Look-ups by name in the dictionary, for one statement of one user. `used` gathers the spaces that it reads."""
+    """Looks names up in the dictionary for one statement of one user. `used` collects the spaces that the statement
+    reads.
+    """
 
     def __init__(self, schema: Schema, credentials: Credentials) -> None:
         self.schema = schema
@@ -25,7 +27,12 @@ class Catalogue:
         self.used: dict[int, Space] = {}
 
     def space(self, name: str) -> Space:
-        """A table or a view. NO_SUCH_SPACE, UNSUPPORTED (a space without a format)."""
+        """Return a table or a view by its name.
+
+        Raises:
+            ClientError: NO_SUCH_SPACE.
+            UnsupportedError: the space has no format.
+        """
         space = self.find(name)
         if space is None:
             raise client_error(ErrorCode.NO_SUCH_SPACE, name)
@@ -34,18 +41,27 @@ class Catalogue:
         return space
 
     def find(self, name: str) -> Space | None:
-        """A table or a view, or None."""
+        """Return a table or a view by its name, None if there is none."""
         return next((space for space in self.schema.spaces.values() if space.name == name), None)
 
     def readable(self, name: str) -> Space:
-        """As `space`, which the user may read, with the note that it is read. ACCESS_DENIED."""
+        """Return a table or a view that the user may read, and add it to `used`.
+
+        Raises:
+            AccessDeniedError: the user may not read it.
+            BoxError: see `space`.
+        """
         space = self.space(name)
         space.check_access(self.credentials, Privilege.R)
         self.used[space.id] = space
         return space
 
     def function(self, name: str) -> FunctionDef:
-        """A function of the user's that SQL may call. NO_SUCH_FUNCTION, SQL_PARSER_GENERIC."""
+        """Return a function of `_func` that SQL may call.
+
+        Raises:
+            ClientError: NO_SUCH_FUNCTION, SQL_PARSER_GENERIC.
+        """
         found = next((item for item in self.schema.functions.values() if item.name == name), None)
         if found is None or found.definition.language == "SQL_BUILTIN":
             raise client_error(ErrorCode.NO_SUCH_FUNCTION, name)
@@ -54,14 +70,18 @@ class Catalogue:
         return found.definition
 
     def collation_id(self, name: str) -> int:
-        """NO_SUCH_COLLATION."""
+        """Return the id of a collation.
+
+        Raises:
+            ClientError: NO_SUCH_COLLATION.
+        """
         found = self.find_collation(name)
         if found is None:
             raise client_error(ErrorCode.NO_SUCH_COLLATION, name)
         return found
 
     def find_collation(self, name: str) -> int | None:
-        """The number of a collation; names differ in case only once they are not found as written."""
+        """Return the id of a collation, None if there is none. The name is tried as written, then in lower case."""
         for candidate in (name, name.lower()):
             for collation in self.schema.collations.values():
                 if collation.name == candidate:
@@ -69,12 +89,12 @@ class Catalogue:
         return None
 
     def collation_name(self, collation: int) -> str:
-        """The name of a collation."""
+        """Return the name of a collation."""
         return self.schema.collations[collation].name
 
 
 def columns_of(space: Space) -> list[KnownColumn]:
-    """The columns of a space."""
+    """Return the columns of a space."""
     auto = space.sequence_field if space.sequence is not None else -1
     return [
         KnownColumn(

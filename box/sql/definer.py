@@ -1,4 +1,4 @@
-"""CREATE, DROP and ALTER: changes of rows of the system spaces, in the rights of the user."""
+"""CREATE, DROP and ALTER: each changes rows of the system spaces, with the rights of the user."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
+from box.sql.from_clause import different_names
 from box.sql.result import Changed
 from box.sql.stored_values import execute_error
-from box.sql.table_rows import ForeignKeyRow, IndexRow, TableBuilder, TableRows, rows_of
+from box.sql.table_rows import ForeignKeyRow, IndexRow, ParentTable, TableBuilder, TableRows, rows_of
 from box.sql.trigger_texts import trigger_of
 from box.txn.pending import completed
 from box.wire.change import Request
@@ -33,7 +34,7 @@ _OWNER, _NAME, _FORMAT = 1, 2, 6
 
 
 class Definer:
-    """Runs definitions of one node."""
+    """Runs the CREATE, DROP and ALTER statements of one node."""
 
     def __init__(self, schema: Schema, dml: Dml, queries: QueryRunner) -> None:
         self._schema = schema
@@ -41,7 +42,12 @@ class Definer:
         self._queries = queries
 
     async def run(self, ctx: Context, statement: sql_nodes.Definition) -> Changed:
-        """Run a definition. What the triggers of the system spaces raise, and what is said of each statement here."""
+        """Run a definition.
+
+        Raises:
+            ClientError: a definition is wrong, or an object does not exist or exists already.
+            BoxError: the change of a system space raised it.
+        """
         if isinstance(statement, sql_nodes.CreateTable):
             return await self._create_table(ctx, statement)
         if isinstance(statement, sql_nodes.CreateIndex):
@@ -65,7 +71,9 @@ class Definer:
     # --- rows of system spaces ---
 
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
-        return await completed(self._dml.write(ctx, self._schema.space(space_id), request))
+        space = self._schema.space(space_id)
+        space.check_access(ctx.credentials, Privilege.R)  # Tarantool looks for the row first
+        return await completed(self._dml.write(ctx, space, request))
 
     async def _insert(self, ctx: Context, space_id: SpaceId, row: Sequence[Any]) -> None:
         await self._write(ctx, space_id, Request.insert(pack(list(row))))
@@ -82,7 +90,10 @@ class Definer:
         return self._schema.space_by_name(name)
 
     async def _next_space_id(self, ctx: Context) -> int:
-        """The greatest id so far is kept in `_schema`, on which the user needs no right."""
+        """Take the next id of a space.
+
+        The greatest id so far is in `_schema`. The user needs no right to change it, so admin does.
+        """
         self._schema.space(SpaceId.SPACE).check_access(ctx.credentials, Privilege.R)
         before, ctx.credentials = ctx.credentials, self._schema.admin
         try:
@@ -103,7 +114,7 @@ class Definer:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)
-        rows = rows_of(statement, self._catalogue(ctx).collation_id)
+        rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
         space_id = await self._next_space_id(ctx)
         engine = statement.engine
         if engine is None:
@@ -129,7 +140,7 @@ class Definer:
             if (key.name, space_id) in self._schema.foreign_keys:
                 raise self._constraint_exists("FOREIGN KEY", key.name, space_id)
             await self._insert(ctx, SpaceId.FK_CONSTRAINT, self._foreign_key_row(space_id, key))
-        for name, text in rows.checks:
+        for name, text in reversed(rows.checks):  # as Tarantool, so that the first of a table is tested first
             if name in self._schema.space(space_id).checks:
                 raise self._constraint_exists("CHECK", name, space_id)
             await self._insert(ctx, SpaceId.CK_CONSTRAINT, [space_id, name, False, "SQL", text, True])
@@ -137,41 +148,33 @@ class Definer:
     def _constraint_exists(self, kind: str, name: str, space_id: int) -> BoxError:
         return client_error(ErrorCode.CONSTRAINT_EXISTS, kind, name, self._schema.space(space_id).name)
 
-    def _foreign_key_row(self, space_id: int, found: ForeignKeyRow) -> list[Any]:
+    @staticmethod
+    def _foreign_key_row(space_id: int, found: ForeignKeyRow) -> list[Any]:
         key = found.key
-
-        def wrong(text: str) -> BoxError:
-            return client_error(ErrorCode.CREATE_FK_CONSTRAINT, found.name, text)
-
-        parent = self._schema.space_by_name(key.table)
-        names = [item.name for item in parent.definition.fields]
-        if key.parent_columns is not None:
-            for name in key.parent_columns:
-                if name not in names:
-                    raise wrong(f"foreign key refers to nonexistent field {name}")
-            places = [names.index(name) for name in key.parent_columns]
-        elif parent.definition.opts.view:
-            raise wrong("referenced space can't be VIEW")
-        elif parent.primary is None:
-            raise wrong("referenced space doesn't feature PRIMARY KEY")
-        else:
-            places = [part.fieldno for part in parent.primary.definition.parts]
-        if len(places) != len(found.columns):
-            raise wrong(
-                "number of columns in foreign key does not match the number of columns in the primary index of "
-                "referenced table"
-            )
         return [
             found.name,
             space_id,
-            parent.id,
+            space_id if found.parent_id is None else found.parent_id,
             key.is_deferred,
             key.match,
             key.on_delete,
             key.on_update,
             found.columns,
-            places,
+            found.parent_columns,
         ]
+
+    def _parent(self, name: str) -> ParentTable:
+        space = self._schema.space_by_name(name)
+        definition, primary = space.definition, space.primary
+        return ParentTable(
+            space.id,
+            [item.name for item in definition.fields],
+            None if primary is None else [part.fieldno for part in primary.definition.parts],
+            definition.opts.view,
+        )
+
+    def _builder(self, ctx: Context, space: Space) -> TableBuilder:
+        return TableBuilder(space.name, self._catalogue(ctx).collation_id, self._parent, _table_of(space))
 
     # --- indexes ---
 
@@ -196,7 +199,7 @@ class Definer:
         is_unique: bool,
         iid: int | None = None,
     ) -> None:
-        builder = TableBuilder(space.name, self._catalogue(ctx).collation_id, _table_of(space))
+        builder = self._builder(ctx, space)
         if iid is None:
             iid = max(space.indexes, default=0) + 1
         await self._insert(ctx, SpaceId.INDEX, IndexRow(iid, name, is_unique, builder.parts(parts)).row(space.id))
@@ -214,7 +217,7 @@ class Definer:
             text = "number of aliases doesn't match provided columns"
             raise client_error(ErrorCode.CREATE_SPACE, statement.name, text)
         fields: list[dict[str, Any]] = []
-        for name, column in zip(_different(names), columns, strict=True):
+        for name, column in zip(different_names(names), columns, strict=True):
             entry = {"name": name, "type": column.type, "is_nullable": True, "nullable_action": "none"}
             if column.collation:
                 entry["collation"] = column.collation
@@ -227,11 +230,11 @@ class Definer:
 
     async def _create_trigger(self, ctx: Context, statement: sql_nodes.CreateTrigger) -> Changed:
         space = self._space(ctx, statement.table)
+        check_trigger_place(statement, space)
         if statement.name in self._schema.sql_triggers:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.TRIGGER_EXISTS, statement.name)
-        check_trigger_time(statement, space.name, space.definition.opts.view)
         await self._insert(ctx, SpaceId.TRIGGER, [statement.name, space.id, {"sql": statement.text}])
         return Changed(1)
 
@@ -256,7 +259,7 @@ class Definer:
         return Changed(1)
 
     async def _revoke(self, ctx: Context, object_type: str, object_id: int) -> None:
-        """Take the privileges on an object from all who hold one."""
+        """Remove the privileges that users hold on an object."""
         holders = sorted(uid for uid, key in self._schema.grants if key == (object_type, object_id))
         for uid in holders:
             await self._write(ctx, SpaceId.PRIV, Request.delete([uid, object_type, object_id]))
@@ -336,7 +339,7 @@ class Definer:
 
     async def _add_column(self, ctx: Context, statement: sql_nodes.AddColumn) -> Changed:
         space = self._altered(ctx, statement.table)
-        builder = TableBuilder(space.name, self._catalogue(ctx).collation_id, _table_of(space))
+        builder = self._builder(ctx, space)
         self._count(builder, space)
         known = len(builder.rows.indexes)
         builder.add_column(statement.column)
@@ -367,7 +370,8 @@ class Definer:
             iid = 0 if constraint.is_primary else None
             await self._add_index(ctx, space, constraint.name, constraint.parts, True, iid)
             return Changed(0)
-        builder = TableBuilder(space.name, self._catalogue(ctx).collation_id, _table_of(space))
+        builder = self._builder(ctx, space)
+        builder.is_complete = True
         builder.add_constraint(constraint)
         await self._add_constraints(ctx, space.id, builder.rows)
         return Changed(1)
@@ -397,41 +401,27 @@ class Definer:
 
 
 def _table_of(space: Space) -> TableRows:
-    """A table as it is: the fields as stored, and its indexes."""
+    """Return the fields and indexes of an existing table."""
     rows = TableRows(space.name, [_with_nil(item) for item in space.definition.format])
     rows.indexes = [IndexRow(iid, index.name, index.is_unique, []) for iid, index in space.indexes.items()]
     return rows
 
 
 def _with_nil(item: dict[str, Any]) -> dict[str, Any]:
-    """A field that Lua has defined says less of itself."""
+    """Complete the map of a field: a space made by Lua may lack the keys that SQL needs."""
     return {"type": "any", "is_nullable": False, **item}
 
 
-def _different(names: list[str]) -> list[str]:
-    """Names of a view's columns: one that comes again gets a number."""
-    found: list[str] = []
-    for name in names:
-        candidate, number = name, 0
-        while candidate in found:
-            number += 1
-            candidate = f"{name}_{number}"
-        found.append(candidate)
-    return found
+def check_trigger_place(trigger: sql_nodes.CreateTrigger, space: Space) -> None:
+    """Check that a trigger on a view is INSTEAD OF, that one on a table is not, and that system spaces have none.
 
-
-def check_trigger_time(trigger: sql_nodes.CreateTrigger, name: str, is_view: bool) -> None:
-    """Views have INSTEAD OF triggers, tables the others. SQL_EXECUTE."""
+    Raises:
+        ClientError: SQL_EXECUTE.
+    """
+    if space.is_system:
+        raise execute_error("cannot create trigger on system table")
+    is_view = space.definition.opts.view
     if is_view and trigger.time != "INSTEAD":
-        raise execute_error(f"cannot create {trigger.time} trigger on view: {name}")
+        raise execute_error(f"cannot create {trigger.time} trigger on view: {space.name}")
     if not is_view and trigger.time == "INSTEAD":
-        raise execute_error(f"cannot create INSTEAD OF trigger on space: {name}")
-
-
-def check_trigger(text: str, name: str, table: str) -> None:
-    """The text of a row of `_trigger` makes the trigger that the row names, on its table. SQL_EXECUTE."""
-    trigger = trigger_of(text)
-    if trigger.name != name:
-        raise execute_error("trigger name does not match extracted from SQL")
-    if trigger.table != table:
-        raise execute_error("trigger space_id does not match the value resolved on AST building from SQL")
+        raise execute_error(f"cannot create INSTEAD OF trigger on space: {space.name}")

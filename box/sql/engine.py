@@ -1,13 +1,13 @@
-"""The door to SQL: `Sql.execute` runs a statement, `Sql.prepare` checks one and keeps it.
+"""The entry to SQL: `Sql.execute` runs a statement, `Sql.prepare` checks a statement and keeps it.
 
 ```
-text  ->  parse (kept)  ->  bind parameters  ->  query     SQLite over the spaces
-                                                 change    rows from SQLite, changed by Dml one by one
-                                                 others    rows of system spaces, transactions, settings
+text  ->  parse (cached)  ->  bind parameters  ->  query     SQLite over the spaces
+                                                   change    rows from SQLite, changed by Dml one by one
+                                                   others    rows of system spaces, transactions, settings
 ```
 
-A statement that changes data is all or nothing: outside of a transaction it has one of its own, inside it is undone to
-where it began.
+A statement that changes data is all or nothing. Outside of a transaction it opens and commits its own. Inside a
+transaction an error rolls back to a savepoint at the start of the statement.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
 
 _parse = lru_cache(1000)(parse_statement)
-"""Statements are not changed once they are parsed."""
+"""Parsed statements are shared, as nothing changes them."""
 
 
 class Sql:
@@ -75,15 +75,19 @@ class Sql:
         self._pragmas = PragmaRunner(schema, dml.reads)
         self.prepared = prepared
         self.for_dictionary = DictionaryFunctions(schema, self._queries)
-        """What the dictionary asks of SQL."""
+        """The functions of SQL that the dictionary calls."""
 
     # --- execution ---
 
     async def execute(self, ctx: Context, text: str, params: Sequence[Value]) -> Result:
-        """Run a statement. `params` are values, or maps of one name and a value.
+        """Run a statement. Each of `params` is a value, or a map of one name to a value.
 
-        SQL_SYNTAX_NEAR_TOKEN and other errors of the text, SQL_BIND_NOT_FOUND and other errors of parameters,
-        SQL_EXECUTE, SQL_TYPE_MISMATCH, ACCESS_DENIED, UNSUPPORTED, and what reads and changes of data raise.
+        Raises:
+            ClientError: SQL_SYNTAX_NEAR_TOKEN or another error of the text; SQL_BIND_NOT_FOUND or another error of
+                the parameters; SQL_EXECUTE; SQL_TYPE_MISMATCH.
+            AccessDeniedError: the user lacks a right.
+            UnsupportedError: SQL does not support it.
+            BoxError: reading or changing the data raised it.
         """
         point = self.point(ctx, text)
         result = None if point is None else await self._execute_point(ctx, point, params)
@@ -145,16 +149,29 @@ class Sql:
 
     @staticmethod
     def parameters(text: str) -> list[str | None]:
-        """The names of the parameters of a statement with their marks, None for `?`. Raises what is wrong with it."""
+        """Return the names of the parameters of a statement with their marks, such as `:a`; None for `?`.
+
+        Raises:
+            ClientError: the text is wrong.
+        """
         return _parse(text).parameters
 
     @staticmethod
     def changes_rows(text: str) -> bool:
-        """Whether a statement is INSERT, REPLACE, UPDATE or DELETE. Raises what is wrong with it."""
+        """Return whether a statement is INSERT, REPLACE, UPDATE or DELETE.
+
+        Raises:
+            ClientError: the text is wrong.
+        """
         return isinstance(_parse(text).statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete)
 
     async def execute_prepared(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Result:
-        """Run a prepared statement. WRONG_QUERY_ID, SQL_EXECUTE (it has expired), and as `execute`."""
+        """Run a prepared statement.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID, SQL_EXECUTE (the statement has expired).
+            BoxError: see `execute`.
+        """
         return await self.execute(ctx, self._prepared_text(ctx, statement_id), params)
 
     def _prepared_text(self, ctx: Context, statement_id: int) -> str:
@@ -163,7 +180,7 @@ class Sql:
         return prepared.text
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
-        """Raise what is wrong with a query before it runs."""
+        """Raise the errors that a query would have before it runs."""
         if isinstance(parsed.statement, sql_nodes.Select):
             self._queries.analyse(ctx, parsed.text, parsed.statement, values)
 
@@ -195,7 +212,7 @@ class Sql:
     def _query_of(
         self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
     ) -> Compiled | None:
-        """The query behind a statement, None if it has none. Raises what is wrong with it."""
+        """Return the query of a statement, or the one that finds its rows; None if it has none. Raises its errors."""
         if isinstance(statement, sql_nodes.Select):
             return self._queries.compiled(ctx, text, lambda compiler: compiler.compile(statement), values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
@@ -216,8 +233,10 @@ class Sql:
     # --- all or nothing ---
 
     async def _atomic(self, ctx: Context, action: str, work: Callable[[], Coroutine[Any, Any, Changed]]) -> Changed:
-        """Run a change; an error undoes it as its OR clause tells: ABORT the statement, FAIL only the row at which
-        it failed, ROLLBACK the whole transaction."""
+        """Run a change. If it fails, undo what the OR clause names.
+
+        ABORT undoes the statement, FAIL only the failed row, ROLLBACK the whole transaction.
+        """
         txns = self._txns
         is_alone = ctx.txn is None
         if is_alone:
@@ -249,7 +268,12 @@ class Sql:
     # --- prepared statements ---
 
     def prepare(self, ctx: Context, text: str) -> Prepared:
-        """Check a statement and keep it for the session. As `execute` of one that is not run, SQL_PREPARE."""
+        """Check a statement without running it, and keep it for the session.
+
+        Raises:
+            ClientError: SQL_PREPARE, the cache has no room.
+            BoxError: see `execute`.
+        """
         self._count(RequestType.PREPARE)
         parsed = _parse(text)
         statement = parsed.statement
@@ -269,5 +293,9 @@ class Sql:
         return self.prepared.add(ctx.session, text, parsed.parameters, fields, is_full, self._schema.version)
 
     def unprepare(self, ctx: Context, statement_id: int) -> None:
-        """Forget a statement of the session. WRONG_QUERY_ID."""
+        """Forget a prepared statement of the session.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID.
+        """
         self.prepared.remove(ctx.session, statement_id)

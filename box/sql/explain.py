@@ -3,13 +3,13 @@
 ```
 EXPLAIN             the program of SQLite: addr, opcode, p1, p2, p3, p4, p5, comment
 EXPLAIN QUERY PLAN  selectid  the number of the step, from 1 on
-                    order     its place among the steps of the same step, from 0 on
-                    from      the number of the step that it is part of, 0 for none
+                    order     its place among the children of the same step, from 0 on
+                    from      the number of the step that it belongs to, 0 if none
                     detail    `SCAN TABLE T`, `SEARCH TABLE T USING INDEX I (A=? AND B>?)`, ...
 ```
 
-The columns are those of Tarantool, their contents are our own. A change shows the query that finds its rows; a
-statement without a query has no rows.
+The columns are those of Tarantool; their contents differ. For a change the query that finds its rows is shown. A
+statement without a query gives no rows.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _OPERATORS: Final = {"GT": ">?", "GE": ">=?", "LT": "<?", "LE": "<=?"}
 
 
 def explain_fields(is_plan: bool) -> list[ResultField]:
-    """The result columns."""
+    """Return the result columns of EXPLAIN or EXPLAIN QUERY PLAN."""
     return PLAN_FIELDS if is_plan else PROGRAM_FIELDS
 
 
 def explain(
     queries: QueryRunner, ctx: Context, compiled: Compiled | None, params: Sequence[Value], *, is_plan: bool
 ) -> list[list[Value]]:
-    """The rows that tell how a query runs; None is a statement without one."""
+    """Return the rows that describe how a query runs. `compiled` is None for a statement without a query."""
     if compiled is None:
         return []
     word = "EXPLAIN QUERY PLAN" if is_plan else "EXPLAIN"
@@ -92,7 +92,7 @@ def _shown(detail: str, aliases: dict[str, Space]) -> str:
 
 
 def _access(space: Space, plan: str) -> str:
-    """How a table is read, of the plan that `space_table` has made."""
+    """Describe how a table is read, from the plan text that `space_table` has made."""
     chosen = json.loads(plan)
     index = space.indexes.get(chosen["index"])
     if index is None:

@@ -1,7 +1,9 @@
-"""Expressions for SQLite: operators that mean the same stay its own, the others become calls of ours.
+"""Compiles expressions for SQLite.
 
-Whether they do is decided by the kinds of the operands (`box.sql.kinds`). So columns with plain types keep comparisons
-that SQLite can answer by an index, and what is left to calls is right for all values.
+An operator that SQLite evaluates as Tarantool does stays its own; any other becomes a call of a function of ours. The
+kinds of the operands decide (`box.sql.kinds`). Comparisons of columns with plain types so remain SQLite's, which can
+use
+an index for them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.kinds import (
+    NUMBERS,
     NUMERIC,
     are_alike,
     as_kind,
@@ -25,7 +28,7 @@ from box.sql.kinds import (
 )
 from box.sql.operators import ARITHMETIC, COMPARISONS
 from box.sql.parse.token_reader import generic
-from box.sql.scope import QueryScope, Typed
+from box.sql.scope import KnownColumn, QueryScope, Typed
 from box.sql.stored_values import UINT_MAX, Value
 
 if TYPE_CHECKING:
@@ -39,7 +42,10 @@ def _column_count(left: int, right: int) -> Exception:
 
 
 class ExpressionCompiler:
-    """Expressions of one scope. `params` are the values of this execution: their types take part in the analysis."""
+    """Compiles the expressions of one scope.
+
+    `params` are the values of this execution: their types take part in the analysis.
+    """
 
     def __init__(self, queries: QueryCompiler, scope: QueryScope, params: Sequence[Value]) -> None:
         self.queries = queries
@@ -47,12 +53,12 @@ class ExpressionCompiler:
         self.params = params
 
     def compile(self, expr: sql_nodes.Expr) -> Typed:
-        """An expression with one value."""
+        """Compile an expression with one value."""
         method: Callable[[Any], Typed] = getattr(self, f"_{type(expr).__name__.lower()}")
         return method(expr)
 
     def condition(self, expr: sql_nodes.Expr) -> str:
-        """An expression as a condition."""
+        """Compile an expression that is used as a condition."""
         return truth(self.compile(expr))
 
     # --- leaves ---
@@ -111,12 +117,10 @@ class ExpressionCompiler:
         op = expr.op
         if op in ("AND", "OR"):
             left, right = self.compile(expr.left), self.compile(expr.right)
-            return Typed(
-                f"({truth(left)} {op} {truth(right)})",
-                "boolean",
-                "bool",
-                has_aggregate=left.has_aggregate or right.has_aggregate,
-            )
+            sql = f"({truth(left)} {op} {truth(right)})"
+            if op == "OR" and not {left.kind, right.kind} <= {"bool", "null"}:
+                sql = f"lb_either({boxed(left)}, {boxed(right)})"  # SQLite leaves out one side if the other is true
+            return Typed(sql, "boolean", "bool", has_aggregate=left.has_aggregate or right.has_aggregate)
         if op in COMPARISONS:
             return self._compare(op, expr.left, expr.right)
         left, right = self.compile(expr.left), self.compile(expr.right)
@@ -149,7 +153,7 @@ class ExpressionCompiler:
         return self.comparison(op, lefts[0], rights[0])
 
     def row(self, expr: sql_nodes.Expr) -> list[Typed]:
-        """The values of a row, or the one of another expression."""
+        """Compile the items of a row value; any other expression gives one item."""
         if isinstance(expr, sql_nodes.RowValue):
             return [self.compile(item) for item in expr.items]
         if isinstance(expr, sql_nodes.Subquery):
@@ -167,16 +171,17 @@ class ExpressionCompiler:
         ]
 
     def comparison(self, op: str, left: Typed, right: Typed) -> Typed:
-        """`left op right`, of single values."""
+        """Compile `left op right` for single values."""
         has_aggregate = left.has_aggregate or right.has_aggregate
         collation = self.collation(left, right)
         if are_alike(left, right):
             suffix = f" COLLATE {collation_name(collation)}" if left.kind == right.kind == "str" and collation else ""
-            return Typed(f"({left.sql} {op} {right.sql}{suffix})", "boolean", "bool", has_aggregate=has_aggregate)
+            sql = f"({left.sql} {op} {right.sql}{suffix})"
+            return Typed(sql, _comparison_type(op), "bool", has_aggregate=has_aggregate)
         is_numeric = int(left.type in NUMERIC or right.type in NUMERIC)
         name = COMPARISONS[op][0]
         sql = f"{name}({boxed(left)}, {boxed(right)}, {is_numeric}, {collation})"
-        return Typed(sql, "boolean", "bool", has_aggregate=has_aggregate)
+        return Typed(sql, _comparison_type(op), "bool", has_aggregate=has_aggregate)
 
     def _compare_rows(self, op: str, lefts: list[Typed], rights: list[Typed]) -> Typed:
         pairs = list(zip(lefts, rights, strict=True))
@@ -187,10 +192,15 @@ class ExpressionCompiler:
         for left, right in reversed(pairs[:-1]):
             strict = self.comparison(op[0], left, right).sql
             sql = f"({strict} OR ({self.comparison('=', left, right).sql} AND {sql}))"
-        return Typed(sql, "boolean", "bool")
+        return Typed(sql, _comparison_type(op), "bool")
 
-    def collation(self, left: Typed, right: Typed) -> int:
-        """The collation of a comparison. ILLEGAL_COLLATION_MIX."""
+    @staticmethod
+    def collation(left: Typed, right: Typed) -> int:
+        """Return the collation of a comparison.
+
+        Raises:
+            ClientError: ILLEGAL_COLLATION_MIX.
+        """
         if left.is_explicit and right.is_explicit and left.collation != right.collation:
             raise client_error(ErrorCode.ILLEGAL_COLLATION_MIX)
         if left.is_explicit or right.is_explicit:
@@ -232,10 +242,12 @@ class ExpressionCompiler:
             return Typed("1" if expr.negated else "0", "boolean", "bool")
         operands = self.row(expr.operand)
         rows = [self.row(item) for item in expr.items]
+        if len(operands) > 1:
+            raise _column_count(len(operands), 1)
         for row in rows:
-            if len(row) != len(operands):
-                raise _column_count(len(operands), len(row))
-        if len(operands) == 1 and all(are_alike(operands[0], row[0]) for row in rows):
+            if len(row) != 1:
+                raise _column_count(1, len(row))
+        if all(are_alike(operands[0], row[0]) for row in rows):
             suffix = f" COLLATE {collation_name(operands[0].collation)}" if operands[0].collation else ""
             items = ", ".join(row[0].sql for row in rows)
             return Typed(
@@ -244,40 +256,46 @@ class ExpressionCompiler:
                 "bool",
                 has_aggregate=operands[0].has_aggregate,
             )
-        if len(rows) > 1 and len(operands) == 1 and operands[0].kind == "any" and not operands[0].collation:
-            # Two values or more are a set, in which values of unlike types are unlike.
-            items = ", ".join(boxed(row[0]) for row in rows)
-            sql = f"({boxed(operands[0])} {word}IN ({items}))"
-            return Typed(sql, "boolean", "bool", has_aggregate=operands[0].has_aggregate)
-        tests = []
-        for row in rows:
-            pairs = [self._membership(left, right) for left, right in zip(operands, row, strict=True)]
-            tests.append("(" + " AND ".join(pairs) + ")")
-        return Typed(
-            f"({word}({' OR '.join(tests)}))",
-            "boolean",
-            "bool",
-            has_aggregate=any(operand.has_aggregate for operand in operands),
-        )
+        return self._in_list(expr, operands[0], [row[0] for row in rows])
 
-    def _membership(self, left: Typed, right: Typed) -> str:
-        if are_alike(left, right):
-            return self.comparison("=", left, right).sql
-        return f"lb_eq({boxed(left)}, {boxed(right)}, 0, {self.collation(left, right)})"
+    @staticmethod
+    def _in_list(expr: sql_nodes.InList, operand: Typed, items: list[Typed]) -> Typed:
+        """Compile IN of a list whose values have unlike types.
+
+        Up to two values, or values that are no constants, are compared one after another. More constants are a set:
+        each gets the operand's type if it can, and values of unlike types are just different.
+        """
+        is_set = len(items) > 2 and all(map(is_constant, expr.items))
+        values = ", ".join(boxed(item) for item in (operand, *items))
+        sql = f"lb_in{'_set' if is_set else ''}('{operand.type}', {operand.collation}, {values})"
+        has_aggregate = operand.has_aggregate or any(item.has_aggregate for item in items)
+        return Typed(f"(NOT {sql})" if expr.negated else sql, "boolean", "bool", has_aggregate=has_aggregate)
 
     def _inselect(self, expr: sql_nodes.InSelect) -> Typed:
         operands = self.row(expr.operand)
         query = self.queries.compile(expr.select, self.scope)
         if len(query.columns) != len(operands):
             raise _column_count(len(operands), len(query.columns))
+        types = [_set_type(left, right) for left, right in zip(operands, query.columns, strict=True)]
         query.box_unless([operand.kind for operand in operands])
         left = [
-            operand.sql if operand.kind == column.kind else boxed(operand)
-            for operand, column in zip(operands, query.columns, strict=True)
+            _as_type(operand.sql if operand.kind == column.kind else boxed(operand), operand.kind, name, "lb_applied")
+            for operand, column, name in zip(operands, query.columns, types, strict=True)
         ]
+        for place, (operand, column) in enumerate(zip(operands, query.columns, strict=True)):
+            collation = self.collation(operand, column.typed())
+            if collation not in (0, 3) and operand.kind in ("str", "any"):
+                left[place] += f" COLLATE {collation_name(collation)}"
         row = left[0] if len(left) == 1 else f"({', '.join(left)})"
         word = "NOT IN" if expr.negated else "IN"
-        return Typed(f"({row} {word} ({query.sql}))", "boolean", "bool")
+        sql = query.sql
+        if any(name and column.kind not in NUMBERS for column, name in zip(query.columns, types, strict=True)):
+            items = [
+                _as_type(f"c{place}", column.kind, name, "lb_converted")
+                for place, (column, name) in enumerate(zip(query.columns, types, strict=True))
+            ]
+            sql = f"SELECT {', '.join(items)} FROM ({query.named_sql()})"
+        return Typed(f"({row} {word} ({sql}))", "boolean", "bool")
 
     def _exists(self, expr: sql_nodes.Exists) -> Typed:
         return Typed(f"EXISTS ({self.queries.compile(expr.select, self.scope).sql})", "boolean", "bool")
@@ -337,7 +355,7 @@ class ExpressionCompiler:
         collation = self.queries.collation_id(expr.name)
         if inner.type not in ("string", "scalar") and not (isinstance(expr.operand, sql_nodes.Param)):
             raise generic("COLLATE clause can't be used with non-string arguments")
-        return Typed(inner.sql, inner.type, inner.kind, collation, True, inner.column, inner.has_aggregate)
+        return Typed(inner.sql, inner.type, inner.kind, collation, True, None, inner.has_aggregate)
 
     def _functioncall(self, expr: sql_nodes.FunctionCall) -> Typed:
         return self.queries.calls.compile(expr, self)
@@ -347,6 +365,30 @@ class ExpressionCompiler:
             raise generic("RAISE() may only be used within a trigger-program")
         text = (expr.text or "").replace("'", "''")
         return Typed(f"lb_raise('{expr.action}', '{text}')", "scalar", "any")
+
+
+def is_constant(expr: sql_nodes.Expr) -> bool:
+    """Whether an expression has nothing but constants and parameters."""
+    if isinstance(expr, sql_nodes.Name | sql_nodes.FunctionCall | sql_nodes.Subquery | sql_nodes.Exists):
+        return False
+    if isinstance(expr, sql_nodes.InSelect | sql_nodes.Raise):
+        return False
+    return all(is_constant(child) for child in sql_nodes.children(expr))  # type: ignore[arg-type]
+
+
+def _comparison_type(op: str) -> str:
+    """Tarantool 2.8.1 forgets that `>=` is boolean."""
+    return "any" if op == ">=" else "boolean"
+
+
+def _set_type(left: Typed, right: KnownColumn) -> str:
+    """The type that values on both sides of IN (SELECT ...) get, '' if they stay as they are."""
+    found = result_type(left.type, right.type)
+    return found if found != "scalar" else ""
+
+
+def _as_type(sql: str, kind: str, name: str, function: str) -> str:
+    return f"{function}({sql}, '{name}')" if name and kind not in NUMBERS and kind != "null" else sql
 
 
 def _too_large(value: int) -> Exception:
@@ -372,5 +414,5 @@ def _joined_collation(left: Typed, right: Typed) -> tuple[int, bool]:
 
 
 def collation_name(collation: int) -> str:
-    """The name of a collation for SQLite."""
+    """Return the name of a collation in SQLite."""
     return "BINARY" if collation in (0, 3) else f"lb_{collation}"

@@ -1,7 +1,7 @@
-"""Coroutines that call each other a thousand levels deep: triggers that fire triggers.
+"""Lets coroutines call each other a thousand levels deep, as triggers that fire triggers do.
 
-Each `await` of a coroutine takes a frame of Python's stack, and of the machine's. `run_flat` keeps a list of coroutines
-instead: a level that is entered by `await deeper(coroutine)` stands on no other.
+A nested `await` takes a frame of Python's stack and of the machine's. `run_flat` keeps a list of coroutines instead:
+`await deeper(coroutine)` adds one to the list, and its frames do not lie on those of its caller.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class _Deeper:
-    """The wish for a level of its own."""
+    """Yielded to `run_flat`: a coroutine to run as the next level."""
 
     __slots__ = ("work",)
 
@@ -24,13 +24,13 @@ class _Deeper:
 
 @coroutine
 def deeper(work: Coroutine[Any, Any, _T]) -> Generator[_Deeper, _T, _T]:
-    """Run a coroutine on a level of its own; only inside `run_flat`."""
+    """Run a coroutine as a new level. Works only inside `run_flat`."""
     return (yield _Deeper(work))
 
 
 @coroutine
 def run_flat(work: Coroutine[Any, Any, _T]) -> Generator[Any, Any, _T]:
-    """Run a coroutine that may await `deeper`. What the levels wait for reaches the loop as from any coroutine."""
+    """Run a coroutine that may await `deeper`. Other awaits of its levels reach the event loop unchanged."""
     levels: list[Coroutine[Any, Any, Any]] = [work]
     value: Any = None
     error: BaseException | None = None
@@ -50,7 +50,7 @@ def run_flat(work: Coroutine[Any, Any, _T]) -> Generator[Any, Any, _T]:
                 continue
             value = error = None
             if isinstance(wanted, _Deeper):
-                levels.append(wanted.work)  # it begins when it is sent None
+                levels.append(wanted.work)  # `send(None)` starts it in the next round
                 continue
             try:
                 value = yield wanted

@@ -1,7 +1,8 @@
 """Foreign keys: the effect of a changed row on its parents and children.
 
-Tarantool holds them for changes by SQL only. A check that fails is looked at again when the statement ends, since
-later rows of the statement may mend it; that of a deferred key in an open transaction when the transaction commits.
+Like Tarantool, SQL alone enforces them: changes by Lua and IPROTO are not checked. A check that fails becomes a doubt.
+The end of the statement looks at doubts again, because later rows of the statement may have resolved them. A doubt of a
+deferred key in an open transaction waits until the commit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
+from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.parse import parse_expression
 from box.sql.stored_values import Value, execute_error
@@ -27,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Doubt:
-    """Children with these values in the parent's columns need a parent."""
+    """Child rows with these values of a foreign key had no parent when they were checked."""
 
     definition: ForeignKeyDef
     values: tuple[Any, ...]
 
 
 class _Deferred:
-    """The doubts of a transaction: its last check before the commit."""
+    """The doubts that a transaction checks before its commit."""
 
     def __init__(self, keys: ForeignKeys, ctx: Context) -> None:
         self._keys = keys
@@ -42,13 +44,17 @@ class _Deferred:
         self.doubts: dict[_Doubt, None] = {}
 
     def __call__(self) -> None:
-        """FOREIGN_KEY_CONSTRAINT."""
+        """Check the doubts.
+
+        Raises:
+            ClientError: FOREIGN_KEY_CONSTRAINT.
+        """
         if any(self._keys.is_broken(self._ctx, doubt) for doubt in self.doubts):
             raise client_error(ErrorCode.FOREIGN_KEY_CONSTRAINT)
 
 
 class PendingActions:
-    """The work of foreign keys after a row was stored or removed."""
+    """What foreign keys have to do once a row has been stored or removed."""
 
     def __init__(self, keys: ForeignKeys, ctx: Context, space: Space, old: list[Value] | None) -> None:
         self._keys = keys
@@ -57,12 +63,12 @@ class PendingActions:
         self._old = old
 
     def note(self, new: list[Value] | None) -> None:
-        """The row is stored: look for its parents."""
+        """Check the parents of the stored row; nothing to do if `new` is None."""
         if new is not None:
             self._keys.check_parents(self._ctx, self._space, new)
 
     async def run(self, new: list[Value] | None) -> None:
-        """The row is changed to `new`, or removed: look for its parents, and act on its children."""
+        """Check the parents of the stored row, None if it was removed, and act on the children of the old one."""
         self.note(new)
         if self._old is not None:
             await self._keys.act_on_children(self._ctx, self._space, self._old, new)
@@ -76,28 +82,36 @@ class ForeignKeys:
         self._dml = dml
         self._changes = changes
         self._doubts: dict[Context, dict[_Doubt, None]] = {}
-        """Of the statements that run."""
+        """The doubts of running statements."""
         self._alone: set[Context] = set()
-        """Contexts whose statement is the whole transaction, where nothing can be deferred."""
+        """Contexts whose running statement is a whole transaction: nothing can be deferred beyond it."""
 
     def has_any(self, space: Space) -> bool:
-        """Whether changes of a space concern foreign keys."""
+        """Return whether a space is the child or the parent of a foreign key."""
         return any(space.id in (key.child_id, key.parent_id) for key in self._schema.foreign_keys.values())
 
     def has_children(self, space: Space) -> bool:
-        """Whether other tables refer to a space."""
+        """Return whether other tables refer to a space."""
         return any(space.id == key.parent_id for key in self._schema.foreign_keys.values())
 
     def before_store(
         self, ctx: Context, space: Space, old: list[Value] | None, new: list[Value] | None
     ) -> PendingActions:
-        """To be called before a row is changed; the result acts afterwards."""
+        """Prepare for the change of a row; call the methods of the result after the change.
+
+        Raises:
+            ClientError: ACCESS_DENIED, the user may not read a parent of the new row.
+        """
+        if new is not None:
+            for key in self._schema.foreign_keys.values():
+                if key.child_id == space.id and all(new[child] is not None for child, _ in key.links):
+                    self._schema.space(key.parent_id).check_access(ctx.credentials, Privilege.R)
         return PendingActions(self, ctx, space, old)
 
     # --- the child's side ---
 
     def check_parents(self, ctx: Context, space: Space, row: list[Value]) -> None:
-        """Note the values of foreign keys that have no parent now."""
+        """Record a doubt for each foreign key of a child row that has no parent now."""
         for key in self._schema.foreign_keys.values():
             if key.child_id != space.id:
                 continue
@@ -127,7 +141,9 @@ class ForeignKeys:
     # --- the parent's side ---
 
     async def act_on_children(self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None) -> None:
-        """The row of a parent has changed, or is gone."""
+        """Apply the actions of foreign keys to the children of a parent row that was changed, or removed (`new` is
+        None).
+        """
         for key in list(self._schema.foreign_keys.values()):
             if key.parent_id != space.id:
                 continue
@@ -180,24 +196,28 @@ class ForeignKeys:
     # --- the ends ---
 
     def begin_statement(self, ctx: Context, *, is_alone: bool) -> None:
-        """A statement begins; `is_alone` tells that it is a transaction by itself."""
+        """Note the start of a statement. `is_alone` means that it is a whole transaction."""
         if is_alone:
             self._alone.add(ctx)
 
     def end_statement(self, ctx: Context) -> None:
-        """The statement is complete: what is still in doubt is an error. SQL_EXECUTE."""
+        """Check the doubts of a complete statement.
+
+        Raises:
+            ClientError: SQL_EXECUTE, a child has no parent.
+        """
         for doubt in self._doubts.pop(ctx, {}):
             if self.is_broken(ctx, doubt):
                 raise execute_error("FOREIGN KEY constraint failed")
         self._alone.discard(ctx)
 
     def forget_statement(self, ctx: Context) -> None:
-        """The statement has failed."""
+        """Drop the doubts of a failed statement."""
         self._doubts.pop(ctx, None)
         self._alone.discard(ctx)
 
     def is_broken(self, ctx: Context, doubt: _Doubt) -> bool:
-        """Whether there are children in doubt and still no parent."""
+        """Return whether children of the doubt still exist and their parent does not."""
         key = doubt.definition
         if self._schema.foreign_keys.get((key.name, key.child_id)) is None:
             return False
@@ -210,7 +230,7 @@ class ForeignKeys:
     def _rows(
         self, ctx: Context, space: Space, places: list[int], values: tuple[Value, ...], limit: int = 2**32
     ) -> list[list[Value]]:
-        """The rows whose fields at these places have these values."""
+        """Return the rows with these values in the fields at these places."""
         for index in space.indexes.values():
             parts = [part.fieldno for part in index.definition.parts if part.path is None]
             is_fit = sorted(parts[: len(places)]) == sorted(places) and index.definition.type.upper() == "TREE"
@@ -218,7 +238,7 @@ class ForeignKeys:
                 key = [values[places.index(part)] for part in parts[: len(places)]]
                 try:
                     found = self._dml.reads.select(ctx, space, index.iid, IteratorType.EQ, 0, limit, key)
-                except BoxError:  # a value that is no key of the index has no row there
+                except BoxError:  # a value of a type that the index cannot hold: no row has it
                     return []
                 return [unpack(raw) for raw in found]
         if not space.indexes:

@@ -1,4 +1,4 @@
-"""FROM: tables, views, queries and joins."""
+"""Compiles FROM: tables, views, queries and joins."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _JOINS_MAX = 64
 
 
 class FromCompiler:
-    """The sources of queries; adds relations to their scope."""
+    """Compiles the sources of queries, and adds their relations to the scope."""
 
     def __init__(self, queries: QueryCompiler) -> None:
         self._queries = queries
         self._open_views: list[str] = []
 
     def compile(self, sources: list[sql_nodes.FromItem], scope: QueryScope) -> str:
-        """The text after FROM, '' without sources."""
+        """Return the text after FROM, '' if there are no sources."""
         pieces: list[str] = []
         for source in sources:
             before = list(scope.relations)
@@ -44,7 +44,7 @@ class FromCompiler:
             if join == "LEFT":
                 for relation in relations:
                     for column in relation.columns:
-                        column.is_nullable = True
+                        column.is_nullable = column.may_be_missing = True
             on = f" ON {condition}" if condition else (" ON 1" if join == "LEFT" else "")
             pieces.append(f" {join} JOIN {text}{on}")
         if len(scope.relations) > _JOINS_MAX:
@@ -75,6 +75,8 @@ class FromCompiler:
     ) -> tuple[str, list[Relation]]:
         query = self._queries.compile(select, scope)
         columns = [_placed(column, alias, place) for place, column in enumerate(query.columns)]
+        for column, unlike in zip(columns, different_names([column.name for column in columns]), strict=True):
+            column.name = unlike
         return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
 
     def _table(self, source: sql_nodes.FromItem, alias: str) -> tuple[str, list[Relation]]:
@@ -104,7 +106,7 @@ class FromCompiler:
         columns = []
         for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
             placed = _placed(column, alias, place)
-            placed.name, placed.type, placed.is_nullable = declared.name, declared.type, True
+            placed.name, placed.type = declared.name, declared.type
             columns.append(placed)
         return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
 
@@ -138,6 +140,18 @@ class FromCompiler:
         return " AND ".join(tests)
 
 
+def different_names(names: list[str]) -> list[str]:
+    """Names of a view's columns, or a query's in FROM: one that comes again gets a number."""
+    found: list[str] = []
+    for name in names:
+        candidate, number = name, 0
+        while candidate in found:
+            number += 1
+            candidate = f"{name}_{number}"
+        found.append(candidate)
+    return found
+
+
 def _find(relations: list[Relation], name: str) -> KnownColumn | None:
     for relation in relations:
         found = relation.find(name)
@@ -160,7 +174,7 @@ def _placed(column: KnownColumn, alias: str, place: int) -> KnownColumn:
 
 
 def tables_of(select: object) -> set[str]:
-    """The tables and views that a parsed query names, wherever it does."""
+    """Return the names of the tables and views that a parsed query reads, in subqueries too."""
     found: set[str] = set()
     for child in sql_nodes.children(select):
         found |= tables_of(child)
@@ -172,12 +186,12 @@ def tables_of(select: object) -> set[str]:
 
 
 def table_name(space: Space) -> str:
-    """The virtual table of a space."""
+    """Return the name of the virtual table of a space."""
     return f"temp.t{space.id}"
 
 
 def view_query(space: Space) -> sql_nodes.Select:
-    """The query of a view."""
+    """Return the parsed query of a view."""
     text = space.definition.opts.sql or ""
     statement = parse_statement(text).statement
     if isinstance(statement, sql_nodes.CreateView):

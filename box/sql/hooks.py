@@ -1,20 +1,21 @@
-"""SQL for the dictionary: tests of check constraints, the tables of views, the texts of triggers."""
+"""The functions of SQL that the dictionary needs: tests of check constraints, tables of views, checks of triggers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.sql_objects import RowCheck
 from box.session import Context
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
-from box.sql.definer import check_trigger
+from box.sql.definer import check_trigger_place
 from box.sql.from_clause import tables_of
 from box.sql.kinds import kind_of
 from box.sql.parse import parse_expression, parse_statement
 from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
+from box.sql.trigger_texts import trigger_of
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -23,17 +24,23 @@ if TYPE_CHECKING:
 
 
 class DictionaryFunctions:
-    """The functions of SQL that the dictionary calls (`box.schema.sql_hooks.SqlFunctions`)."""
+    """Implements `box.schema.sql_hooks.SqlFunctions`."""
 
     def __init__(self, schema: Schema, queries: QueryRunner) -> None:
         self._schema = schema
         self._queries = queries
 
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
-        """The test of a check constraint. CREATE_CK_CONSTRAINT."""
+        """Make the test of a check constraint.
+
+        Raises:
+            ClientError: CREATE_CK_CONSTRAINT.
+        """
         queries = self._queries
         ctx = Context.admin(self._schema.admin)
         count = len(space.fields)
+        if not count:
+            raise unsupported("Tarantool", "CK constraint for space without format")
 
         def scope() -> QueryScope:
             return QueryScope(relations=[Relation(space.name, "", _parameters(space))])
@@ -55,22 +62,34 @@ class DictionaryFunctions:
         return test
 
     def tables_of_view(self, text: str) -> list[str]:
-        """The tables that a view reads. SQL_EXECUTE, NO_SUCH_SPACE."""
+        """Return the names of the tables that a view reads.
+
+        Raises:
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE.
+        """
         statement = parse_statement(text).statement
-        if isinstance(statement, sql_nodes.CreateView):
-            statement = statement.select
-        if not isinstance(statement, sql_nodes.Select):
+        if not isinstance(statement, sql_nodes.CreateView):
             raise execute_error(text)
         catalogue = Catalogue(self._schema, self._schema.admin)
-        return [catalogue.space(name).name for name in tables_of(statement)]
+        return [catalogue.space(name).name for name in tables_of(statement.select)]
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
-        """Check the text of a trigger; raises what is wrong with it."""
-        check_trigger(text, name, space.name)
+        """Check that the text in a `_trigger` tuple defines a trigger of this name on this space.
+
+        Raises:
+            ClientError: SQL_EXECUTE, NO_SUCH_SPACE, or the text is wrong.
+        """
+        trigger = trigger_of(text)
+        if trigger.name != name:
+            raise execute_error("trigger name does not match extracted from SQL")
+        table = self._schema.space_by_name(trigger.table)
+        check_trigger_place(trigger, table)
+        if table.id != space.id:
+            raise execute_error("trigger space_id does not match the value resolved on AST building from SQL")
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:
-    """The fields of a tuple as parameters of an expression."""
+    """Return the fields of a tuple as the columns that a check sees; each reads a parameter."""
     found = []
     for number, item in enumerate(space.fields):
         kind = kind_of(item.type.value)
@@ -81,7 +100,11 @@ def _parameters(space: SpaceDef) -> list[KnownColumn]:
 
 
 def _refuse_queries(expr: object) -> None:
-    """CK_DEF_UNSUPPORTED."""
+    """Check that an expression contains no query.
+
+    Raises:
+        ClientError: CK_DEF_UNSUPPORTED.
+    """
     if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
         raise client_error(ErrorCode.CK_DEF_UNSUPPORTED, "Subqueries")
     for value in sql_nodes.children(expr):

@@ -1,4 +1,7 @@
-"""Kinds of values: those of column types, of constants, and of values that come from several places."""
+"""Kinds of values: of column types, of constants, and of values that come from several places.
+
+`box.sql.scope.Typed` lists the kinds.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from box.sql.scope import Typed
 from box.sql.stored_values import INT_MAX, Value, big
 
 NUMERIC: Final = frozenset(("integer", "unsigned", "double", "number"))
-"""Types that make a comparison one of numbers."""
+"""If an operand has one of these types, Tarantool compares the two as numbers."""
 KIND_OF_TYPE: Final = {
     "integer": "int",
     "unsigned": "int",
@@ -19,69 +22,71 @@ KIND_OF_TYPE: Final = {
     "boolean": "bool",
     "varbinary": "bin",
 }
-_NUMBERS: Final = frozenset(("int", "real", "num"))
+NUMBERS: Final = frozenset(("int", "real", "num"))
+"""Kinds of numbers."""
 _ORDER: Final = ("number", "double", "integer", "unsigned")
 _SAFE: Final = 2.0**53
+"""Up to here every integer is a double: SQLite compares the two exactly."""
 
 
 def kind_of(type_name: str) -> str:
-    """The kind of the values of a column."""
+    """Return the kind of the values of a column."""
     return KIND_OF_TYPE.get(type_name, "any")
 
 
 def joined(kinds: Iterable[str]) -> str:
-    """The kind of values that come from several places."""
+    """Return the kind of values that come from several places, such as the branches of CASE."""
     found = {kind for kind in kinds if kind != "null"}
     if len(found) <= 1:
         return found.pop() if found else "null"
-    return "num" if found <= _NUMBERS else "any"
+    return "num" if found <= NUMBERS else "any"
 
 
 def result_type(left: str, right: str) -> str:
-    """The type of an arithmetic operation."""
+    """Return the type of an arithmetic operation."""
     return next((name for name in _ORDER if name in (left, right)), "scalar")
 
 
 def boxed(expr: Typed) -> str:
-    """The expression as a value of any type."""
+    """Return SQL for the expression as a value of any type: a boolean 0 or 1 is turned into the stored boolean."""
     return f"lb_bool({expr.sql})" if expr.kind == "bool" else expr.sql
 
 
 def as_kind(expr: Typed, kind: str) -> str:
-    """The expression where a value of a wider kind is wanted."""
+    """Return SQL for the expression where a value of the same or a wider kind is expected."""
     return boxed(expr) if kind not in ("bool", "null") else expr.sql
 
 
 def truth(expr: Typed) -> str:
-    """The expression as a condition."""
+    """Return SQL for the expression as a condition."""
     return expr.sql if expr.kind in ("bool", "null") else f"lb_truth({expr.sql})"
 
 
 def are_alike(left: Typed, right: Typed) -> bool:
-    """SQLite compares the two as Tarantool does."""
+    """Return whether SQLite compares the two as Tarantool does."""
     a, b = left.kind, right.kind
     if a == "null" or b == "null":
         return True
     if a == b:
         return a not in ("num", "any")
-    return {a, b} <= _NUMBERS and (_is_small(left) or _is_small(right))
+    return {a, b} <= NUMBERS and (_is_small(left) or _is_small(right))
 
 
 def _is_small(expr: Typed) -> bool:
-    """A constant far from 2^63, where integers and doubles are stored unlike."""
+    """Return whether the expression is a constant below 2^53, which a double holds exactly."""
     literal = expr.literal
     return isinstance(literal, int | float) and abs(literal) < _SAFE
 
 
 def constant(value: Value) -> Typed:
-    """A constant of the statement's text."""
+    """Return the expression of a constant in the text of a statement."""
     if value is None:
         return Typed("NULL", "scalar", "null")
     if value is True or value is False:
         return Typed(str(int(value)), "boolean", "bool")
     if isinstance(value, int):
         sql = str(value) if value <= INT_MAX else f"x'{big(value).hex()}'"
-        if value == -(2**63):
+        if value == -(2**63):  # SQLite would read -9223372036854775808 as minus a double
             sql = "(-9223372036854775807-1)"
         return Typed(sql, "integer", "int", literal=value)
     if isinstance(value, float):
@@ -94,7 +99,7 @@ def constant(value: Value) -> Typed:
 
 
 def parameter(index: int, value: Value) -> Typed:
-    """A place for a value whose type is that of `value`."""
+    """Return the expression of a parameter; its kind is that of `value`."""
     sql = f":p{index + 1}"
     if value is None:
         return Typed(sql, "boolean", "null")
@@ -105,6 +110,6 @@ def parameter(index: int, value: Value) -> Typed:
 
 
 def parameter_type(value: Value) -> str:
-    """The type that a result column shows which is nothing but a parameter."""
+    """Return the type that Tarantool shows for a result column that is nothing but a parameter."""
     names = {type(None): "boolean", bool: "boolean", int: "integer", float: "numeric", str: "text"}
     return names.get(type(value), "varbinary")

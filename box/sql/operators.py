@@ -1,7 +1,7 @@
-"""Operators whose meaning differs from SQLite's, on values as SQLite stores them.
+"""Operators that differ from SQLite's, on values as SQLite stores them.
 
-Integers are those of 64 bits with or without a sign; what does not fit either is an error, as is a division by zero.
-Texts are converted to numbers where a number is wanted; booleans never are.
+Integers have 64 bits, with or without a sign. A result outside of that range is an error, and so is a division by zero.
+Where a number is wanted, texts are converted and booleans are not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from box.data.collation import sort_key_function
 from box.data.times.points import datetime_key
 from box.errors import ErrorCode, client_error
-from box.sql.casts import text_to_double, text_to_integer
+from box.sql.casts import convert, converted, text_to_double, text_to_integer
 from box.sql.stored_values import (
     INT_MAX,
     INT_MIN,
@@ -35,7 +35,7 @@ from box.sql.stored_values import (
 
 
 def _number(value: Value) -> int | float | None:
-    """A number, or what a text means as one. A negative integer in a text counts as unsigned, as in Tarantool 2.8."""
+    """Convert an operand to a number, None if it is none. Like 2.8, reads a negative integer in a text as unsigned."""
     kind = type(value)
     if kind is int or kind is float:
         given: int | float | None = value
@@ -117,7 +117,7 @@ def remainder(left: Any, right: Any) -> Stored:
         return None
     numbers = _operands(left, right)
     if float in map(type, numbers):
-        # A negative double counts as unsigned here, as in Tarantool 2.8.
+        # Like 2.8: if one operand is a double, both are truncated to 64 bits without a sign.
         a, b = (int(number) & UINT_MAX for number in numbers)
     else:
         a, b = (int(number) for number in numbers)
@@ -206,7 +206,11 @@ def concatenate(left: Any, right: Any) -> Stored:
 
 
 def truth(operand: Any) -> int | None:
-    """The 0 or 1 of a value that must be boolean."""
+    """Convert a value that must be boolean to 0 or 1; nil stays nil.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH.
+    """
     if operand is None:
         return None
     value = load(operand)
@@ -215,8 +219,16 @@ def truth(operand: Any) -> int | None:
     return int(value)
 
 
+def either(left: Any, right: Any) -> int | None:
+    """`left OR right` of any values, of which the right one is looked at first. SQL_TYPE_MISMATCH."""
+    second, first = truth(right), truth(left)
+    if first or second:
+        return 1
+    return None if first is None or second is None else 0
+
+
 def boolean(operand: Any) -> Stored:
-    """A boolean that is 0 or 1 as a value of any type."""
+    """Convert 0 or 1 to a stored boolean; nil stays nil."""
     return None if operand is None else b"\x00\x01" if operand else b"\x00\x00"
 
 
@@ -228,9 +240,14 @@ def _as_text(value: Value) -> str:
 
 
 def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
-    """Negative, 0 or positive. `is_numeric`: an operand is known to be a number before it is computed.
+    """Compare two values: the result is negative, 0 or positive.
 
-    SQL_TYPE_MISMATCH where the types cannot be compared. A text on the right that is no number is greater than any.
+    `is_numeric` says that an operand was known to be a number before it was computed; texts are then compared as
+    numbers. A
+    text on the right that is no number is greater than all.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH, the types cannot be compared.
     """
     a_kind, b_kind = type(left), type(right)
     if a_kind is bool or b_kind is bool:
@@ -263,7 +280,11 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
 
 
 def _compare_times(left: Value, right: Value, left_kind: str | None, right_kind: str | None) -> int:
-    """Moments are compared with moments; intervals have no order."""
+    """Compare two moments. Intervals have no order, and a moment compares with nothing else.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH.
+    """
     if left_kind != right_kind:
         other = right if left_kind else left
         raise client_error(ErrorCode.SQL_TYPE_MISMATCH, shown(other), str(left_kind or right_kind))
@@ -278,6 +299,37 @@ def _number_of(value: Value) -> int | float | None:
         return value
     found = text_to_integer(value)
     return text_to_double(value) if found is None else found
+
+
+def _compare_as(left: Value, right: Value, type_name: str, collation: int) -> int:
+    """As `compare`, by one type: that of texts compares numbers as texts."""
+    if type_name == "string" and {type(left), type(right)} <= {str, int, float}:
+        return compare(_as_text(left), _as_text(right), False, collation)
+    return compare(left, right, type_name in ("integer", "unsigned", "double", "number"), collation)
+
+
+def is_in(type_name: str, collation: int, operand: Any, *items: Any) -> int | None:
+    """`operand IN (items)`, compared one after another."""
+    if operand is None:
+        return None
+    value, has_nil = load(operand), False
+    for item in items:
+        if item is None:
+            has_nil = True
+        elif not _compare_as(load(item), value, type_name, collation):
+            return 1
+    return None if has_nil else 0
+
+
+def is_in_set(type_name: str, collation: int, operand: Any, *items: Any) -> int | None:
+    """`operand IN (items)`, where the items that can be are of the operand's type. SQL_TYPE_MISMATCH of the operand."""
+    if operand is None:
+        return None
+    wanted = order_key(convert(load(operand), type_name), collation)
+    for item in items:
+        if item is not None and order_key(converted(load(item), type_name), collation) == wanted:
+            return 1
+    return None if None in items else 0
 
 
 def _comparison(test: Callable[[int], bool]) -> Callable[[Any, Any, int, int], int | None]:
@@ -315,7 +367,9 @@ ARITHMETIC: Final = {
 
 
 def rank(operand: Any) -> int:
-    """The place of a value's type in the order of SCALAR: nil, boolean, number, string, varbinary, others, datetime."""
+    """Return the place of a stored type in the order of SCALAR: nil, boolean, number, string, varbinary, others,
+    datetime.
+    """
     kind = type(operand)
     if operand is None:
         return 0
@@ -323,11 +377,12 @@ def rank(operand: Any) -> int:
         return 2
     if kind is str:
         return 3
+    # A BLOB: its first byte tells the type, as drawn in `box.sql.stored_values`.
     return (1, 2, 4, 3, 5, 6)[operand[0]]
 
 
 def order_key(value: Value, collation: int) -> tuple[Any, ...]:
-    """A key that orders values as SCALAR does."""
+    """Return a key that sorts values in the order of SCALAR."""
     place = rank(store(value))
     if place == 3 and collation not in (0, 3):
         return (place, sort_key_function(collation)(value))

@@ -1,4 +1,4 @@
-"""Values for the parameters of a statement: `[1, {":a": 2}]` in the order of places or by name."""
+"""Values for the parameters of a statement: `[1, {":a": 2}]`, in the order of places or by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
 
 
 def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
-    """The values by place; places without one are nil. SQL_BIND_*, SQL_EXECUTE (too many)."""
+    """Arrange values by the places of parameters; a place without a value is nil.
+
+    Raises:
+        ClientError: SQL_BIND_VALUE, SQL_BIND_NOT_FOUND, SQL_BIND_TYPE, INVALID_MSGPACK, or SQL_EXECUTE if there are
+            too many.
+    """
     if len(given) > _COUNT_MAX:
         raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, len(given))
     for number, item in enumerate(given, 1):
@@ -33,7 +38,11 @@ def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
 
 
 def _check(number: int, item: Value) -> None:
-    """Whether a value, or the one in a map with its name, has a type of SQL. INVALID_MSGPACK, SQL_BIND_TYPE."""
+    """Check that a value, alone or in a map with its name, has a type that SQL knows.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, SQL_BIND_TYPE.
+    """
     shown, value = str(number), item
     if isinstance(item, dict):
         if len(item) != 1 or not isinstance(next(iter(item)), str | int):
@@ -46,5 +55,5 @@ def _check(number: int, item: Value) -> None:
 
 
 def kinds(values: Sequence[Value]) -> tuple[type, ...]:
-    """The types of parameters, on which an analysis depends."""
+    """Return the types of parameters. An analysis is only valid for the types that it was made with."""
     return tuple(map(type, values))

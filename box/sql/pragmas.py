@@ -1,6 +1,6 @@
-"""PRAGMA: facts about tables, indexes, foreign keys and collations as the rows of a query.
+"""PRAGMA: facts about tables, indexes, foreign keys and collations as rows.
 
-A name that is missing or unknown gives no rows; only the pragma itself must exist.
+The name of a missing object gives no rows; the name of a missing pragma is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _INTEGER: Final = "integer"
 _TEXT: Final = "text"
 _GUESSED: Final = 200
-"""10*log2 of the tuples that Tarantool guesses for an index without statistics: it has none for any."""
+"""10*log2 of the number of tuples that Tarantool assumes for an index without statistics; no index has statistics."""
 
 _COLUMNS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "collation_list": (("seq", _INTEGER), ("name", _TEXT)),
@@ -59,7 +59,11 @@ PRAGMAS: Final = tuple(_COLUMNS)
 
 
 def pragma_columns(pragma: Pragma) -> list[ResultField]:
-    """The result columns of a pragma. SQL_NO_SUCH_PRAGMA."""
+    """Return the result columns of a pragma.
+
+    Raises:
+        ClientError: SQL_NO_SUCH_PRAGMA.
+    """
     columns = _COLUMNS.get(pragma.name.lower())
     if columns is None:
         raise client_error(ErrorCode.SQL_NO_SUCH_PRAGMA, pragma.name)
@@ -82,11 +86,15 @@ class PragmaRunner:
         }
 
     def run(self, pragma: Pragma, *, is_full: bool) -> Rows:
-        """The rows of a pragma. SQL_NO_SUCH_PRAGMA."""
+        """Return the rows of a pragma.
+
+        Raises:
+            ClientError: SQL_NO_SUCH_PRAGMA.
+        """
         return Rows(ResultFields(pragma_columns(pragma)), self._runners[pragma.name.lower()](pragma.args), is_full)
 
     def _space(self, args: list[str]) -> Space | None:
-        """The table that the arguments name; of two names it is the second one, as in Tarantool."""
+        """Return the table that the arguments name. Like Tarantool, takes the second of two names."""
         return self._named(args[-1]) if args else None
 
     def _named(self, name: str) -> Space | None:
@@ -128,7 +136,9 @@ class PragmaRunner:
         return [[number, collations[key].name] for number, key in enumerate(sorted(collations))]
 
     def _foreign_key_list(self, args: list[str]) -> list[list[Any]]:
-        """Tarantool shows the action of deletes as that of updates, and the other way round."""
+        """Return the foreign keys of a table. Like Tarantool, shows the two actions exchanged: that of deletes as that
+        of updates.
+        """
         space = self._space(args)
         if space is None:
             return []
@@ -160,7 +170,7 @@ def _average(size: int, count: int) -> int:
 
 
 def log_estimate(count: int) -> int:
-    """About 10*log2(count), as Tarantool rounds it; 0 below 2."""
+    """Return 10*log2(count) with Tarantool's rounding; 0 for a count below 2."""
     if count < 2:
         return 0
     estimate = 40

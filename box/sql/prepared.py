@@ -1,4 +1,7 @@
-"""Prepared statements: kept once for all sessions, found by an id, usable in the sessions that have prepared them."""
+"""Prepared statements.
+
+Each is kept once for all sessions under an id. A session may use it only after it has prepared it itself.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ if TYPE_CHECKING:
     from box.session import Session
 
 _SEED: Final = 13
-"""Of the hash that is a statement's id in Tarantool."""
+"""Tarantool's seed for the hash of the text that is the id of a statement."""
 _STORAGE_KEY: Final = "sql_prepared"
 _STATEMENT_SIZE: Final = 600
-"""Bytes of an analysed statement beside its text, about: for `box.info.sql()`."""
+"""The estimated bytes of an analysed statement without its text, for `box.info.sql()`."""
 
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement. `fields` are those of a query's rows, None for others."""
+    """A prepared statement. `fields` are the result columns, None if it gives no rows."""
 
     id: int
     text: str
@@ -32,9 +35,9 @@ class Prepared:
     fields: list[ResultField] | None
     is_full: bool
     version: int
-    """Of the dictionary that it was analysed with."""
+    """The version of the dictionary that it was analysed with."""
     users: int = 0
-    """Sessions that have prepared it."""
+    """The number of sessions that have prepared it."""
 
 
 class PreparedStatements:
@@ -43,7 +46,7 @@ class PreparedStatements:
     def __init__(self) -> None:
         self._by_id: dict[int, Prepared] = {}
         self.size_limit = 5242880
-        """`sql_cache_size`, bytes."""
+        """`sql_cache_size`, in bytes."""
 
     @property
     def count(self) -> int:
@@ -52,11 +55,15 @@ class PreparedStatements:
 
     @property
     def size(self) -> int:
-        """The memory that they take, about, bytes."""
+        """The memory that the statements take, estimated, in bytes."""
         return sum(len(item.text) + _STATEMENT_SIZE for item in self._by_id.values())
 
     def set_limit(self, size: int) -> None:
-        """`sql_cache_size`, bytes. SQL_PREPARE if the statements take more."""
+        """Set `sql_cache_size`, in bytes.
+
+        Raises:
+            ClientError: SQL_PREPARE, the statements take more.
+        """
         if size < self.size:
             reason = "Can't reduce memory limit for SQL prepared statements: please, deallocate active statements"
             raise client_error(ErrorCode.SQL_PREPARE, reason)
@@ -71,7 +78,11 @@ class PreparedStatements:
         is_full: bool,
         version: int,
     ) -> Prepared:
-        """Keep a statement for a session. SQL_PREPARE if there is no room."""
+        """Keep a statement for a session.
+
+        Raises:
+            ClientError: SQL_PREPARE, there is no room.
+        """
         statement_id = murmur3(text.encode("utf-8", "surrogateescape"), _SEED)
         found = self._by_id.get(statement_id)
         if found is None:
@@ -113,19 +124,31 @@ class PreparedStatements:
         return statement_id in session.storage.get(_STORAGE_KEY, ())
 
     def find(self, session: Session, statement_id: int) -> Prepared:
-        """A statement of a session. WRONG_QUERY_ID."""
+        """Return a statement that the session has prepared.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID.
+        """
         if statement_id not in session.storage.get(_STORAGE_KEY, ()):
             raise client_error(ErrorCode.WRONG_QUERY_ID, statement_id)
         return self._by_id[statement_id]
 
     @staticmethod
     def check_fresh(prepared: Prepared, version: int) -> None:
-        """The dictionary is the one that the statement was analysed with. SQL_EXECUTE."""
+        """Check that the dictionary has not changed since the statement was analysed.
+
+        Raises:
+            ClientError: SQL_EXECUTE.
+        """
         if prepared.version != version:
             raise execute_error("statement has expired")
 
     def remove(self, session: Session, statement_id: int) -> None:
-        """A session needs a statement no longer. WRONG_QUERY_ID."""
+        """Forget a statement for a session; the last session removes it.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID.
+        """
         self.find(session, statement_id)
         session.storage[_STORAGE_KEY].discard(statement_id)
         self._release(statement_id)

@@ -1,12 +1,14 @@
-"""Queries for SQLite.
+"""Compiles queries for SQLite.
 
-Every relation of FROM gets an alias of ours (`s1`, `s2`, ...), and columns are `c0`, `c1`, ...: SQLite never sees a
-user's name. A query that others read from gives its result columns these names, too.
+Every relation of FROM gets an alias of ours (`s1`, `s2`, ...), and its columns are `c0`, `c1`, ... SQLite never sees
+the
+name that a user has given. The result columns of a query that is read by another one get such names too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,29 +17,30 @@ from box.sql import sql_nodes
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.expression_compiler import ExpressionCompiler, collation_name
-from box.sql.from_clause import FromCompiler
-from box.sql.kinds import as_kind, joined, parameter_type, truth
+from box.sql.from_clause import FromCompiler, different_names
+from box.sql.kinds import as_kind, joined, truth
 from box.sql.parse.token_reader import generic
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
 
 _COMPOUND_MAX: Final = 30
-"""Tarantool's `sql_compound_select` limit."""
+"""Tarantool's limit of the operators UNION, EXCEPT and INTERSECT in a query."""
 _COLUMNS_MAX: Final = 2000
+"""Tarantool's limit of the columns of a result."""
 
 
 @dataclass(slots=True)
 class Query:
-    """A compiled query: SQL for SQLite, its result columns, and what precedes it."""
+    """A compiled query: SQL for SQLite and its result columns. `prefix` is its WITH clause, `suffix` its LIMIT."""
 
     columns: list[KnownColumn]
     parts: list[tuple[str, list[list[Typed]], str]]
-    """Of each core: `SELECT [DISTINCT] `, its rows of expressions, and what follows."""
+    """For each core: `SELECT [DISTINCT] `, its rows of expressions, and the text after them."""
     operators: list[str]
     prefix: str = ""
     suffix: str = ""
     order: list[tuple[int, bool, int]] = field(default_factory=list)
-    """ORDER BY of a compound: column, descending, collation."""
+    """ORDER BY of a compound: the place of a column, whether it descends, the id of its collation."""
     boxes: list[str] | None = None
     spans: list[str] = field(default_factory=list)
 
@@ -46,11 +49,11 @@ class Query:
         return self._render(False)
 
     def named_sql(self) -> str:
-        """The query with columns named `c0`, `c1`, ..."""
+        """Return the query with result columns named `c0`, `c1`, ..."""
         return self._render(True)
 
     def box_unless(self, kinds: list[str]) -> None:
-        """Give booleans as values of any type where the other side is not boolean."""
+        """Give the boolean columns whose wanted kind differs as values of any type."""
         for column, kind in zip(self.columns, kinds, strict=True):
             if kind != column.kind:
                 column.kind = "any" if column.kind == "bool" else column.kind
@@ -75,9 +78,12 @@ class Query:
         return f"{self.prefix}{body}{self.suffix}"
 
     def _items(self, number: int, row: list[Typed]) -> list[str]:
-        """The expressions of a core. Those of a compound's first one have the collation by which SQLite compares."""
+        """Return the expressions of a core.
+
+        With DISTINCT, and in the first core of a compound, they name their collation, because SQLite compares by it.
+        """
         items = [as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)]
-        if number or len(self.parts) == 1:
+        if number or (len(self.parts) == 1 and "DISTINCT" not in self.parts[0][0]):
             return items
         return [
             f"{item} COLLATE {collation_name(column.collation)}"
@@ -105,7 +111,7 @@ class Query:
 
     @property
     def _is_mixed(self) -> bool:
-        """A set of values of unlike types, which Tarantool gives in their order."""
+        """Whether it is a set with values of unlike types, which Tarantool returns in the order of SCALAR."""
         return self.operators[0] != "UNION ALL" and any(column.kind == "any" for column in self.columns)
 
     def _compound_order(self) -> str:
@@ -128,7 +134,7 @@ class Query:
 
 
 def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]:
-    """Terms of ORDER BY that order values as Tarantool does."""
+    """Return terms of ORDER BY that sort values as Tarantool does."""
     suffix = " DESC" if is_desc else ""
     terms = [f"lb_rank({sql}){suffix}"] if kind == "any" else []
     collate = f" COLLATE {collation_name(collation)}" if collation not in (0, 3) and kind in ("str", "any") else ""
@@ -136,7 +142,7 @@ def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]
 
 
 class QueryCompiler:
-    """Compiles the queries of one statement for parameters with these values."""
+    """Compiles the queries of one statement, for the given values of its parameters."""
 
     def __init__(self, catalogue: Catalogue, params: Sequence[Value]) -> None:
         self.catalogue = catalogue
@@ -153,14 +159,21 @@ class QueryCompiler:
         return self.catalogue.collation_id(name)
 
     def new_alias(self) -> str:
-        """A name for a relation that no other has."""
+        """Return an unused alias for a relation."""
         self._aliases += 1
         return f"s{self._aliases}"
 
     def new_name(self) -> str:
-        """The name of a result column that has none."""
+        """Return a name for a result column without one."""
         self._unnamed += 1
         return f"COLUMN_{self._unnamed}"
+
+    @contextmanager
+    def naming_kept(self) -> Iterator[None]:
+        """What is compiled inside uses up no name."""
+        before = self._unnamed
+        yield
+        self._unnamed = before
 
     def expressions(self, scope: QueryScope) -> ExpressionCompiler:
         return ExpressionCompiler(self, scope, self.params)
@@ -168,7 +181,7 @@ class QueryCompiler:
     # --- queries ---
 
     def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None) -> Query:
-        """A query inside the scope `outer`."""
+        """Compile a query; `outer` is the scope around it."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         scope = QueryScope(outer=outer)
@@ -194,9 +207,7 @@ class QueryCompiler:
         columns = first.columns
         for place, column in enumerate(columns):
             column.kind = joined(row[place].kind for core in cores for row in core.rows)
-            column.collation = next(
-                (core.columns[place].collation for core in cores if core.columns[place].collation), 0
-            )
+            column.collation = _common_collation([core.rows[0][place] for core in cores], select)
         query = Query(columns, [(core.head, core.rows, core.tail) for core in cores], select.operators, prefix)
         query.spans = first.spans
         if select.order_by is not None and len(cores) > 1:
@@ -244,7 +255,7 @@ class QueryCompiler:
         return f"WITH RECURSIVE {', '.join(texts)} "
 
     def common_prefix(self, common: list[sql_nodes.CommonTable], scope: QueryScope) -> str:
-        """WITH in front of a change."""
+        """Return the WITH clause in front of a change."""
         texts = [self._common_table(table, scope) for table in common]
         return f"WITH RECURSIVE {', '.join(texts)} " if texts else ""
 
@@ -277,6 +288,8 @@ class QueryCompiler:
     @staticmethod
     def _name_columns(table: sql_nodes.CommonTable, columns: list[KnownColumn]) -> None:
         if table.columns is None:
+            for column, name in zip(columns, different_names([column.name for column in columns]), strict=True):
+                column.name = name
             return
         if len(table.columns) != len(columns):
             raise generic(f"table {table.name} has {len(columns)} values for {len(table.columns)} columns")
@@ -285,7 +298,7 @@ class QueryCompiler:
 
 
 class _Core:
-    """One core, compiled: `head`, rows of expressions and `tail`."""
+    """A compiled core: `head`, rows of expressions, and `tail`."""
 
     def __init__(
         self, queries: QueryCompiler, core: sql_nodes.Core, outer: QueryScope, order: list[sql_nodes.OrderTerm] | None
@@ -300,7 +313,7 @@ class _Core:
         source = queries.sources.compile(core.sources, scope)
         results = self._expand(core, scope)
         names = [self._name(result, scope) for result in results]
-        self._is_aggregate = core.group_by is not None
+        self._is_aggregate = scope.is_grouped = core.group_by is not None
         compiler = queries.expressions(scope)
         scope.allows_aggregates, scope.on_aggregate = True, self._found_aggregate
         self.rows = [[self._result(compiler, result) for result in results]]
@@ -382,12 +395,7 @@ class _Core:
         if isinstance(expr, _StarColumn):
             return expr.column.typed()
         assert not isinstance(result.expr, sql_nodes.Star)
-        found = compiler.compile(result.expr)
-        if isinstance(result.expr, sql_nodes.Param):
-            index = result.expr.index
-            params = self._queries.params
-            found.type = parameter_type(params[index] if index < len(params) else None)
-        return found
+        return compiler.compile(result.expr)
 
     @staticmethod
     def _column(name: str, item: Typed) -> KnownColumn:
@@ -454,7 +462,7 @@ class _StarColumn:
 
 
 def _no_constant(item: Typed) -> str:
-    """Numbers in ORDER BY and GROUP BY would be places to SQLite."""
+    """Hide a number in ORDER BY or GROUP BY behind a plus: SQLite would take it for the place of a column."""
     return f"(+{item.sql})" if item.literal is not None else item.sql
 
 
@@ -464,6 +472,16 @@ def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int
     if not 1 <= expr.value <= count:
         raise generic(f"Error at {clause} BY in place {number}: term out of range - should be between 1 and {count}")
     return expr.value - 1
+
+
+def _common_collation(items: list[Typed], select: sql_nodes.Select) -> int:
+    """The collation of a column of a compound. ILLEGAL_COLLATION_MIX if values of two are compared."""
+    found = items[0]
+    is_compared = select.order_by is not None or any(operator != "UNION ALL" for operator in select.operators)
+    for item in items[1:] if is_compared else ():
+        collation = ExpressionCompiler.collation(found, item)
+        found = Typed("", "", "", collation, found.is_explicit or item.is_explicit)
+    return found.collation
 
 
 def _copy(column: KnownColumn) -> KnownColumn:

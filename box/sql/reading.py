@@ -1,4 +1,4 @@
-"""Running queries: analysis once for each text and kinds of parameters, then rows."""
+"""Runs queries. Each text is analysed once for the same types of parameters."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from box.txn.dml import Dml
 
 ROW_COUNT: Final = "sql_row_count"
-"""The key under which a session keeps the value of ROW_COUNT()."""
+"""The key in `Session.storage` of the value of ROW_COUNT()."""
 _CACHED: Final = 1000
-"""Analysed statements that are kept."""
+"""The number of analysed statements that are kept."""
 
 
 class Compiled:
@@ -47,7 +47,7 @@ class Compiled:
 
 
 class QueryRunner:
-    """Runs queries of one node."""
+    """Runs the queries of one node."""
 
     def __init__(
         self,
@@ -68,13 +68,18 @@ class QueryRunner:
     # --- analysis ---
 
     def compiler(self, ctx: Context, params: Sequence[Value]) -> QueryCompiler:
-        """An analysis for a user and these values."""
+        """Return a compiler for a user and these values of parameters."""
         return QueryCompiler(Catalogue(self.schema, ctx.credentials), params)
 
     def compiled(
         self, ctx: Context, key: Any, make: Callable[[QueryCompiler], Query], params: Sequence[Value]
     ) -> Compiled:
-        """The analysis of a query that `key` names, made by `make` if it is not known yet. ACCESS_DENIED."""
+        """Return the analysed query with this key; `make` compiles it the first time.
+
+        Raises:
+            AccessDeniedError: the user may not read one of its tables.
+            ClientError: the query is wrong.
+        """
         settings = self.schema.session_settings
         full_names = bool(settings.value(ctx.session, "sql_full_column_names"))
         whole = (key, self.schema.version, kinds(params), full_names)
@@ -92,7 +97,7 @@ class QueryRunner:
         return found
 
     def finish(self, compiler: QueryCompiler, query: Query) -> Compiled:
-        """An analysis ready to run."""
+        """Make a compiled query ready to run."""
         catalogue = compiler.catalogue
         fields = []
         spans = query.spans or [None] * len(query.columns)  # type: ignore[list-item]
@@ -105,7 +110,7 @@ class QueryRunner:
     # --- running ---
 
     def environment(self, ctx: Context) -> Environment:
-        """The environment of functions during a statement of `ctx`."""
+        """Return what functions of SQL may ask about a statement that runs in `ctx`."""
         return Environment(
             ctx,
             self._dml.reads,
@@ -117,7 +122,7 @@ class QueryRunner:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection for one statement."""
+        """Lend a connection to SQLite for one statement."""
         connection = self._free.pop() if self._free else Connection()
         try:
             yield connection
@@ -126,7 +131,7 @@ class QueryRunner:
             self._free.append(connection)
 
     def fetch(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self.connection() as connection:
             connection.declare([space for space in compiled.used if not space.definition.opts.view])
             booleans = compiled.booleans
@@ -144,17 +149,17 @@ class QueryRunner:
             return found
 
     def plain_rows(self, ctx: Context, compiled: Compiled, sql: str, params: Sequence[Value]) -> list[list[Any]]:
-        """The rows that SQLite itself gives for a statement over the tables of a query."""
+        """Return SQLite's own rows for a statement about the tables of a query, such as EXPLAIN."""
         with self.connection() as connection:
             connection.declare([space for space in compiled.used if not space.definition.opts.view])
             return [list(row) for row in connection.rows(self.environment(ctx), sql, stored_params(params))]
 
     def has_full_metadata(self, ctx: Context) -> bool:
-        """Whether the session asks for all of the metadata."""
+        """Return whether the session wants complete metadata."""
         return bool(self.schema.session_settings.value(ctx.session, "sql_full_metadata"))
 
     def analyse(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> list[ResultField]:
-        """The fields that a query of a user would give."""
+        """Return the result columns that a query of a user would have."""
         return self.compiled(ctx, text, lambda compiler: compiler.compile(select), params).fields
 
     def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
@@ -166,7 +171,7 @@ class QueryRunner:
     def evaluate(
         self, ctx: Context, key: Any, expr: sql_nodes.Expr, scope: Callable[[], QueryScope], params: Sequence[Value]
     ) -> Value:
-        """The value of an expression without a table, whose columns are parameters."""
+        """Compute an expression that reads no table. The columns in its scope are parameters."""
 
         def make(compiler: QueryCompiler) -> Query:
             compiler.is_in_trigger = True
@@ -179,12 +184,14 @@ class QueryRunner:
 
 
 def _with_parameter_types(select: sql_nodes.Select, fields: ResultFields, params: Sequence[Value]) -> ResultFields:
-    """Tarantool gives the type of its n-th value to the n-th result column that is nothing but a parameter."""
+    """Give types to the result columns that are nothing but a parameter.
+
+    Like Tarantool, the n-th such column gets the type of the n-th value, whichever parameter it is.
+    """
     core = select.cores[0]
-    if core.values is not None or not any(isinstance(column.expr, sql_nodes.Param) for column in core.columns):
-        return fields
-    places = [place for place, column in enumerate(core.columns) if isinstance(column.expr, sql_nodes.Param)]
-    if len(fields) != len(core.columns):
+    columns = core.columns if core.values is None else core.values[0]
+    places = [place for place, column in enumerate(columns) if isinstance(column.expr, sql_nodes.Param)]
+    if not places or len(fields) != len(columns):
         return fields
     found = ResultFields(fields)
     for place, value in zip(places, params, strict=False):
@@ -194,5 +201,5 @@ def _with_parameter_types(select: sql_nodes.Select, fields: ResultFields, params
 
 
 def stored_params(params: Sequence[Value]) -> list[Stored]:
-    """Values of parameters for SQLite."""
+    """Convert the values of parameters for SQLite."""
     return [store(value) for value in params]

@@ -1,4 +1,4 @@
-"""Results of statements: `Rows` with their columns, or `Changed` with the number of rows."""
+"""Results of statements: `Rows` with result columns, or `Changed` with the number of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResultField:
-    """A result column. Only `name` and `type` are told unless the session asks for all."""
+    """A result column. A client receives `name` and `type`; the rest only if the session wants complete metadata."""
 
     name: str
     type: str
@@ -35,17 +35,17 @@ class ResultFields(list[ResultField]):
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of a query."""
+    """The rows of a query."""
 
     fields: ResultFields
     rows: list[list[Value]]
     is_full: bool = False
-    """The session asks for all of the metadata."""
+    """Whether the session wants complete metadata."""
 
 
 @dataclass(slots=True)
 class Changed:
-    """The number of rows that a statement has changed, and the values that sequences gave to them."""
+    """The number of rows that a statement has changed, and the ids that sequences gave to new rows."""
 
     row_count: int = 0
     autoincrement_ids: list[int] = field(default_factory=list)
@@ -55,7 +55,7 @@ Result = Rows | Changed
 
 
 def metadata_maps(rows: Rows) -> list[dict[str, Any]]:
-    """The metadata as users of Lua see it."""
+    """Return the metadata of rows as Lua shows them."""
     found = []
     for item in rows.fields:
         entry: dict[str, Any] = {"name": item.name, "type": item.type}
@@ -72,7 +72,7 @@ def metadata_maps(rows: Rows) -> list[dict[str, Any]]:
 
 
 def field_of(column: KnownColumn, span: str | None, collation: str | None) -> ResultField:
-    """The field of a query's column."""
+    """Return the result column for a column of a query."""
     return ResultField(
         column.name,
         column.type,

@@ -1,6 +1,7 @@
 """INSERT, REPLACE, UPDATE and DELETE: SQLite finds the rows, `Dml` changes them one by one.
 
-The keys and new values of all rows are known before the first is changed, so that a change never meets its own rows.
+The keys and new values of all rows are known before the first row is changed, so a statement never reads its own
+changes.
 
 ```
 row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  Dml.write (CHECK, indexes, log)
@@ -42,7 +43,12 @@ _IGNORED: Final = frozenset((ErrorCode.TUPLE_FOUND, ErrorCode.CK_CONSTRAINT_FAIL
 
 
 class Special:
-    """NEW and OLD of the trigger whose steps run: columns, and the values behind the statement's own parameters."""
+    """NEW and OLD for the steps of a running trigger.
+
+    `columns` belong to the scope of a step. `values` are their parameters, after those of the statement. `mark` is part
+    of
+    the key of an analysis.
+    """
 
     __slots__ = ("columns", "mark", "values")
 
@@ -53,7 +59,7 @@ class Special:
 
 
 class ChangeRunner:
-    """Runs changes of one node."""
+    """Runs the changes of one node."""
 
     def __init__(self, queries: QueryRunner, dml: Dml) -> None:
         self._queries = queries
@@ -159,7 +165,7 @@ class ChangeRunner:
         params: Sequence[Value],
         special: Special | None,
     ) -> Compiled | None:
-        """The query whose rows are inserted; None for DEFAULT VALUES."""
+        """Return the query of the inserted rows, None for DEFAULT VALUES."""
         select = insert.select
         if select is None:
             return None
@@ -233,7 +239,7 @@ class ChangeRunner:
             return
 
     async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
-        """REPLACE: delete the tuples that are in the way of `row`. Gives how many there were."""
+        """Delete the tuples that conflict with `row` in a unique index, for OR REPLACE. Returns their number."""
         count = 0
         for index in list(space.indexes.values()):
             if not index.is_unique:
@@ -270,7 +276,6 @@ class ChangeRunner:
                 old = values[: len(key_places)]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
                 await self.triggers.run(ctx, triggers, "INSTEAD", old, new)
-                result.row_count += 1
                 continue
             await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
         return result
@@ -278,7 +283,7 @@ class ChangeRunner:
     def _update_query(
         self, space: Space, update: sql_nodes.Update, key_places: list[int], special: Special | None
     ) -> Callable[[QueryCompiler], Query]:
-        """The query that gives the keys of the rows to change, and their new values."""
+        """Return the query of the keys of the rows to change, and of their new values."""
 
         def make(compiler: QueryCompiler) -> Query:
             scope, source, prefix = self._changed_table(compiler, update, special)
@@ -317,7 +322,7 @@ class ChangeRunner:
         change: sql_nodes.Update | sql_nodes.Delete,
         special: Special | None,
     ) -> tuple[QueryScope, str, str]:
-        """The scope of a change with its one relation, the text after FROM, and WITH."""
+        """Return the scope of a change with its one relation, the text after FROM, and the WITH clause."""
         scope = QueryScope(outer=_scope_of(special))
         prefix = compiler.common_prefix(change.common, scope)
         source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
@@ -361,7 +366,7 @@ class ChangeRunner:
         if not check_nil(space, new, action, -1):
             return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
-            new_values.setdefault(place, new[place])  # of a tuple that ends before the column
+            new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
         await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)
         await self._run_after(ctx, triggers, old, new)
 
@@ -379,7 +384,8 @@ class ChangeRunner:
         pending = self.foreign_keys.before_store(ctx, space, old, new)
         try:
             if action == "REPLACE":
-                result.row_count += await self._make_room(ctx, space, new, old)
+                # Tarantool counts the row that goes and the row that comes.
+                result.row_count += 1 + await self._make_room(ctx, space, new, old)
                 await completed(self._dml.write(ctx, space, Request.delete(primary_key)))
                 await completed(self._dml.write(ctx, space, Request.replace(pack(new))))
             else:
@@ -408,7 +414,6 @@ class ChangeRunner:
         for values in self._found(ctx, (key, "delete"), make, params, special):
             if is_view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
-                result.row_count += 1
                 continue
             raw = self._dml.reads.get(ctx, space, 0, values)
             if raw is not None:
@@ -418,7 +423,7 @@ class ChangeRunner:
     def _delete_query(
         self, space: Space, delete: sql_nodes.Delete, places: list[int], special: Special | None
     ) -> Callable[[QueryCompiler], Query]:
-        """The query that gives the keys of the rows to delete."""
+        """Return the query of the keys of the rows to delete."""
 
         def make(compiler: QueryCompiler) -> Query:
             scope, source, prefix = self._changed_table(compiler, delete, special)
@@ -449,7 +454,10 @@ class ChangeRunner:
     # --- for prepared statements ---
 
     def check(self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value]) -> Compiled | None:
-        """Raise what is wrong with a change before it runs. Gives the query that finds its rows, if it has one."""
+        """Raise the errors that a change would have before it runs.
+
+        Returns the query that finds its rows, None if it has none.
+        """
         space = self._space(ctx, change.table)
         is_view = space.definition.opts.view
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
@@ -466,7 +474,7 @@ class ChangeRunner:
     # --- for foreign keys ---
 
     async def change_child(self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None) -> None:
-        """The action of a foreign key: delete a row, or give it other values."""
+        """Apply the action of a foreign key to a child row: delete it (`new` is None), or store `new`."""
         if new is None:
             await self._delete_row(ctx, space, old, self.triggers.of(space, "DELETE", None), None)
             return
@@ -476,7 +484,7 @@ class ChangeRunner:
         await self._update_row(ctx, space, key, changed, "ABORT", self.triggers.of(space, "UPDATE", names), Changed())
 
     async def truncate(self, ctx: Context, name: str) -> Changed:
-        """TRUNCATE TABLE."""
+        """Run a TRUNCATE TABLE."""
         space = self._space(ctx, name)
         if space.definition.opts.view:
             raise execute_error(f"can not truncate space '{name}' because space is a view")
@@ -512,7 +520,7 @@ def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
 
 
 def _constants(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:
-    """The rows of a VALUES of nothing but constants and parameters."""
+    """Return the rows of a VALUES that has only constants and parameters, None for any other query."""
     core = select.cores[0]
     if len(select.cores) > 1 or core.values is None or select.common:
         return None

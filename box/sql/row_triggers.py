@@ -1,4 +1,4 @@
-"""Running triggers of SQL for one row."""
+"""Runs the triggers of SQL for one row."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from box.sql.row_changes import ChangeRunner
 
 _DEPTH_MAX: Final = 1000
-"""Tarantool's limit of triggers, and actions of foreign keys, inside triggers."""
+"""Tarantool's limit of nested triggers and actions of foreign keys."""
 
 
 class RowTriggers:
-    """Triggers of all tables of one node."""
+    """The triggers of all tables of one node."""
 
     def __init__(self, schema: Schema, queries: QueryRunner, changes: ChangeRunner) -> None:
         self._schema = schema
         self._queries = queries
         self._changes = changes
         self._running: dict[Context, list[str | None]] = {}
-        """The names of the triggers that a fiber is in; None is the action of a foreign key."""
+        """For each context the names of the running triggers, outermost first. None is the action of a foreign key."""
 
     def of(self, space: Space, event: str, columns: list[str] | None) -> list[tuple[Space, sql_nodes.CreateTrigger]]:
-        """The triggers of a table for an event; an update names the columns that it sets. The newest comes first."""
+        """Return the triggers of a table for an event, the newest first.
+
+        `columns` are the names that an update sets; None for other events.
+        """
         found = []
         for definition in self._schema.sql_triggers.values():
             if definition.space_id != space.id:
@@ -56,7 +59,12 @@ class RowTriggers:
         old: list[Value] | None,
         new: list[Value] | None,
     ) -> None:
-        """Run those of a time: BEFORE, AFTER or INSTEAD. Raises IgnoreRow."""
+        """Run the triggers of one time: BEFORE, AFTER or INSTEAD.
+
+        Raises:
+            IgnoreRow: a trigger wants the row left alone.
+            BoxError: a step raised it.
+        """
         for space, trigger in triggers:
             if trigger.time == time:
                 await self._run_one(ctx, space, trigger, old, new)
@@ -75,7 +83,12 @@ class RowTriggers:
         await self.run_inside(ctx, trigger.name, self._steps(ctx, space, trigger, old, new))
 
     async def run_inside(self, ctx: Context, name: str | None, work: Coroutine[Any, Any, None]) -> None:
-        """Run a trigger, or the action of a foreign key (`name` is None), one level deeper. SQL_EXECUTE: too deep."""
+        """Run a trigger one level deeper. `name` is None for the action of a foreign key.
+
+        Raises:
+            ClientError: SQL_EXECUTE, there are too many levels.
+            BoxError: `work` raised it.
+        """
         running = self._running.setdefault(ctx, [])
         if len(running) >= _DEPTH_MAX:
             work.close()
@@ -136,7 +149,7 @@ def _scope(special: Special) -> QueryScope:
 def _special(
     space: Space, trigger: sql_nodes.CreateTrigger, old: list[Value] | None, new: list[Value] | None
 ) -> Special:
-    """NEW and OLD as parameters: those of NEW come first."""
+    """Return NEW and OLD as parameters; those of NEW come first."""
     columns: dict[str, list[KnownColumn]] = {}
     values: list[Value] = []
     for name, row in (("NEW", new), ("OLD", old)):

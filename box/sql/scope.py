@@ -1,4 +1,4 @@
-"""The meaning of names in a query: relations with their columns, one scope inside another."""
+"""The meaning of names in a query: relations with their columns, in nested scopes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from box.sql.parse.token_reader import generic
 
 @dataclass(slots=True)
 class Typed:
-    """An expression for SQLite and what is known of its value.
+    """An expression for SQLite, and what is known about its value.
 
-    `type` is what Tarantool tells of it beforehand and compares by; `kind` is what it is in truth:
+    `type` is the type that Tarantool declares and compares by. `kind` describes the values that really occur:
 
+    ```
     int, real, num    numbers                  bool    0 or 1 (`box.sql.stored_values`)
     str, bin          texts, varbinaries       any     any value         null    always nil
+    ```
     """
 
     sql: str
@@ -25,16 +27,16 @@ class Typed:
     kind: str
     collation: int = 0
     is_explicit: bool = False
-    """COLLATE was written."""
+    """Whether the collation was written with COLLATE."""
     column: KnownColumn | None = None
     has_aggregate: bool = False
     literal: object = None
-    """The number that a constant is."""
+    """The number, if it is a numeric constant."""
 
 
 @dataclass(slots=True)
 class KnownColumn:
-    """A column of a relation, or of a query's result."""
+    """A column of a relation or of a query's result."""
 
     name: str
     type: str
@@ -44,11 +46,13 @@ class KnownColumn:
     is_autoincrement: bool = False
     sql: str = ""
     is_hidden: bool = False
-    """Left out by `*` and by names without a table: NATURAL and USING have it once already."""
+    """Whether `*` and names without a table skip it, because NATURAL or USING has joined it with another column."""
     is_plain: bool = False
-    """It comes from a column of a space."""
+    """Whether it is a column of a space, not an expression."""
     table: str | None = None
-    """The name of that space."""
+    """The name of the space that it comes from."""
+    may_be_missing: bool = False
+    """Whether its relation may have no row, because LEFT JOIN adds it."""
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)
@@ -56,7 +60,7 @@ class KnownColumn:
 
 @dataclass(slots=True)
 class Relation:
-    """A table, view or query in FROM. `name` is its alias or its own name."""
+    """A table, view or query in FROM. `name` is its alias, else its own name."""
 
     name: str | None
     alias: str
@@ -73,17 +77,23 @@ class QueryScope:
     relations: list[Relation] = field(default_factory=list)
     outer: QueryScope | None = None
     results: list[sql_nodes.ResultColumn] | None = None
-    """Result columns whose aliases may be used."""
+    """The result columns, once their aliases may be used."""
     names: list[str] = field(default_factory=list)
     common: dict[str, CommonRelation] = field(default_factory=dict)
     special: dict[str, list[KnownColumn]] = field(default_factory=dict)
-    """NEW and OLD in triggers."""
+    """The columns of NEW and OLD in a trigger."""
     allows_aggregates: bool = False
+    is_grouped: bool = False
+    """Whether the query has GROUP BY."""
     is_inside_aggregate: bool = False
     on_aggregate: Callable[[], None] | None = None
 
     def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:
-        """The column, or the result column whose alias it is. SQL_CANT_RESOLVE_FIELD, SQL_PARSER_GENERIC."""
+        """Find the column with a name, or the result column with such an alias, from here outwards.
+
+        Raises:
+            ClientError: SQL_CANT_RESOLVE_FIELD, SQL_PARSER_GENERIC.
+        """
         scope: QueryScope | None = self
         while scope is not None:
             found = scope._here(name)
@@ -117,7 +127,7 @@ class QueryScope:
         return None
 
     def find_common(self, name: str) -> CommonRelation | None:
-        """The table of a WITH clause that is visible here."""
+        """Return the table of a WITH clause that is visible here, None if there is none."""
         scope: QueryScope | None = self
         while scope is not None:
             if name in scope.common:
@@ -128,7 +138,7 @@ class QueryScope:
 
 @dataclass(slots=True)
 class CommonRelation:
-    """A table of WITH: its name for SQLite and its columns."""
+    """A table of a WITH clause: its name in SQLite and its columns."""
 
     sql: str
     columns: list[KnownColumn]

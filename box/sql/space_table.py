@@ -1,7 +1,10 @@
 """Spaces as virtual tables of SQLite.
 
-`BestIndexObject` offers the indexes: equal leading parts, then a range of the next one, and the order in which a scan
-gives its tuples. SQLite checks every condition itself once more, so a scan may give too much, never too little.
+`BestIndexObject` offers the indexes to SQLite. A scan can use equal values for the leading parts, a range of the next
+part,
+and the order of the index. SQLite checks every condition itself as well, so a scan may return too many rows but never
+too
+few.
 """
 
 from __future__ import annotations
@@ -27,17 +30,19 @@ _HIGH: Final = {apsw.SQLITE_INDEX_CONSTRAINT_LT: "LT", apsw.SQLITE_INDEX_CONSTRA
 _PLAIN: Final = frozenset((type(None), str, float))
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
+"""For SQLite's planner: reading a row, and finding the first one. Only their ratio matters."""
 _MASK: Final = 2**62 - 1
+"""SQLite takes row ids of 63 bits."""
 
 
 class RunningStatement(Protocol):
-    """The connection to SQLite, which knows the statement that runs."""
+    """The connection to SQLite, which knows the running statement."""
 
     being_declared: Space | None
-    """The space whose table is being made."""
+    """The space whose virtual table is being declared."""
 
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """The tuples of an index as the running statement sees them."""
+        """Return the tuples of an index that the running statement sees."""
 
 
 class SpaceTable:
@@ -150,13 +155,13 @@ class SpaceTable:
         return SpaceCursor(self)
 
     def Disconnect(self) -> None:
-        """Nothing is held."""
+        """Do nothing, as the table holds no resources."""
 
     Destroy = Disconnect
 
 
 class SpaceCursor:
-    """A scan."""
+    """A scan of one table."""
 
     def __init__(self, table: SpaceTable) -> None:
         self._table = table
@@ -224,7 +229,7 @@ class SpaceCursor:
     def _until(
         rows: Iterator[bytes], index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
     ) -> Iterator[bytes]:
-        """The rows up to the first one behind the range."""
+        """Stop at the first row beyond the range."""
         parts = index.definition.parts
         is_binary = all((part.collation_id or 0) in (0, 3) for part in parts[: equal + 1])
         if not is_binary:
@@ -292,11 +297,11 @@ class _NoKey:
 
 
 _NOTHING: Final = _NoKey()
-"""No key of the index's type is equal to the value."""
+"""Stands for a value that equals no key of the type of the index."""
 
 
 def _key_value(stored: Any, type_name: str) -> Any:
-    """A value of SQLite as part of a key."""
+    """Convert a value of SQLite to a part of a key."""
     value = load(stored)
     if type_name in ("integer", "unsigned"):
         if type(value) is float and value.is_integer() and abs(value) < 2**63:
@@ -317,7 +322,7 @@ def _key_value(stored: Any, type_name: str) -> Any:
 
 
 class SpaceModule:
-    """Makes the tables of one connection."""
+    """Creates the virtual tables of one connection."""
 
     def __init__(self, connection: RunningStatement) -> None:
         self._connection = connection

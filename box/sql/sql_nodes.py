@@ -1,4 +1,4 @@
-"""The nodes of a parsed statement. Names are folded already; nothing is resolved."""
+"""The nodes of a parsed statement. Names are in upper case unless quoted, and not yet looked up in the dictionary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Literal:
 
 @dataclass(slots=True)
 class Name:
-    """A column, maybe with its table: `a`, `t.a`."""
+    """A column, with its table if written: `a`, `t.a`."""
 
     name: str
     table: str | None = None
@@ -27,7 +27,7 @@ class Name:
 
 @dataclass(slots=True)
 class Param:
-    """A place for a value; `index` counts from 0. `name` has its first character: `:a`."""
+    """A parameter. `index` counts from 0; `name` includes its mark: `:a`."""
 
     index: int
     name: str | None
@@ -120,7 +120,7 @@ class Collate:
 
 @dataclass(slots=True)
 class FunctionCall:
-    """A function call; `is_star` is `f(*)`, `trim` the specification of a TRIM."""
+    """A function call. `is_star` means `f(*)`; `trim` is the specification of a TRIM."""
 
     name: str
     args: list[Expr]
@@ -186,7 +186,7 @@ class ResultColumn:
 
 @dataclass(slots=True)
 class FromItem:
-    """An item of FROM: a table by `name`, a `select`, or nested `sources`, and how it is joined with those before."""
+    """An item of FROM, and how it is joined with those before. It has a `name`, a `select` or nested `sources`."""
 
     name: str | None = None
     select: Select | None = None
@@ -194,7 +194,7 @@ class FromItem:
     args: list[Expr] | None = None
     alias: str | None = None
     join: str = ""
-    """'', 'INNER', 'LEFT', 'CROSS', with 'NATURAL ' before it maybe."""
+    """'', 'INNER', 'LEFT' or 'CROSS', after 'NATURAL ' if that was written."""
     on: Expr | None = None
     using: list[str] | None = None
     indexed_by: str | None = None
@@ -229,7 +229,7 @@ class CommonTable:
 
 @dataclass(slots=True)
 class Select:
-    """A query: cores joined by the operators, of which there is one less."""
+    """A query: cores with operators between them."""
 
     cores: list[Core]
     operators: list[str]
@@ -248,7 +248,7 @@ class Insert:
     table: str
     columns: list[str] | None
     select: Select | None
-    """None: DEFAULT VALUES."""
+    """None for DEFAULT VALUES."""
     action: str
     """ABORT, ROLLBACK, FAIL, IGNORE or REPLACE."""
     common: list[CommonTable] = field(default_factory=list)
@@ -323,7 +323,7 @@ class TableColumn:
     name: str
     type: str
     nullable_action: str | None = None
-    """'none' after NULL, else the action of NOT NULL; None if neither is written."""
+    """'none' for NULL, the action for NOT NULL, None if neither was written."""
     default: str | None = None
     default_expr: Expr | None = None
     collation: str | None = None
@@ -370,12 +370,12 @@ class CreateTrigger:
     if_not_exists: bool
     text: str
     table_place: tuple[int, int]
-    """The beginning and the end of the table's name in the text."""
+    """The offsets of the start and the end of the table's name in the text."""
 
 
 @dataclass(slots=True)
 class Drop:
-    """DROP TABLE, VIEW, INDEX (of `table`) or TRIGGER."""
+    """DROP of a TABLE, VIEW, INDEX (of `table`) or TRIGGER."""
 
     kind: str
     name: str
@@ -419,7 +419,7 @@ class EnableCheck:
 
 @dataclass(slots=True)
 class TransactionStep:
-    """START, COMMIT, ROLLBACK, SAVEPOINT, RELEASE or ROLLBACK TO, the last three with a name."""
+    """START, COMMIT, ROLLBACK, SAVEPOINT, RELEASE or ROLLBACK TO; the last three have a name."""
 
     verb: str
     name: str | None = None
@@ -461,17 +461,20 @@ Statement = Select | Insert | Update | Delete | Truncate | Definition | Transact
 
 @dataclass(slots=True)
 class Parsed:
-    """A statement and its parameters in order: None for `?`, else the name; numbered ones leave gaps."""
+    """A statement and the names of its parameters in order.
+
+    A name is None for `?`. Numbered parameters may leave gaps.
+    """
 
     statement: Statement
     parameters: list[str | None]
     text: str
     trailing: BoxError | None = None
-    """A syntax error of what follows the statement: it is raised if the statement itself has none."""
+    """A syntax error after the complete statement. Errors of the statement itself come first."""
 
 
 def children(node: object) -> Iterator[object]:
-    """The nodes right inside a node."""
+    """Return the nodes directly inside a node."""
     if isinstance(node, list | tuple):
         yield from node
     elif is_dataclass(node):

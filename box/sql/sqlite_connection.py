@@ -1,18 +1,19 @@
 """A connection to SQLite with our functions, collations and tables. It holds no data.
 
-A statement has a connection for itself as long as it runs, so that functions and triggers may run others.
+A running statement has a connection of its own, so that its functions and triggers may run other statements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from box.data.collation import sort_key_function
 from box.sql import aggregates, builtins, operators
-from box.sql.casts import cast
+from box.sql.casts import cast, convert, converted
 from box.sql.space_table import SpaceModule
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Environment:
-    """The statement that runs, for functions and tables."""
+    """What functions and tables may ask about the running statement."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Environment:
 
 
 class Connection:
-    """See the module's text."""
+    """A connection to an empty SQLite database; spaces are its virtual tables."""
 
     def __init__(self) -> None:
         self._db = apsw.Connection(":memory:", statementcachesize=200)
@@ -66,7 +67,7 @@ class Connection:
     # --- tables ---
 
     def declare(self, spaces: list[Space]) -> None:
-        """Make the tables of these spaces, as they are defined now."""
+        """Create the virtual tables of these spaces; one whose definition has changed is created anew."""
         for space in spaces:
             known = self._declared.get(space.id)
             mark = (space.definition, tuple(index.definition for index in space.indexes.values()))
@@ -80,14 +81,14 @@ class Connection:
             self._declared[space.id] = (space, mark)
 
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """Tuples of an index as the running statement sees them."""
+        """Return the tuples of an index that the running statement sees."""
         env = self.env
         return env.reads.cursor(env.ctx, space, iid, iterator, key)
 
     # --- running ---
 
     def rows(self, env: Environment, sql: str, params: list[Stored]) -> Iterator[tuple[Any, ...]]:
-        """Run a query: its rows one by one."""
+        """Start a query. Returns an iterator of its rows."""
         self._env = env
         try:
             return iter(self._db.execute(sql, _named(params) if params else None))
@@ -95,7 +96,7 @@ class Connection:
             raise translated(error) from None
 
     def release(self) -> None:
-        """The statement has ended."""
+        """Forget the statement that has ended."""
         self._env = None
 
     # --- functions ---
@@ -123,10 +124,10 @@ class Connection:
         add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
-            self._db.create_aggregate_function(name, factory, count)
+            self._db.create_aggregate_function(name, partial(_guarded, factory), count)
 
     def _call(self, name: Stored, *args: Any) -> Stored:
-        """A function of a user."""
+        """Call a function of `_func`."""
         env = self.env
         assert env.call is not None
         return store(env.call(env.ctx, load(name).decode(), [load(arg) for arg in args]))
@@ -139,8 +140,12 @@ class Connection:
         return b"\x02" + self.env.random_bytes(size)
 
 
+def _guarded(factory: Callable[[], Any]) -> aggregates.Guarded:
+    return aggregates.Guarded(factory())
+
+
 def _on_values(function: Callable[..., Value]) -> Callable[..., Stored]:
-    """A function on values of Python as one on what SQLite has."""
+    """Make a function of stored values from one of Python values."""
 
     def apply(*args: Any) -> Stored:
         return store(function(*map(load, args)))
@@ -162,7 +167,7 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
 
 
 def _plain(stored: Any) -> Any:
-    """An argument of PRINTF."""
+    """Convert a stored value to an argument of PRINTF."""
     value = load(stored)
     return value if value is None or type(value) in (int, float, str) else builtins.as_text(value)
 
@@ -181,7 +186,7 @@ def _limit(stored: Any, clause: str) -> int:
 
 
 def _named(params: list[Stored]) -> dict[str, Stored]:
-    """Parameters as `:p1`, `:p2`, ...: a query need not use all of them."""
+    """Name the parameters `p1`, `p2`, ...: a query need not use all of them."""
     return {f"p{number}": value for number, value in enumerate(params, 1)}
 
 
@@ -192,7 +197,12 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_not": operators.bit_not,
     "lb_rank": operators.rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
+    "lb_either": operators.either,
     "lb_like": _like,
+    "lb_applied": lambda stored, type_name: store(convert(load(stored), type_name)),
+    "lb_converted": lambda stored, type_name: store(converted(load(stored), type_name)),
+    "lb_in": operators.is_in,
+    "lb_in_set": operators.is_in_set,
     "lb_trim": _trim,
     "lb_plain": _plain,
     "lb_limit": _limit,
@@ -208,5 +218,5 @@ _AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {
 
 
 def translated(error: apsw.Error) -> Exception:
-    """SQLite's own error, which the analysis should have prevented."""
+    """Make the error of a statement from one of SQLite that the analysis should have prevented."""
     return execute_error(str(error).removeprefix("SQLError: "))

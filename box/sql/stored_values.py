@@ -8,9 +8,9 @@ map, array, decimal, uuid, others              04 <MessagePack>
 datetime                                       05 <12 bytes in the order of moments> <MessagePack>
 ```
 
-What has a first byte here is a BLOB. SQLite orders numbers before texts before BLOBs; so integers of all sizes compare
-rightly, and so do varbinary values among each other. Where an expression is known to be boolean, it is the INTEGER 0 or
-1 instead, as SQLite's own operators take and give it.
+A value with a first byte in this table is a BLOB. SQLite orders numbers before texts before BLOBs, so integers of all
+sizes compare correctly, and so do varbinary values with each other. An expression that is known to be boolean has the
+INTEGER 0 or 1 instead, which SQLite's own operators use.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _MOMENT: Final = 5
 _MOMENT_SIZE: Final = 12
 
 Value = Any
-"""A value as Python has it: None, bool, int, float, str, bytes, list, dict, Decimal, UUID, Datetime, Interval, ..."""
+"""A Python value: None, bool, int, float, str, bytes, list, dict, Decimal, UUID, Datetime, Interval, ..."""
 Stored = None | int | float | str | bytes
-"""A value as SQLite has it."""
+"""A value as SQLite stores it."""
 
 
 def store(value: Value) -> Stored:
-    """A value for SQLite."""
+    """Convert a Python value for SQLite."""
     kind = type(value)
     if kind is int:
         return value if value <= INT_MAX else big(value)
@@ -64,7 +64,7 @@ def store(value: Value) -> Stored:
 
 
 def store_text(value: str) -> Stored:
-    """A text, which may have been no UTF-8."""
+    """Convert a text for SQLite. A text that is not UTF-8 becomes a BLOB."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -73,12 +73,12 @@ def store_text(value: str) -> Stored:
 
 
 def big(value: int) -> bytes:
-    """An integer above 2^63."""
+    """Convert an integer above 2^63 - 1 for SQLite."""
     return b"\x01" + value.to_bytes(8, "big")
 
 
 def load(stored: Any) -> Value:
-    """A value that SQLite gave."""
+    """Convert a value of SQLite to Python."""
     if type(stored) is not bytes:
         return stored
     tag = stored[0]
@@ -94,12 +94,12 @@ def load(stored: Any) -> Value:
 
 
 def load_boolean(stored: Any) -> Value:
-    """A value that SQLite gave for an expression that is known to be boolean."""
+    """Convert a value of SQLite to Python, where the expression is known to be boolean."""
     return None if stored is None else bool(stored)
 
 
 def number_text(value: float) -> str:
-    """A double as text: 15 digits, with a point."""
+    """Convert a double to text, with 15 digits and always a point."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -112,7 +112,7 @@ def number_text(value: float) -> str:
 
 
 def shown(value: Value) -> str:
-    """A value in an error's text."""
+    """Return a value as an error text shows it."""
     if value is None:
         return "NULL"
     if value is True or value is False:
@@ -128,14 +128,14 @@ def shown(value: Value) -> str:
 
 
 def time_kind(value: Value) -> str | None:
-    """`datetime` or `interval`, None for values of other types."""
+    """Return `datetime` or `interval`, None for a value of another type."""
     if isinstance(value, datetime | Datetime):
         return "datetime"
     return "interval" if type(value) is Interval else None
 
 
 def kind_name(value: Value) -> str:
-    """The type of a value in an error's text."""
+    """Return the type of a value as an error text shows it."""
     if value is None:
         return "NULL"
     kind = type(value)
@@ -149,15 +149,15 @@ def kind_name(value: Value) -> str:
 
 
 def mismatch(value: Value, wanted: str) -> BoxError:
-    """`Type mismatch: can not convert <value> to <wanted>`"""
+    """Make the error `Type mismatch: can not convert <value> to <wanted>`."""
     return client_error(ErrorCode.SQL_TYPE_MISMATCH, shown(value), wanted)
 
 
 def inconsistent(wanted: str, value: Value) -> BoxError:
-    """`Inconsistent types: expected <wanted> got <type>`"""
+    """Make the error `Inconsistent types: expected <wanted> got <type>`."""
     return client_error(ErrorCode.INCONSISTENT_TYPES, wanted, kind_name(value))
 
 
 def execute_error(text: str) -> BoxError:
-    """`Failed to execute SQL statement: <text>`"""
+    """Make the error `Failed to execute SQL statement: <text>`."""
     return client_error(ErrorCode.SQL_EXECUTE, text)

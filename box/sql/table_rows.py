@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 
 CollationId = Callable[[str], int]
-"""Gives the number of a collation. Raises NO_SUCH_COLLATION."""
+"""A function from the name of a collation to its id. Raises NO_SUCH_COLLATION."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentTable:
+    """A table that a foreign key refers to: its fields, and those of its primary key, None if it has none."""
+
+    space_id: int
+    fields: list[str | None]
+    primary: list[int] | None
+    is_view: bool
+
+
+ParentOf = Callable[[str], ParentTable]
+"""Finds a table. Raises NO_SUCH_SPACE."""
 
 
 @dataclass(slots=True)
 class IndexRow:
-    """An index of a table: `parts` as a row of `_index` has them."""
+    """An index of a table. `parts` have the form of a row of `_index`."""
 
     iid: int
     name: str
@@ -23,34 +37,43 @@ class IndexRow:
     parts: list[dict[str, Any]]
 
     def row(self, space_id: int) -> list[Any]:
-        """The row of `_index`."""
+        """Return the row of `_index`."""
         return [space_id, self.iid, self.name, "tree", {"unique": self.is_unique}, self.parts]
 
 
 @dataclass(slots=True)
 class ForeignKeyRow:
-    """A foreign key of a table: `columns` are fields of the child."""
+    """A foreign key of a table: `columns` are fields of the child, `parent_columns` those of the parent.
+
+    `parent_id` is None for a key of a new table that refers to the table itself.
+    """
 
     name: str
     key: sql_nodes.ForeignKey
     columns: list[int]
+    parent_id: int | None
+    parent_columns: list[int]
 
 
 @dataclass(slots=True)
 class TableRows:
-    """The parts of a table; the constraints of a new column have the same form."""
+    """The fields, indexes and constraints of a table, or of a new column."""
 
     name: str
     fields: list[dict[str, Any]] = field(default_factory=list)
     indexes: list[IndexRow] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
-    """Name and text."""
+    """The name and the text of each."""
     foreign_keys: list[ForeignKeyRow] = field(default_factory=list)
     auto_field: int | None = None
-    """The field that a sequence fills."""
+    """The place of the field that a sequence fills, None if there is none."""
 
     def place(self, name: str) -> int:
-        """The number of a field. SQL_CANT_RESOLVE_FIELD."""
+        """Return the place of a field.
+
+        Raises:
+            ClientError: SQL_CANT_RESOLVE_FIELD.
+        """
         for number, item in enumerate(self.fields):
             if item["name"] == name:
                 return number
@@ -58,26 +81,36 @@ class TableRows:
 
 
 class TableBuilder:
-    """Takes the items of a CREATE TABLE, or of an ALTER TABLE, one after another.
+    """Collects the items of a CREATE TABLE or ALTER TABLE, one after another.
 
-    The names of constraints without one are counted by kind; primary and unique keys count together.
+    A constraint without a name gets a number in its kind; primary and unique keys are numbered together.
     """
 
-    def __init__(self, name: str, collation_id: CollationId, rows: TableRows | None = None) -> None:
+    def __init__(
+        self, name: str, collation_id: CollationId, parent_of: ParentOf, rows: TableRows | None = None
+    ) -> None:
         self.rows = rows or TableRows(name)
+        self._is_new = rows is None
         self._collation_id = collation_id
+        self._parent_of = parent_of
+        self.is_complete = False
+        """No column is added; Tarantool words a missing one in another way."""
         self._numbers: dict[str, int] = {}
         self._unspecified: set[str] = set()
-        """Columns without NULL and NOT NULL."""
+        """The names of columns with neither NULL nor NOT NULL."""
 
     def count(self, *, indexes: int, checks: int, foreign_keys: int) -> None:
-        """Go on behind the constraints that a table has already."""
+        """Number new constraints after those that the table has already."""
         self._numbers = {"index": indexes, "ck": checks, "fk": foreign_keys}
 
     # --- columns ---
 
     def add_column(self, column: sql_nodes.TableColumn) -> None:
-        """Add a column and its constraints. SPACE_FIELD_IS_DUPLICATE, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION."""
+        """Add a column and its constraints.
+
+        Raises:
+            ClientError: SPACE_FIELD_IS_DUPLICATE, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION.
+        """
         if any(item["name"] == column.name for item in self.rows.fields):
             raise client_error(ErrorCode.SPACE_FIELD_IS_DUPLICATE, column.name)
         action = column.nullable_action or "none"
@@ -110,7 +143,11 @@ class TableBuilder:
     # --- constraints ---
 
     def add_constraint(self, constraint: sql_nodes.Constraint) -> None:
-        """Add a constraint. CREATE_SPACE, SQL_CANT_RESOLVE_FIELD, UNSUPPORTED."""
+        """Add a constraint.
+
+        Raises:
+            ClientError: CREATE_SPACE, SQL_CANT_RESOLVE_FIELD, UNSUPPORTED.
+        """
         if isinstance(constraint, sql_nodes.TableKey):
             self._add_key(constraint)
         elif isinstance(constraint, sql_nodes.Check):
@@ -149,7 +186,7 @@ class TableBuilder:
         indexes.sort(key=lambda one: one.iid)
 
     def _require(self, part: sql_nodes.KeyPart) -> None:
-        """A column of a primary key takes no nil unless NULL was written."""
+        """Make a column of a primary key NOT NULL, unless NULL was written."""
         expr = part.column.operand if isinstance(part.column, sql_nodes.Collate) else part.column
         if isinstance(expr, sql_nodes.Name):
             item = self.rows.fields[self.rows.place(expr.name)]
@@ -157,7 +194,11 @@ class TableBuilder:
                 _refuse_nil(item)
 
     def parts(self, parts: list[sql_nodes.KeyPart]) -> list[dict[str, Any]]:
-        """Parts of a key as `_index` has them. UNSUPPORTED, SQL_CANT_RESOLVE_FIELD, NO_SUCH_COLLATION."""
+        """Convert the parts of a key to the form of `_index`.
+
+        Raises:
+            ClientError: UNSUPPORTED, SQL_CANT_RESOLVE_FIELD, NO_SUCH_COLLATION.
+        """
         found: list[dict[str, Any]] = []
         for part in parts:
             expr, collation = part.column, None
@@ -181,26 +222,86 @@ class TableBuilder:
         return found
 
     def _add_foreign_key(self, key: sql_nodes.ForeignKey) -> None:
+        is_own = self._is_new and key.table == self.rows.name
+        parent = None if is_own else self._parent_of(key.table)
         name = key.name or self._new_name("fk")
-        numbers = {item["name"]: number for number, item in enumerate(self.rows.fields)}
-        for column in key.columns:
-            if column not in numbers:
-                text = f"unknown column {column} in foreign key definition"
-                raise client_error(ErrorCode.CREATE_FK_CONSTRAINT, name, text)
-        self.rows.foreign_keys.append(ForeignKeyRow(name, key, [numbers[column] for column in key.columns]))
+        if parent is None:
+            wanted = len(key.columns) if key.parent_columns is None else len(key.parent_columns)
+        else:
+            wanted = _parent_count(name, key, parent)
+        if wanted != len(key.columns):
+            raise wrong_key(name, _UNLIKE_COUNT)
+        places: list[int] = []
+        columns: list[int] = []
+        for number, column in enumerate(key.columns):
+            if parent is not None:
+                places.append(_parent_place(name, key, parent, number))
+            columns.append(self._child_place(name, column))
+        self.rows.foreign_keys.append(ForeignKeyRow(name, key, columns, parent.space_id if parent else None, places))
+
+    def _child_place(self, name: str, column: str) -> int:
+        for number, item in enumerate(self.rows.fields):
+            if item["name"] == column:
+                return number
+        if self.is_complete:
+            raise wrong_key(name, f"foreign key refers to nonexistent field {column}")
+        raise wrong_key(name, f"unknown column {column} in foreign key definition")
+
+    def resolve_own_keys(self) -> None:
+        """Find the parent's columns of keys that refer to the new table itself. CREATE_FK_CONSTRAINT."""
+        for found in self.rows.foreign_keys:
+            if found.parent_id is not None:
+                continue
+            if found.key.parent_columns is not None:
+                found.parent_columns = [self._child_place(found.name, column) for column in found.key.parent_columns]
+                continue
+            found.parent_columns = [part["field"] for part in self.rows.indexes[0].parts]
+            if len(found.parent_columns) != len(found.columns):
+                raise wrong_key(found.name, _UNLIKE_COUNT)
 
     def failure(self, text: str) -> BoxError:
-        """`Failed to create space '<name>': <text>`"""
+        """Make the error `Failed to create space '<name>': <text>`."""
         return client_error(ErrorCode.CREATE_SPACE, self.rows.name, text)
+
+
+_UNLIKE_COUNT: Final = (
+    "number of columns in foreign key does not match the number of columns in the primary index of referenced table"
+)
+
+
+def wrong_key(name: str, text: str) -> BoxError:
+    """`Failed to create foreign key constraint '<name>': <text>`"""
+    return client_error(ErrorCode.CREATE_FK_CONSTRAINT, name, text)
+
+
+def _parent_count(name: str, key: sql_nodes.ForeignKey, parent: ParentTable) -> int:
+    """The number of the parent's columns that a key names or means. CREATE_FK_CONSTRAINT."""
+    if parent.is_view:
+        raise wrong_key(name, "referenced space can't be VIEW")
+    if key.parent_columns is not None:
+        return len(key.parent_columns)
+    if parent.primary is None:
+        raise wrong_key(name, "referenced space doesn't feature PRIMARY KEY")
+    return len(parent.primary)
+
+
+def _parent_place(name: str, key: sql_nodes.ForeignKey, parent: ParentTable, number: int) -> int:
+    if key.parent_columns is None:
+        assert parent.primary is not None
+        return parent.primary[number]
+    column = key.parent_columns[number]
+    if column not in parent.fields:
+        raise wrong_key(name, f"foreign key refers to nonexistent field {column}")
+    return parent.fields.index(column)
 
 
 def _refuse_nil(item: dict[str, Any]) -> None:
     item["is_nullable"], item["nullable_action"] = False, "abort"
 
 
-def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId) -> TableRows:
+def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_of: ParentOf) -> TableRows:
     """The rows of a new table. CREATE_SPACE, SPACE_FIELD_IS_DUPLICATE and what `TableBuilder` raises."""
-    builder = TableBuilder(statement.name, collation_id)
+    builder = TableBuilder(statement.name, collation_id, parent_of)
     for item in statement.items:
         if isinstance(item, sql_nodes.TableColumn):
             builder.add_column(item)
@@ -208,4 +309,5 @@ def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId) -> Tabl
             builder.add_constraint(item)
     if not any(index.iid == 0 for index in builder.rows.indexes):
         raise builder.failure("PRIMARY KEY missing")
+    builder.resolve_own_keys()
     return builder.rows

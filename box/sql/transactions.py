@@ -1,4 +1,4 @@
-"""START TRANSACTION, COMMIT, ROLLBACK and savepoints, which SQL knows by names."""
+"""START TRANSACTION, COMMIT, ROLLBACK, and the named savepoints of SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ class TransactionRunner:
         self._savepoints: dict[Transaction, list[tuple[str, Savepoint]]] = {}
 
     async def run(self, ctx: Context, statement: sql_nodes.TransactionStep) -> Changed:
-        """ACTIVE_TRANSACTION, SQL_EXECUTE, NO_TRANSACTION, NO_SUCH_SAVEPOINT, and what a commit raises."""
+        """Run a statement.
+
+        Raises:
+            ClientError: ACTIVE_TRANSACTION, SQL_EXECUTE, NO_TRANSACTION, NO_SUCH_SAVEPOINT.
+            BoxError: the commit raised it.
+        """
         verb = statement.verb
         if verb == "START":
             self._txns.begin(ctx)
@@ -67,6 +72,6 @@ class TransactionRunner:
         del known[number + 1 :]
 
     def _forget_ended(self) -> None:
-        """Transactions may end without SQL."""
+        """Drop the savepoints of transactions that have ended without a statement of SQL."""
         for txn in [txn for txn in self._savepoints if txn.ctx is None]:
             del self._savepoints[txn]

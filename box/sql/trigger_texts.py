@@ -1,4 +1,4 @@
-"""Triggers of SQL as the dictionary has them, and their parsed form."""
+"""The texts of triggers in the dictionary, and their parsed form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from box.sql.stored_values import execute_error
 
 @lru_cache(256)
 def trigger_of(text: str) -> sql_nodes.CreateTrigger:
-    """The trigger that a `CREATE TRIGGER` statement makes. SQL_EXECUTE with the text if it is another."""
+    """Parse the text of a `CREATE TRIGGER` statement.
+
+    Raises:
+        ClientError: SQL_EXECUTE with the text, if it is another statement.
+    """
     try:
         statement = parse_statement(text).statement
     except BoxError:
@@ -24,11 +28,16 @@ def trigger_of(text: str) -> sql_nodes.CreateTrigger:
 
 
 class IgnoreRow(Exception):
-    """RAISE(IGNORE): the row that fired the trigger is left alone."""
+    """Raised by RAISE(IGNORE): the row that fired the trigger is to be left alone."""
 
 
 def raise_error(action: str, text: str) -> NoReturn:
-    """RAISE(action, text). IgnoreRow, SQL_EXECUTE."""
+    """Run RAISE(action, text).
+
+    Raises:
+        IgnoreRow: the action is IGNORE.
+        ClientError: SQL_EXECUTE with the text.
+    """
     if action == "IGNORE":
         raise IgnoreRow
     raise execute_error(text)

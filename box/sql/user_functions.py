@@ -1,4 +1,4 @@
-"""Functions of users inside statements: their arguments, and what they may return."""
+"""Calls functions of users in statements, and checks the values that they return."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACCEPTED: Final[dict[str, frozenset[str]]] = {
     "varbinary": frozenset(("blob",)),
     "scalar": _NUMBERS | {"string", "boolean", "blob"},
 }
-"""The types of values that a function with this type of result may return, beside nil; any takes all."""
+"""For each declared type of a result, the types of the values that a function may return. Nil is always allowed."""
 
 
 def _type_of(value: Value) -> str:
@@ -41,8 +41,15 @@ class UserFunctions:
         self._schema = schema
 
     def call(self, ctx: Context, name: str, args: list[Value]) -> Value:
-        """The result of a function. NO_SUCH_FUNCTION, ACCESS_DENIED, UNSUPPORTED (its language),
-        SQL_FUNC_WRONG_RET_COUNT, FUNC_INVALID_RETURN_TYPE, SQL_EXECUTE (a table), and what the function raises."""
+        """Return the result of a function.
+
+        Raises:
+            ClientError: NO_SUCH_FUNCTION, SQL_FUNC_WRONG_RET_COUNT, FUNC_INVALID_RETURN_TYPE, or SQL_EXECUTE if it
+                returns a table.
+            AccessDeniedError: the user may not call it.
+            UnsupportedError: it is in a language that SQL does not call.
+            BoxError: the function raised it.
+        """
         function = self._schema.function_by_name(name)
         run = self._schema.run_function
         if function is None:
@@ -55,7 +62,7 @@ class UserFunctions:
     def _with_rights(
         self, ctx: Context, function: Function, run: Callable[[Context, Function, list[Any]], list[Any]], args: Any
     ) -> list[Value]:
-        """Run a function; a setuid one with the rights of its owner."""
+        """Run a function; one with `setuid` runs with the rights of its owner."""
         if not function.definition.setuid:
             return run(ctx, function, args)
         before, ctx.credentials = ctx.credentials, self._schema.user(function.owner).credentials

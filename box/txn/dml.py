@@ -28,7 +28,7 @@ from box.index.untracked import untrack
 from box.schema.access import Privilege
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.engines import memtx_of
-from box.txn.gathered import gather
+from box.txn.gathered import gather, leave_rows_out
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.reads import Reader
@@ -177,10 +177,14 @@ class Dml:
         is_held, journal = plan.is_sync or held, self.txns.journal
         if txn is None and not is_held and journal.is_void:
             try:
-                journal.pass_row()
+                journal.pass_rows(1)
             except BoxError:
                 undo(space, old, new)
                 raise
+            return result
+        if txn is not None and row is None and request is not None and kind > REPLACE and journal.is_void:
+            txn.is_short = txn.is_short and not is_held
+            self._record(txn, Statement(space, kind, old, new, None, request))
             return result
         body = b""
         if row is not None:
@@ -188,7 +192,8 @@ class Dml:
         else:
             body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
         if txn is not None:
-            self._record(txn, space, old, new, row or Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body))
+            txn.is_short = txn.is_short and not is_held and row is None
+            self._record(txn, Statement(space, kind, old, new, row, body))
             return result
         if not is_held:
             return ShortWrite(kind, body, row, space, old, new, result).submit(journal)
@@ -212,7 +217,7 @@ class Dml:
         for raw in raws[1:]:  # what was asked for the first holds for them
             counters[kind] += 1
             old, new = change(plan, space, raw)
-            record(txn, space, old, new, Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, prefix + raw))
+            record(txn, Statement(space, kind, old, new, None, prefix + raw))
 
     @property
     def refuses_writes(self) -> bool:
@@ -228,10 +233,9 @@ class Dml:
             return False
         return not self.txns.storage.has_versions and self.txns.journal.completes_at_once
 
-    def _record(self, txn: Transaction, space: Space, old: bytes | None, new: bytes | None, row: Row) -> None:
+    def _record(self, txn: Transaction, statement: Statement) -> None:
         """Add a change that was made by the short way to an open transaction."""
-        statement = Statement(space, row.type, old, new, row)
-        if old is not None or new is not None:
+        if statement.old is not None or statement.new is not None:
             txn.changes = statement.applied = txn.changes + 1
         statements = txn.statements
         statements.append(statement)
@@ -241,7 +245,10 @@ class Dml:
     def _grows(self, txn: Transaction) -> None:
         """Gather what the commit of a growing transaction needs. None of its statements is open."""
         newest = txn.statements[txn.gathered :]
-        gather(txn)
+        if txn.is_short and self.txns.journal.is_void:
+            leave_rows_out(txn)
+        else:
+            gather(txn)
         self.txns.storage.grows(txn)
         for statement in newest:
             if isinstance(statement, OpenStatement):
@@ -379,6 +386,7 @@ class Dml:
             changes = change_rows(self._schema, self._planner, kinds, bodies)
             if changes and txn.engine is None:
                 self.txns.use_engine(txn, changes[0][0])
+            txn.is_short = False
             txn.changes = add_statements(txn.statements, changes, part, txn.changes)
             for kind in kinds[: len(changes)]:
                 self.counters[kind] += 1

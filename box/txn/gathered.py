@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from box.wire.change import Request
 from box.wire.constants import RequestType
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.txn.transaction import Transaction
@@ -21,12 +23,20 @@ def gather(txn: Transaction) -> None:
 
     Updates `gathered`, `rows`, `size`, `spaces` and `has_own_rows` of the transaction.
     """
+    if txn.leaves_rows_out:
+        forget_gathered(txn)
     statements, count, last = txn.statements, txn.gathered, None
     size, add = txn.size, txn.rows.append
     for statement in statements[count:] if count else statements:
         row = statement.row
         if row is None:
-            continue
+            if not (body := statement.body):
+                continue
+            if isinstance(body, Request):
+                assert statement.space is not None
+                body = body.body(statement.space.id)
+            row = statement.row = Row(statement.type, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
+            statement.body = b""
         add(row)
         size += len(row.body)
         if row.replica_id or row.group_id:
@@ -42,3 +52,9 @@ def gather(txn: Transaction) -> None:
 def forget_gathered(txn: Transaction) -> None:
     """Discard what was gathered, because statements were undone."""
     txn.gathered, txn.rows, txn.size, txn.spaces, txn.has_own_rows = 0, [], 0, {}, True
+    txn.leaves_rows_out = False
+
+
+def leave_rows_out(txn: Transaction) -> None:
+    """Count the statements as gathered, because a void journal needs no rows of them; `gather` begins anew."""
+    txn.gathered, txn.leaves_rows_out = len(txn.statements), True

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.schema.storage_engine import Engine
     from box.session import Context
+    from box.wire.change import Request
     from box.wire.row import Row
 
 SUB_STMT_MAX: Final = 3
@@ -116,12 +117,14 @@ class Commit(JournalEntry, Pending):
 class Statement:
     """One change of one space. `old` and `new` are the tuples before and after, or None.
 
-    `row` is the journal row, None for temporary spaces and before the statement ends. `applied` is the number of the
-    change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends on the tuple
-    before.
+    `row` is the journal row, None for temporary spaces and before the statement ends. `body` is that of a row that is
+    made later, when the transaction gathers what its commit needs (`box.txn.gathered`), or the request that has it, or
+    else empty. `applied` is the
+    number of the change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends
+    on the tuple before.
     """
 
-    __slots__ = ("applied", "new", "old", "requires_old", "row", "space", "type")
+    __slots__ = ("applied", "body", "new", "old", "requires_old", "row", "space", "type")
 
     on_commit: Sequence[StatementHook] = ()
     """Hooks to run when the transaction is committed, in the order of the statements."""
@@ -135,9 +138,11 @@ class Statement:
         old: bytes | None = None,
         new: bytes | None = None,
         row: Row | None = None,
+        body: bytes | Request = b"",
     ) -> None:
         self.space = space
         self.type = request_type
+        self.body: bytes | Request = body
         self.old = old
         self.new = new
         self.row = row
@@ -227,7 +232,9 @@ class Transaction(Commit, LimboEntry):
         "has_own_rows",
         "hooked",
         "id",
+        "is_short",
         "isolation",
+        "leaves_rows_out",
         "lsn",
         "may_yield",
         "nesting",
@@ -277,6 +284,10 @@ class Transaction(Commit, LimboEntry):
         """Seconds from the first yield after which it is undone; None for one that may take any time."""
         self.timer: TimerHandle | None = None
         """Runs from the first yield on, if there is a timeout."""
+        self.is_short = True
+        """True while all statements are of the short way, of this instance, and asynchronous."""
+        self.leaves_rows_out = False
+        """True if `gathered` counts statements whose rows were not made; see `box.txn.gathered`."""
         self.gathered = 0
         """The number of statements that `rows`, `size`, `spaces` and `has_own_rows` cover, from the first one."""
         self.spaces: dict[Space, None] = {}
@@ -313,8 +324,9 @@ class Transaction(Commit, LimboEntry):
     @property
     def is_distributed(self) -> bool:
         """True if rows of another instance made triggers write replicated rows here."""
-        foreign = any(s.row is not None and s.row.replica_id for s in self.statements)
-        own = any(s.row is not None and not s.row.replica_id and not s.row.group_id for s in self.statements)
+        rows = [statement.row for statement in self.statements if statement.row is not None]
+        foreign = any(row.replica_id for row in rows)
+        own = any(not row.replica_id and not row.group_id for row in rows) or any(s.body for s in self.statements)
         return foreign and own
 
     def run_rollback_hooks(self) -> None:

@@ -41,9 +41,10 @@ async def before_replace(ctx: Context, txn: Transaction, space: Space, request: 
     old, new = preview
     outcome = new
     op = _NAMES[request.type]
+    was_aborted = txn.aborted_by_yield
     for trigger in list(space.before_replace):
         returned = await trigger.call(ctx, old, outcome, space.name, op)
-        _check_not_yielded(txn)
+        _check_not_yielded(txn, was_aborted)
         if returned is None or isinstance(returned, bytes):
             outcome = returned
         elif returned is not NOTHING:
@@ -71,9 +72,10 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
     if not space.run_triggers or (statement.old is None and statement.new is None):
         return
     op = _NAMES[statement.type]
+    was_aborted = txn.aborted_by_yield
     for trigger in list(space.on_replace):
         await trigger.call(ctx, statement.old, statement.new, space.name, op)
-        _check_not_yielded(txn)
+        _check_not_yielded(txn, was_aborted)
 
 
 def _preview(
@@ -100,8 +102,9 @@ def _preview(
     return old, apply_upsert(old, request.ops, fmt=space.format, index_base=request.index_base)
 
 
-def _check_not_yielded(txn: Transaction) -> None:
-    if txn.aborted_by_yield:
+def _check_not_yielded(txn: Transaction, was_aborted: bool) -> None:
+    # A transaction that was aborted before this statement goes on until its commit, as in Tarantool.
+    if txn.aborted_by_yield and not was_aborted:
         raise client_error(ErrorCode.TRANSACTION_YIELD)
 
 

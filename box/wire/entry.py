@@ -107,8 +107,8 @@ class JournalSink(Protocol):
     def takes_runs(self) -> bool:
         """True if a `RunEntry` may be submitted."""
 
-    def pass_row(self) -> None:
-        """Count one row of this instance, alone in its transaction, as written. Only for a journal with `is_void`.
+    def pass_rows(self, count: int) -> None:
+        """Count the rows of one transaction of this instance as written. Only for a journal with `is_void`.
 
         Raises:
             ClientError: WAL_IO.

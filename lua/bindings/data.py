@@ -9,7 +9,6 @@ direct look-up finds.
 from __future__ import annotations
 
 import ctypes
-from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,13 @@ from box.data.json_path import PathError, follow, parse_field_path
 from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
+from box.txn.engines import memtx_of
 from box.txn.pending import Pending
 from box.wire.change import INSERT, REPLACE, UPDATE, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
+from lua.bindings.tuple_images import TupleImages
 from lua.fiber import RUNNING_FIBER
 from lua.salt import SALT_SIZE, salter
 
@@ -86,11 +87,6 @@ def _look_up(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any], i
     return look_up, ctypes.addressof(memory)
 
 
-def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
-    """Join tuples to one blob, with their sizes as native uint32."""
-    return b"".join(rows), array("I", map(len, rows)).tobytes()
-
-
 def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes], Outcome]:
     """Make the method for insert or replace. They share this code instead of a call, because they are the hottest
     writes.
@@ -124,6 +120,7 @@ class DataBinding(Binding):
         self._last_cursor = 0
         self._dropped: dict[int, TupleFormat] = {}
         self._salt = salter()
+        self._images = TupleImages()
         self._contexts, self._cells = runtime.contexts, runtime.cells
 
     # Reads
@@ -134,7 +131,8 @@ class DataBinding(Binding):
         try:
             if type(key) is bytes:
                 key = key.decode("utf-8", "surrogateescape")
-            return self.node.dml.reads.get(self.runtime.ctx, self.node.schema.spaces[space_id], iid, [key])
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            return self.node.dml.reads.get(ctx, self.node.schema.spaces[space_id], iid, [key])
         except BoxError as error:
             return self.failure(error)
         except KeyError:
@@ -142,9 +140,15 @@ class DataBinding(Binding):
 
     @exported("reads_directly")
     def reads_directly(self) -> int:
-        """Return 1 if the running fiber may read indexes directly: admin, no transaction, no tuple versions."""
+        """Return 1 if the running fiber may read indexes directly: admin, no tuple versions, no limited transaction.
+
+        The caller is about to read a memtx space, which binds an open transaction to its engine.
+        """
         ctx = self.runtime.ctx
-        return int(ctx.credentials.is_admin and ctx.txn is None and not self.node.tuples.allows_yield)
+        if not ctx.credentials.is_admin or self.node.tuples.allows_yield:
+            return 0
+        txn = ctx.txn
+        return 1 if txn is None else int(self.node.txns.reads_as_others(txn, memtx_of(self.node.schema.engines)))
 
     @exported("index_finder")
     def finder(self, space_id: int, iid: int) -> Outcome:
@@ -177,24 +181,41 @@ class DataBinding(Binding):
         """Look up a tuple by a key of any number of parts."""
         return self.node.dml.reads.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
-    @guarded("index_select")
+    @exported("index_select")
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
-        """Select tuples. Returns one blob and their sizes."""
-        space = self.node.schema.space(space_id)
-        rows = self.node.dml.reads.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
-        return pack_rows(rows)
+        """Select tuples. Returns their images and sizes."""
+        try:
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            space = node.schema.space(space_id)
+            rows = node.dml.reads.select(ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
+        except BoxError as error:
+            return self.failure(error)
+        return self._images.blob(rows, space_id)
+
+    @exported("index_select_by")
+    def select_by(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, value: Any) -> Outcome:
+        """The same by a key of one number or string."""
+        try:
+            if type(value) is bytes:
+                value = value.decode("utf-8", "surrogateescape")
+            node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            space = node.schema.space(space_id)
+            rows = node.dml.reads.select(ctx, space, iid, int(iterator), int(offset), int(limit), [value])
+        except BoxError as error:
+            return self.failure(error)
+        return self._images.blob(rows, space_id)
 
     @guarded("index_page")
     def page(
         self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes, after: bytes, fetch: bool
     ) -> Outcome:
-        """Select tuples behind a position. Returns one blob, their sizes and the position of the last one."""
+        """Select tuples behind a position. Returns their images, sizes and the position of the last one."""
         space, reads = self.node.schema.space(space_id), self.node.dml.reads
         arguments = (iid, int(iterator), int(offset), int(limit), unpack(key))
         if not after and not fetch:
-            return pack_rows(reads.select(self.ctx, space, *arguments))
+            return self._images.blob(reads.select(self.ctx, space, *arguments), int(space_id))
         page = reads.page(self.ctx, space, *arguments, after)
-        return *pack_rows(page.rows), page.position if fetch else None
+        return *self._images.blob(page.rows, int(space_id)), page.position if fetch else None
 
     @guarded("index_position")
     def position(self, space_id: int, iid: int, raw: bytes) -> Outcome:
@@ -248,8 +269,8 @@ class DataBinding(Binding):
         return self._last_cursor
 
     @exported("cursor_next")
-    def cursor_next(self, number: int, size: int, used: int) -> Outcome:
-        """Return up to `size` more tuples as one blob and their sizes, or None at the end, where the cursor closes
+    def cursor_next(self, number: int, size: int, used: int, space_id: int) -> Outcome:
+        """Return up to `size` more tuples as images and their sizes, or None at the end, where the cursor closes
         itself.
 
         `used` tuples of the last chunk were consumed. The result True means that the remaining ones are still valid.
@@ -266,7 +287,7 @@ class DataBinding(Binding):
         if not rows:
             del self._cursors[number]
             return None
-        return b"".join(rows), array("I", map(len, rows)).tobytes()
+        return self._images.blob(rows, space_id)
 
     @exported("cursor_close")
     def cursor_close(self, number: int) -> None:
@@ -282,7 +303,8 @@ class DataBinding(Binding):
     def update(self, space_id: int, iid: int, key: Any, ops: bytes) -> Outcome:
         """Update a tuple. Returns the new one, or True if the key is absent."""
         try:
-            return self._change(space_id, Request(UPDATE, b"", _key_values(key), unpack(ops), int(iid), 1))
+            values = _key_values(key) if type(key) is bytes else [key]
+            return self._change(space_id, Request(UPDATE, b"", values, unpack(ops), int(iid), 1))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -303,9 +325,11 @@ class DataBinding(Binding):
             return self._refused(error, space_id)
 
     def _change(self, space_id: int, request: Request) -> Outcome:
-        node, ctx = self.node, self.runtime.ctx
-        found = node.dml.write(ctx, node.schema.spaces[space_id], request)
-        return self.later(ctx, found, self._with_salt) if isinstance(found, Pending) else self._with_salt(found)
+        node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+        found = node.dml.store(ctx, node.schema.spaces[space_id], request.type, request.tuple, request)
+        if found is None:
+            return _NO_TUPLE
+        return found + self._salt() if isinstance(found, bytes) else self.later(ctx, found, self._with_salt)
 
     def _with_salt(self, raw: bytes | None) -> Outcome:
         return _NO_TUPLE if raw is None else raw + self._salt()
@@ -351,6 +375,7 @@ class DataBinding(Binding):
     def _spaces_changed(self, spaces: list[Space]) -> None:
         for space in spaces:
             self._dropped.pop(space.id, None)
+            self._images.forget(space.id)
             if not self.node.schema.has_space(space.id):
                 self._dropped[space.id] = space.format
                 if len(self._dropped) > _DROPPED_LIMIT:

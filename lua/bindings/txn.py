@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from lua.bindings.binding import Binding, Outcome, exported, guarded
+from lua.fiber import RUNNING_FIBER
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -21,29 +22,34 @@ class TxnBinding(Binding):
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._savepoints: dict[int, tuple[Transaction, list[Savepoint]]] = {}
+        self._contexts, self._cells = runtime.contexts, runtime.cells
 
     def _forget_savepoints(self) -> None:
         """Forget the savepoints of transactions that have ended."""
         self._savepoints = {key: entry for key, entry in self._savepoints.items() if not entry[0].done}
 
-    @guarded("txn_begin")
-    def begin(self, timeout: float | None, isolation: int | None) -> Outcome:
+    @exported("txn_begin")
+    def begin(self, timeout: float | None = None, isolation: float = 0) -> Outcome:
         """Open a transaction, with a timeout in seconds and the number of an isolation level.
 
-        Raises:
-            TransactionError: ACTIVE_TRANSACTION, one is open.
-            UnsupportedError: the level is not offered.
+        Errors for Lua: ACTIVE_TRANSACTION, one is open; UNSUPPORTED, the level is not offered.
         """
-        self.node.txns.begin_limited(self.ctx, timeout, int(isolation or 0))
+        try:
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            self.node.txns.begin_limited(ctx, timeout, int(isolation))
+        except BoxError as error:
+            return self.failure(error)
         return None
 
-    @guarded("txn_commit")
+    @exported("txn_commit")
     def commit(self) -> Outcome:
         """Commit; does nothing without a transaction."""
-        ctx = self.ctx
-        if ctx.txn is None:
-            return None
-        return self.after(ctx, self.node.txns.commit(ctx), None)
+        try:
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
+            pending = self.node.txns.commit(ctx)
+        except BoxError as error:
+            return self.failure(error)
+        return None if pending is None else self.later(ctx, pending, None)
 
     @guarded("txn_rollback")
     def rollback(self) -> Outcome:

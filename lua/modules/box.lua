@@ -28,7 +28,7 @@ for name, class in pairs(schema_objects.metatables) do
     box.schema[name] = class
 end
 
--- Registers with Python what runs requests.
+-- This module registers with Python the functions that run requests.
 require('box.call')
 
 local control = require('box.ctl')

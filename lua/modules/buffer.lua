@@ -1,11 +1,11 @@
--- require('buffer'): growing buffers of bytes, written at wpos and read at rpos. Pointers into a buffer are good until
--- it grows or is recycled.
+-- require('buffer'): growing buffers of bytes, written at wpos and read at rpos. Pointers into a buffer are valid
+-- until it grows or is recycled.
 local ffi = require('ffi')
 
 local error, tonumber, type = error, tonumber, type
 
 local READAHEAD = 16320
--- A buffer grows to a power of two less what an allocator needs for itself.
+-- A buffer grows to a power of two less the bytes that the allocator needs for itself.
 local OVERHEAD = 48
 local LARGEST = 2 ^ 46
 
@@ -30,7 +30,7 @@ local function check(buffer, method)
     end
 end
 
--- A number of bytes as a size_t has it: whole, and huge where it is negative.
+-- Converts a number of bytes like a C size_t: a fraction is cut off, and a negative number becomes huge.
 local function bytes(size)
     local number = type(size) == 'number' and size
         or type(size) == 'cdata' and (ffi.istype('int64_t', size) or ffi.istype('uint64_t', size)) and tonumber(size)
@@ -74,7 +74,7 @@ function methods.recycle(buffer)
     buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = nil, nil, nil, nil
 end
 
--- Forget what is in it.
+-- Discard the contents.
 function methods.reset(buffer)
     check(buffer, 'reset')
     buffer.rpos, buffer.wpos = buffer.buf, buffer.buf
@@ -97,7 +97,7 @@ local function grow(buffer, size)
     buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = memory, memory + read, memory + used, memory + capacity
 end
 
--- Make room for `size` more bytes; where they go.
+-- Make room for `size` more bytes. Returns a pointer to it.
 function methods.reserve(buffer, size)
     check(buffer, 'reserve')
     size = bytes(size)
@@ -107,7 +107,7 @@ function methods.reserve(buffer, size)
     return buffer.wpos
 end
 
--- The same, and count them as written.
+-- Make room for `size` more bytes and count them as written. Returns a pointer to them.
 function methods.alloc(buffer, size)
     check(buffer, 'alloc')
     size = bytes(size)
@@ -126,14 +126,14 @@ local function check_size(buffer, size)
     end
 end
 
--- The read position, if there are as many bytes.
+-- Returns a pointer to the read position. Raises if fewer than `size` bytes are left.
 function methods.checksize(buffer, size)
     check(buffer, 'checksize')
     check_size(buffer, bytes(size))
     return buffer.rpos
 end
 
--- The same, and count them as read.
+-- Counts `size` bytes as read. Returns a pointer to them. Raises if fewer are left.
 function methods.read(buffer, size)
     check(buffer, 'read')
     size = bytes(size)
@@ -165,7 +165,7 @@ local function ibuf(size)
     return buffer
 end
 
--- A place for one object of a type, which is taken and put back instead of made anew.
+-- A pool of one object of a type, which is taken and put back instead of allocated anew.
 local function ffi_stash_new(ctype)
     local item
 

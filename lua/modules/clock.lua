@@ -15,7 +15,7 @@ IDS.process, IDS.thread = ({2, 12})[COLUMN], ({3, 16})[COLUMN]
 local C = ffi.C
 local cell = ffi.new('struct lunabox_timespec[1]')
 
--- Two functions that read a clock of the system: in seconds, in nanoseconds.
+-- Returns two functions that read a clock of the system: in seconds and in nanoseconds.
 local function of_system(name)
     local id = IDS[name]
     return function()
@@ -27,7 +27,7 @@ local function of_system(name)
     end
 end
 
--- The same of a machine with clocks of its own.
+-- The two functions for a simulated machine, which has clocks of its own.
 local function of_machine(name)
     return function()
         local seconds, nanoseconds = python.clock_read(name)
@@ -45,7 +45,7 @@ for name, source in pairs(NAMES) do
     clock[name], clock[name .. '64'] = readers(source)
 end
 
--- {seconds of process time that `run(...)` took, its results...}
+-- Returns {seconds of processor time that `run(...)` took, its results...}.
 function clock.bench(run, ...)
     local started = clock.proc()
     local result = {0, run(...)}

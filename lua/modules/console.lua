@@ -2,8 +2,8 @@
 -- interactive session, and connections to other nodes.
 --
 -- One session is one fiber that reads a command, evaluates it and writes the answer, so that a
--- transaction, fiber.self().storage and the session live from one command to the next. The bytes
--- come and go through functions of Python (console/bindings.py), which are named console_*.
+-- transaction, fiber.self().storage and the session survive from one command to the next. Functions
+-- of Python named console_* (console/bindings.py) read and write the bytes.
 local fiber = require('fiber')
 local completion_handler = require('internal.completion')
 local console_help = require('internal.console_help')
@@ -18,15 +18,15 @@ local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_ni
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
--- Loaded by the first who needs it: a script without a terminal does not.
+-- Loaded on first use: a script without a terminal does not need it.
 local function console_terminal()
     return require('internal.console_terminal')
 end
 
--- ---- sessions' settings ---------------------------------------------------------------------
+-- ---- settings of sessions ---------------------------------------------------------------------
 
--- {language, format, option} of a session that has no console of its own (console.eval over the
--- binary protocol), by its storage table.
+-- The storage table of a session -> its {language, format, option}, for sessions without a console: those that
+-- call console.eval over the binary protocol.
 local foreign_settings = setmetatable({}, {__mode = 'k'})
 local default_output = {fmt = 'yaml', opts = nil}
 
@@ -48,7 +48,7 @@ local function current_settings()
     return foreign_settings[storage]
 end
 
--- The session that walks through the tutorial.
+-- The tutorial keeps its progress in the session.
 console_help.session = function()
     return current_console() or current_settings()
 end
@@ -57,16 +57,16 @@ end
 
 local formats = {}
 
--- The text behind an answer by which a client of the text protocol knows its end. yaml has its own.
+-- The text after an answer that marks its end for a client of the text protocol. yaml has its own end mark.
 local end_of_stream = {yaml = '\n...\n', lua = ';', table = '\n...\n'}
 
--- What a failed __serialize raised: values that are no text have none.
+-- Returns the text of the value that a failed __serialize raised; nil if it is not a text.
 local function shown(problem)
     local kind = type(problem)
     return (kind == 'string' or kind == 'number' or kind == 'cdata') and tostring(problem) or ''
 end
 
--- The document of a list of values. What cannot be shown, because of its own __serialize, is replaced by the reason.
+-- Makes the document of a list of values. A value whose __serialize fails is replaced by the reason.
 local function yaml_text(values)
     local formatted, text = pcall(yaml_emitter.encode, CFG, values)
     if formatted then
@@ -77,7 +77,7 @@ local function yaml_text(values)
     })
 end
 
--- Whether an answer is a screen of the tutorial for a person at the terminal, who reads it as it is.
+-- Returns whether an answer is a screen of the tutorial for the terminal, which shows it as plain text.
 local function is_screen(count, value)
     local console = current_console()
     return console and console.is_terminal and count == 1 and console_help.is_screen(value)
@@ -126,7 +126,7 @@ function formats.lua(option, ok, count, ...)
     return table.concat(texts, ', ') .. end_of_stream.lua
 end
 
--- Rows as a table; what the terminal does not show is not described.
+-- Shows rows as a table. Rows that the terminal would not show are not described.
 function formats.table(_, ok, count, ...)
     if not ok then
         local reason = ...
@@ -145,7 +145,7 @@ local function format_output(ok, ...)
     return formats[settings.fmt](settings.opts, ok, select('#', ...), ...)
 end
 
--- What a console shows for box.session.push(value).
+-- Returns the text that a console shows for box.session.push(value).
 local function format_push(value)
     local settings = current_settings()
     if settings.fmt == 'yaml' then
@@ -289,7 +289,7 @@ end
 
 -- ---- evaluation -----------------------------------------------------------------------------
 
--- As in the peer, an error of SQL is the second value behind nil; a table has no place for it.
+-- As in Tarantool, an error of SQL is a second value after nil. A table has no place for it, so it is raised.
 local function eval_sql(line)
     local ok, result, problem = pcall(box.execute, line)
     if current_settings().fmt == 'table' and ok and problem ~= nil then
@@ -300,8 +300,8 @@ local function eval_sql(line)
     return format_output(ok, result, problem)
 end
 
--- A line is an expression if it compiles behind `return `, else a statement; the chunk's name is
--- the source itself. The answer is text; none (nil) ends the session.
+-- Evaluates a line: as an expression if it compiles after `return `, else as a statement. The name of the
+-- chunk is the source itself. Returns the text of the answer; nil ends the session.
 local function eval(line)
     if not line then
         return nil
@@ -395,14 +395,14 @@ local function print_client(self, output)
         return
     end
     if self.settings.fmt == 'table' then
-        output = output .. end_of_stream.table  -- the other formats end their answers themselves
+        output = output .. end_of_stream.table  -- answers in other formats end with a mark of their own
     end
     if not wait(python.console_write(self.connection, output)) then
-        self.running = false    -- the client has gone; commands that it sent before are nobody's
+        self.running = false    -- the client is gone, so the commands that it has already sent are dropped
     end
 end
 
--- The body of a session's fiber: Python starts it with the connection's number.
+-- The body of the fiber of a session. Python starts it with the number of the connection.
 local function serve(connection)
     fiber.self():name('console/' .. python.console_peer(connection), {truncate = true})
     local self = new_console({connection = connection, read = read_client, print = print_client})
@@ -480,7 +480,7 @@ end
 
 -- ---- connections to other nodes -------------------------------------------------------------
 
--- The output format that a command for a remote node chooses, if it does.
+-- Returns the output format that a command for a remote node sets, nil if it sets none.
 local function new_format(text)
     local words = text:sub(1, 1) == '\\' and split_words(text:sub(2)) or {}
     if #words == 3 and commands[words[1]] == commands.set and parameters[words[2]] == parameters.output then
@@ -545,7 +545,7 @@ local function connect(uri, options)
     return true
 end
 
--- From Python: what the terminal wants to know of the node that its statements go to.
+-- Called by Python: answers questions of the terminal about the node that its statements go to.
 local function ask(name, ...)
     local remote = terminal and terminal.remote
     if remote then

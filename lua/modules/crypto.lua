@@ -12,9 +12,9 @@ local ALGORITHMS = {
     'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'dss', 'dss1', 'mdc2', 'ripemd160',
 }
 
--- ---- what collects pieces --------------------------------------------------------------------
+-- ---- objects that collect pieces --------------------------------------------------------------------
 
--- Pieces are kept until the result is asked for: Python, where the hash is computed, keeps no state for Lua.
+-- Pieces are kept until result() is called: Python computes the hash at once and keeps no state for Lua.
 local function new_collector(what, compute)
     local methods = {}
 
@@ -50,7 +50,7 @@ local function new_collector(what, compute)
     end
 end
 
--- A table of algorithms that refuses names it does not have.
+-- A table of algorithms; an unknown name is an error.
 local function named(members, what)
     return setmetatable(members, {__index = function(_, name)
         error(('%s method "%s" is not supported'):format(what, name), 2)

@@ -1,5 +1,5 @@
--- require('csv'): comma-separated values. Options: delimiter, quote_char, skip_head_lines; chunk_size for what is read
--- from an object with a method `read`.
+-- require('csv'): comma-separated values. Options: delimiter, quote_char, skip_head_lines; chunk_size of reads from an
+-- object with a method `read`.
 local log = require('log')
 
 local error, pairs, tostring, type = error, pairs, tostring, type
@@ -29,7 +29,7 @@ local function literal(char)
     return (char:gsub('%W', '%%%0'))
 end
 
--- The text of one quoted part that begins at `position`, and where it ends; nil if it does not end.
+-- Returns the text of the quoted part that begins at `position`, and its end; nil if it does not end.
 local function read_quoted(text, position, quote)
     local parts = {}
     while true do
@@ -46,7 +46,7 @@ local function read_quoted(text, position, quote)
     end
 end
 
--- Spaces around a field do not belong to it, those between quotes do.
+-- Spaces around a field do not belong to it; spaces between quotes do.
 local function add_plain(field, part)
     if field.text == '' and field.quoted == 0 then
         part = part:gsub('^ +', '')
@@ -67,7 +67,7 @@ local function after_line_end(text, position)
     return text:sub(position, position + 1) == '\r\n' and position + 2 or position + 1
 end
 
--- The fields of the record at `position` and where the next one is; nil if a quote does not end.
+-- Returns the fields of the record at `position` and the position of the next one; nil if a quote does not end.
 local function read_record(text, position, format)
     local fields, field = {}, new_field()
     while true do
@@ -137,7 +137,7 @@ local function load(readable, opts)
     return result
 end
 
--- As Tarantool does, quotes are doubled in any field, but enclose only one with a delimiter or line end in it.
+-- Like Tarantool, doubles quotes in every field, but encloses only fields that contain a delimiter or a line end.
 local function escape(value, delimiter, quote)
     local text = tostring(value)
     local doubled = text:gsub(literal(quote), ((quote .. quote):gsub('%%', '%%%%')))
@@ -147,7 +147,8 @@ local function escape(value, delimiter, quote)
     return doubled
 end
 
--- The text of a table of records (or of one record); with `target`, an object with a method `write`, it goes there.
+-- Returns the text of a table of records, or of one record. With `target`, an object with a method `write`, writes it
+-- there instead.
 local function dump(records, opts, target)
     if type(records) ~= 'table' or (target ~= nil and type(target.write) ~= 'function') then
         error('Usage: dump(table[, opts, writable])')

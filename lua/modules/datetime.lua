@@ -31,7 +31,7 @@ local function raw_new(epoch, nsec, tzoffset, tzindex)
     return value
 end
 
--- A part, or what stands for it if it is nil or box.NULL.
+-- Returns a part, or its default if it is nil or box.NULL.
 local function given(part, default)
     if part == nil then
         return default
@@ -95,7 +95,7 @@ local function set(value, source)
         refuse_beside_timestamp(has_date, has_time)
         return set_timestamp(value, source, nsec, offset)
     end
-    -- From here on the value is the local time, also when a part of it is refused.
+    -- As in Tarantool, the value is the local time from here on, even if a part is then refused.
     local now = local_seconds(value)
     value.epoch, value.tzoffset = now, 0
     if has_date then
@@ -306,7 +306,7 @@ local function compare_intervals(left, right)
     return 0
 end
 
--- __eq, __lt and __le of values that `is_one` tells.
+-- Makes __eq, __lt and __le; `is_one` recognises the values that can be compared.
 local function comparisons(name, is_one, compare)
     local function ordered(left, right)
         if not is_one(left) or not is_one(right) then
@@ -325,7 +325,7 @@ local function comparisons(name, is_one, compare)
     end
 end
 
--- ---- what values offer ------------------------------------------------------------------------
+-- ---- members of values ------------------------------------------------------------------------
 
 local function of_date(place)
     return function(value)
@@ -384,7 +384,7 @@ local module = {
     interval = setmetatable(interval, interval),
 }
 
--- The names of zones are read when a program asks for them.
+-- The names of zones are only read when a program asks for them.
 return setmetatable(module, {__index = function(self, key)
     if key == 'TZ' then
         local names = msgpack.decode(python.datetime_zones())

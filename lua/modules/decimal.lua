@@ -8,7 +8,7 @@ local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
 
 local EXTENSION = 1
 
--- The digits as text: 38 of them, a sign, a point and a zero before it.
+-- The bytes of a decimal as text: 38 digits, a sign, a point and a zero before it.
 ffi.cdef('struct lunabox_decimal { uint8_t _size; char _text[47]; };')
 local decimal_type = ffi.typeof('struct lunabox_decimal')
 
@@ -56,7 +56,7 @@ local function parsed(value, position)
     return convert(value)
 end
 
--- The canonical text of a decimal, number or string.
+-- Returns the canonical text of a decimal, number or string.
 local function operand(value, position)
     if is_decimal(value) then
         return text_of(value)
@@ -136,7 +136,7 @@ end
 local LESS, EQUAL = 0, 1
 
 local function equal(left, right)
-    -- `==` itself would come here again.
+    -- `==` would call this function again.
     if type(left) == 'nil' or type(right) == 'nil' or ffi.istype('void *', left) or ffi.istype('void *', right) then
         return false
     end
@@ -167,17 +167,17 @@ ffi.metatype(decimal_type, {
 --     | header | type: 1 | scale | digits, half a byte each, and the sign   |
 --     +--------+---------+-------+------------------------------------------+
 --
--- The header is 0xc7 and the size of scale and digits, or 0xd5 .. 0xd8 for 2, 4, 8 or 16 bytes. The scale counts the digits after the point. Where the digits are even in number a zero stands before them. The sign
--- is 0x0c for plus, 0x0d for minus.
+-- The header is 0xc7 and the size of scale and digits, or 0xd5 .. 0xd8 for 2, 4, 8 or 16 bytes. The scale counts the
+-- digits after the point. An even number of digits gets a zero before them. The sign is 0x0c for plus, 0x0d for minus.
 
 local MINUS_CHAR, POINT_CHAR, ZERO_CHAR = 45, 46, 48
 local PLUS, MINUS = 0x0c, 0x0d
 local MAX_DIGITS = 38
 local FIXED_TAGS = {[2] = 0xd5, [4] = 0xd6, [8] = 0xd7, [16] = 0xd8}
--- Bytes of a body at most: the scale, 38 digits, half a byte of zero and the sign.
+-- The largest body in bytes: the scale, and half a byte for each of 38 digits, a zero before them and the sign.
 local MAX_BODY = 21
 
--- How many digits count, from the first that is not zero on and at least one, and how many are behind the point.
+-- Returns the number of significant digits, at least one, and the number of digits after the point.
 local function measure(text, size)
     local count, scale, has_point = 0, 0, false
     for i = 0, size - 1 do
@@ -219,14 +219,14 @@ msgpack.register(decimal_type, function(number, pos, buffer)
     return after
 end)
 
--- Half a byte of the digits at `p + pos`, from 0.
+-- Returns a half-byte of the digits at `p + pos`, counted from 0.
 local function nibble(p, pos, i)
     local both = p[pos + rshift(i, 1)]
     return band(i, 1) == 0 and rshift(both, 4) or band(both, 0x0f)
 end
 
--- Which half-byte of a body is the first digit that is not zero, and where the sign is; nil for a body that the encoder
--- above would not have made.
+-- Returns the half-bytes of the first digit that is not zero and of the sign; nil if the encoder above would not have
+-- made this body.
 local function survey(p, pos, size)
     if size < 2 or size > MAX_BODY or p[pos] > MAX_DIGITS then
         return nil
@@ -248,8 +248,8 @@ local function survey(p, pos, size)
     return first, last, sign == MINUS
 end
 
--- The digits from half-byte `first` up to and without `last`, of which so many as the scale, or zeros in their place,
--- stand behind the point.
+-- Returns the text of the digits from half-byte `first` up to, but without, `last`. The last `scale` digits stand after
+-- the point; missing ones are zeros.
 local function of_body(p, pos, first, last, is_negative)
     local number = ffi.new(decimal_type)
     local text, size, scale = number._text, 0, p[pos]

@@ -113,7 +113,7 @@ digest.murmur = setmetatable({default_seed = MURMUR_SEED, new = new_murmur}, {
 
 local number_cell = ffi.new('uint64_t[1]')
 
--- The bucket of a number: the same for most numbers when the count of buckets changes.
+-- Returns the bucket of a number. When the count of buckets changes, most numbers keep their bucket.
 function digest.guava(state, buckets)
     local count = tonumber(buckets)
     if count == nil then
@@ -125,7 +125,7 @@ end
 
 -- ---- the rest --------------------------------------------------------------------------------
 
--- Options: nopad, nowrap, urlsafe (which is both of them and another alphabet).
+-- Options: nopad, nowrap, urlsafe (both of these, and another alphabet).
 function digest.base64_encode(data, options)
     if type(data) ~= 'string' or (options ~= nil and type(options) ~= 'table') then
         error('Usage: digest.base64_encode(string[, table])')

@@ -1,8 +1,8 @@
 -- require('errno'): the last error number, its constants and texts.
 --
--- What a call of ours has failed with is also kept here: calls into Python reset the C library's number to 0, so that a
--- mere print() between a failure and errno() would hide it. Another number of the C library is that of a later call
--- through the FFI, and counts.
+-- The error number of our own last failed call is also kept here, because calls into Python reset that of the C library
+-- to 0: a mere print() between a failure and errno() would hide it. If the C library has another number than 0, a later
+-- call through the FFI has set it, and it counts.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -13,7 +13,7 @@ local constants = setmetatable(msgpack.decode(python.errno_constants()), nil)
 
 local kept = 0
 
--- errno(): the number; errno(number) sets it and returns the one before.
+-- errno() returns the number; errno(number) sets it and returns the previous one.
 local function last(...)
     local number = ffi.errno()
     if number == 0 then

@@ -17,9 +17,8 @@ local fiber = {}
 local methods = {}
 local new_object, id_of
 
--- A fiber whose program looks at it, or that another one looks at, is marked with `is_seen`: box.call_wave gives it to no
--- other call.
--- One object for each living fiber: fiber.self() == fiber.self().
+-- A fiber whose identity a program has seen is marked with `is_seen`: box.call_wave reuses it for no other call.
+-- Keeps one object for each living fiber, so that fiber.self() == fiber.self().
 local objects = setmetatable({}, {__mode = 'v'})
 
 local function object_of(record)
@@ -67,7 +66,7 @@ end
 
 -- ---- life -----------------------------------------------------------------------------------------------
 
--- A fiber that ends by its cancellation is nothing to report.
+-- The end of a cancelled fiber is not an error, so it is not logged.
 local function is_cancellation(problem)
     return lua_error.is(problem) and problem.type == 'FiberIsCancelled'
 end
@@ -163,8 +162,8 @@ function methods.name(...)
     set_name(1, current(), ...)
 end
 
--- Appliers and relays run in Python: id -> name of those that fiber.info() has shown last. Here they only have their ids,
--- as long as they live; they do their work whoever cancels or wakes them.
+-- Id -> name of the appliers and relays that fiber.info() has shown last. They run in Python, so to cancel or wake them
+-- from Lua has no effect.
 local background_fibers = {}
 
 local function is_background(...)
@@ -192,7 +191,7 @@ function methods.set_joinable(...)
     record.joinable = not not select(2, ...)
 end
 
--- Wait for a joinable fiber's end: true and its results, or false and its error.
+-- Waits for the end of a joinable fiber. Returns true and its results, or false and its error.
 function methods.join(...)
     local record = check(...)
     if not record.joinable then
@@ -317,7 +316,7 @@ function fiber.top_enable()
     end
 end
 
--- What was measured stays in fiber.info().
+-- The measured times remain in fiber.info().
 function fiber.top_disable()
     if is_measured then
         is_measured = false
@@ -326,8 +325,8 @@ function fiber.top_disable()
     end
 end
 
--- Seconds of the wall clock and of the monotonic clock; the 64 variants are microseconds. Both stand still until the
--- loop's next turn (lua/turn_clock.py).
+-- The wall clock and the monotonic clock in seconds; the variants with 64 are in microseconds. Like Tarantool's, both
+-- stand still until the next turn of the loop (lua/turn_clock.py).
 local clocks, clocks_hold = require('internal.clocks'), require('internal.cells').clocks_hold
 local WALL, MONOTONIC = 0, 1
 
@@ -374,7 +373,7 @@ local function work_off()
     worker = nil
 end
 
--- Run a function soon on a fiber of its own kind: for code that must not wait, such as a finalizer.
+-- Runs a function soon, on a worker fiber: for code that must not wait, such as a finalizer.
 fiber._internal = {schedule_task = function(run, argument)
     tasks:push({run = run, argument = argument})
     worker = worker or scheduler.new('lua', work_off)

@@ -1,5 +1,5 @@
--- require('fio'): files, directories and paths. A call that fails returns nil or false and an error object, and sets
--- errno; calls that have a reason of several parts return it as a text.
+-- require('fio'): files, directories and paths. A failed call returns nil or false and an error object, and sets errno.
+-- Calls on trees of files return the reason as a text instead.
 local ffi = require('ffi')
 local arguments = require('internal.arguments')
 local errno = require('errno')
@@ -22,7 +22,7 @@ local fio = {c = constants}
 
 local LARGEST = 2 ^ 53
 
--- A number as C takes it: whole, and 0 for what is none.
+-- Converts a number like C: cuts off its fraction, and takes anything else for 0.
 local function whole(value)
     local number = arguments.number(value) or 0
     if number ~= number then
@@ -34,7 +34,7 @@ end
 
 -- ---- outcomes --------------------------------------------------------------------------------
 
--- The result of a call into Python; `failure` and the error for one that failed.
+-- Returns the result of a call into Python; `failure` and the error if it has failed.
 local function outcome(failure, ...)
     local ok, result = pcall(wait, ...)
     if ok then
@@ -82,7 +82,7 @@ local char_pointer = ffi.typeof('const char *')
 
 local methods = {}
 
--- Bytes of a string, or of a buffer and a size.
+-- Returns the bytes of a string, or of a buffer and a size.
 local function bytes_of(data, size)
     if type(data) == 'string' then
         return data
@@ -103,7 +103,8 @@ function methods.pwrite(self, data, size, offset)
     return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), whole(offset)))
 end
 
--- read(): all the rest; read(size); read(buffer, size): the number of bytes that are in the buffer now.
+-- read() returns the rest of the file, read(size) at most `size` bytes, read(buffer, size) the number of bytes that it
+-- has read into the buffer.
 function methods.read(self, buffer, size)
     if type(buffer) == 'cdata' then
         local data, problem = outcome(nil, python.fio_read(self.fh, whole(size)))
@@ -176,8 +177,8 @@ ffi.cdef('int close(int fd);')
 local are_of_system = python.fio_are_of_system() == true
 local collected = {}
 
--- Closes what nobody refers to. No Python here: a collection may happen in the middle of anything. Descriptors that C
--- does not know are closed before the next file is opened.
+-- Closes a collected handle, without Python, because a collection may interrupt anything. Descriptors that C does not
+-- know are closed before the next file is opened.
 local function collect(handle)
     local fd = handle.fh
     if fd < 0 then
@@ -191,13 +192,13 @@ end
 
 local function close_collected()
     local list = collected
-    collected = {}    -- more may come while these are closed
+    collected = {}    -- more may be collected while these are closed
     for _, fd in ipairs(list) do
         python.fio_close(fd)
     end
 end
 
--- A number, a name, or a list of names of constants.
+-- Converts flags: a number, the name of a constant, or a list of names.
 local function combined(value, names, what, default)
     if value == nil then
         return default
@@ -238,7 +239,7 @@ local function clean(path)
     return #result > 1 and (result:gsub('/$', '')) or result
 end
 
--- A number is a name as well.
+-- Accepts a number as a name.
 local function is_path(value)
     local kind = type(value)
     return kind == 'string' or kind == 'number'
@@ -376,7 +377,7 @@ function fio.chmod(path, mode)
     return outcome(false, python.fio_chmod(tostring(path), whole(mode)))
 end
 
--- The name or the number of an account; nil: it stays.
+-- Returns the number of an account, given by name or number; nil keeps the current one.
 local function account(value)
     if type(value) == 'string' or value == nil then
         return value
@@ -412,7 +413,7 @@ function fio.utime(path, atime, mtime)
     return outcome(false, python.fio_utime(tostring(path), atime, mtime or atime))
 end
 
--- The names below, for the globs' sake a list without a metatable.
+-- Returns a list without a metatable, like Tarantool's.
 function fio.glob(pattern)
     check_paths('fio.glob(pattern)', pattern)
     return decoded(outcome(nil, python.fio_glob(tostring(pattern))))
@@ -440,7 +441,7 @@ function fio.cwd()
     return outcome(nil, python.fio_cwd())
 end
 
--- The mask before. Without an argument it becomes 0, as in Tarantool.
+-- Returns the previous mask. As in Tarantool, a missing argument sets it to 0.
 function fio.umask(mask)
     local bits = tonumber(mask or 0)
     if bits == nil or bits - bits ~= 0 then
@@ -509,7 +510,7 @@ function fio.copyfile(from, to)
     return true
 end
 
--- Copy one entry of a tree; the reason of a failure.
+-- Copies one entry of a tree. Returns the reason of a failure.
 local function copy_entry(from, to)
     local found = fio.lstat(from)
     if found == nil then

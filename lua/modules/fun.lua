@@ -1,27 +1,28 @@
--- Functional iteration: require('fun'). What an iterator is: internal/fun_iterator.lua.
+-- require('fun'): functional iteration. internal/fun_iterator.lua describes the iterators.
 local eager = require('internal.fun_eager')
 local iterator = require('internal.fun_iterator')
 local lazy = require('internal.fun_lazy')
 
 local fun = {wrap = iterator.new, iter = iterator.iter}
 
--- ---- iterators out of nothing ----------------------------------------------------------------
+-- ---- generators ----------------------------------------------------------------
 
+-- A range to NaN has no end, as in Tarantool.
 local function range_up(param, state)
     local value = state + param[2]
-    if value <= param[1] then
+    if not (value > param[1]) then
         return value, value
     end
 end
 
 local function range_down(param, state)
     local value = state + param[2]
-    if value >= param[1] then
+    if not (value < param[1]) then
         return value, value
     end
 end
 
--- range(stop): from 1, or down from -1. range(start, stop): towards the end. `stop` is included where it is met.
+-- range(stop): from 1, or down from -1. range(start, stop): towards stop, which is included if a step ends on it.
 function fun.range(start, stop, step)
     if stop == nil then
         if start == 0 then
@@ -77,7 +78,7 @@ local function whole_step(limits)
     return 0, math.random(limits[1], limits[2])
 end
 
--- rands(): from [0, 1). rands(limit), rands(low, limit): whole numbers below the limit.
+-- rands(): random numbers in [0, 1). rands(limit), rands(low, limit): random whole numbers below the limit.
 function fun.rands(low, limit)
     if low == nil and limit == nil then
         return iterator.new(fraction_step, 0, 0)
@@ -93,8 +94,8 @@ end
 
 -- ---- functions of iterators ------------------------------------------------------------------
 
--- Each is a method, and a function that takes what it iterates behind as many arguments as the list says. What is
--- iterated may be three values. Behind a name stand the other names of the same function.
+-- Each name is a method and a function. The number in the list counts the arguments before the iterable, which may be
+-- up to three values: step, parameter and state. The other names of a function follow it.
 local FUNCTIONS = {
     [0] = {
         'cycle', 'enumerate', 'head car', 'is_null', 'length', 'max maximum', 'min minimum', 'product', 'sum', 'tail cdr',
@@ -131,7 +132,7 @@ for count, entries in pairs(FUNCTIONS) do
     end
 end
 
--- These take several things to iterate: as methods the iterator and others.
+-- These take several iterables; as methods, the iterator is the first of them.
 iterator.methods.zip, fun.zip = lazy.zip, lazy.zip
 iterator.methods.chain, fun.chain = lazy.chain, lazy.chain
 iterator.methods.is_prefix_of = eager.is_prefix_of
@@ -164,12 +165,13 @@ end
 
 -- The sign of `a` alone chooses the way of rounding, as Tarantool has it.
 function operator.intdiv(a, b)
-    return a < 0 and math.ceil(a / b) or math.floor(a / b)
+    local quotient = a / b
+    return a < 0 and math.ceil(quotient) or math.floor(quotient)
 end
 
 fun.operator, fun.op = operator, operator
 
--- require('fun')() makes all members global.
+-- require('fun')() makes all members of the module global.
 return setmetatable(fun, {__call = function(members)
     for name, member in pairs(members) do
         _G[name] = member

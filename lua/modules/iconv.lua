@@ -1,4 +1,4 @@
--- require('iconv'): texts in other encodings.
+-- require('iconv'): converts texts between encodings.
 --     local convert = require('iconv').new('UTF-16LE', 'UTF-8')
 --     convert('text')  or  convert:convert('text')
 local errno = require('errno')

@@ -22,7 +22,7 @@ local function call_cfg(cfg, count, overrides)
     return serializer.with_options(cfg, overrides)
 end
 
--- What encode() or decode() gave; its error stands where the caller is.
+-- Returns the results of encode() or decode(); their errors name the place of the caller.
 local function finish(ok, ...)
     if not ok then
         local problem = ...

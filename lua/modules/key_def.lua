@@ -13,7 +13,7 @@ local USAGE = 'Bad params, use: key_def.new({{fieldno = fieldno, type = type[, i
 local SHOWN = {'type', 'fieldno', 'path', 'is_nullable', 'exclude_null', 'collation'}
 local OPTIONS = {'type', 'is_nullable', 'exclude_null', 'collation_id', 'collation', 'path'}
 
--- The parts are there as MessagePack, which is what Python knows them by: a program may use a reference to the object.
+-- Python identifies a definition by the MessagePack of its parts: a program may hold a mere reference to the object.
 ffi.cdef('struct key_def { uint32_t part_count; uint32_t size; uint8_t parts[?]; };')
 local key_def_type = ffi.typeof('struct key_def')
 
@@ -39,7 +39,7 @@ local function wrong(text)
     error(require('internal.error').new_here({type = 'IllegalParams', message = text}), 0)
 end
 
--- What Python takes of the part that a user has written.
+-- The members of a part that Python needs.
 local function part_of(given)
     local number = given.fieldno
     if number == nil then
@@ -101,7 +101,7 @@ function methods.merge(self, other)
     return of_parts(decode(wait(python.key_def_merge(packed, tail))))
 end
 
--- Fields are assigned in Tarantool's order, which decides how a console shows them.
+-- Fields are assigned in Tarantool's order, because a console shows them in the order of assignment.
 function methods.totable(self)
     local parts = decode(check(self, 'totable()'))
     for i, part in ipairs(parts) do

@@ -1,4 +1,4 @@
--- require('log'): messages in the node's log, with the file and line that say them.
+-- require('log'): writes messages to the log of the node, with the file and the line of the caller.
 local json = require('json').new()
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -34,7 +34,7 @@ local function message_text(message, ...)
     return tostring(message)
 end
 
--- 'file:line' of the code that called `log.level(...)`.
+-- Returns 'file:line' of the code that called `log.level(...)`.
 local function caller()
     local info = getinfo(4, 'Sl')
     if info == nil then
@@ -68,11 +68,11 @@ local function level_number(value)
     if type(value) == 'string' then
         return LEVELS[value]
     end
-    -- NaN is no level: nothing but fatal messages then.
+    -- With NaN as the level only fatal messages are written.
     return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
 end
 
--- The option checks share their texts between log.cfg, log.level and log.log_format.
+-- log.cfg, log.level and log.log_format share these checks and their error texts.
 local function check_level(value)
     if type(value) ~= 'number' and type(value) ~= 'string' then
         return 'must be a number or a string'
@@ -106,7 +106,7 @@ local function set(option, value)
     state[option] = value
 end
 
--- box.cfg shows what has been set here, once it is a table.
+-- Once box.cfg is a table, it shows the options that were set here.
 local function mirror(option, value)
     local box = rawget(_G, 'box')
     if type(box) == 'table' and type(rawget(box, 'cfg')) == 'table' then
@@ -136,12 +136,12 @@ function log.rotate()
     wait(python.log_rotate())
 end
 
--- Process id of the command behind `log = '|command'`, 0 without one.
+-- Returns the process id of the command of `log = '|command'`, 0 without one.
 function log.pid()
     return python.log_pid()
 end
 
--- Options that do not exist are passed over, as in Tarantool.
+-- Like Tarantool, ignores unknown options.
 local function check_options(options)
     for name, check in pairs(CHECKS) do
         local value = options[name]
@@ -183,7 +183,7 @@ local function configure(_, options)
     end
 end
 
--- Before box.cfg{} the node writes bare lines, in no format that has a name.
+-- Before box.cfg{} the node writes bare lines, a format without a name.
 local function shown()
     local result = {}
     for name, value in pairs(refresh()) do
@@ -200,7 +200,7 @@ setmetatable(log.cfg, {
     __serialize = shown,
 })
 
--- What box.cfg tells the module in Tarantool. Here both read the node's log.
+-- In Tarantool box.cfg passes its options here. Nothing is to do: both read the options of the node's log.
 function log.box_api.cfg_get(name)
     return refresh()[name]
 end

@@ -1,4 +1,4 @@
--- require('merger'): ordered sequences of tuples joined into one. A source gives one tuple after another:
+-- require('merger'): merges sorted sequences of tuples. A source yields one tuple after another:
 --     new_source_fromtable(tuples)     new_table_source(gen, param, state): tables of tuples
 --     new_tuple_source(gen, param, state): a tuple each time     new_buffer_source(gen, param, state): MessagePack
 --     new(key_def, sources[, {reverse = true}]): the sources in the order of the key
@@ -15,7 +15,7 @@ local error, ipairs, pairs, setmetatable, type = error, ipairs, pairs, setmetata
 local methods = {}
 local source_mt = {__index = methods}
 
--- A source of `take()`, which gives a tuple or nil.
+-- Makes a source of `take()`, which returns the next tuple or nil.
 local function new_source(take)
     return setmetatable({_take = take}, source_mt)
 end
@@ -26,8 +26,8 @@ end
 
 -- ---- sources ---------------------------------------------------------------------------------
 
--- A function that calls the generator on, each time with what it gave before. At its end the generator may be asked
--- again, with the last state that it gave.
+-- Returns a function that makes one step of the generator, from the state of the step before. After the end the
+-- generator may be called again, with the last state that it returned.
 local function stepper(generate, param, state)
     return function()
         local next_state, value = generate(param, state)
@@ -39,7 +39,7 @@ local function stepper(generate, param, state)
     end
 end
 
--- A source of lists: `next_list()` gives a table of tuples, or nil at the end.
+-- Makes a source of lists: `next_list()` returns a table of tuples, or nil at the end.
 local function of_lists(next_list)
     local list, position = {}, 0
     return new_source(function()
@@ -55,7 +55,7 @@ local function of_lists(next_list)
     end)
 end
 
--- A list from the MessagePack array that begins at the buffer's read position.
+-- Decodes the MessagePack array at the read position of a buffer to a list.
 local function take_buffer(buffer)
     if buffer == nil then
         return nil
@@ -115,8 +115,8 @@ end
 
 -- ---- merging ---------------------------------------------------------------------------------
 
--- A heap of the sources that have a tuple at hand: {source, place, head}, `place` among the sources. The first comes
--- first; of equal tuples that of the earlier source is taken.
+-- A heap of the sources that have a next tuple: {source, place, head}; `place` is that among the sources. Of equal
+-- tuples the one of the earlier source comes first.
 local function comparer(key_def, is_reverse)
     return function(left, right)
         local order = key_def:compare(left.head, right.head)
@@ -154,7 +154,7 @@ local function sift_down(heap, size, is_before)
     heap[at] = entry
 end
 
--- The heap of the sources' first tuples and its size.
+-- Returns the heap of the first tuples of the sources, and its size.
 local function build_heap(sources, is_before)
     local heap, size = {}, 0
     for place, source in ipairs(sources) do
@@ -181,7 +181,7 @@ function M.new(key_def, sources, options)
             error('expected cdata as 3 argument', 2)
         end
     end
-    -- A definition of its own: the given one may be a reference to an object that nobody keeps.
+    -- Copies the definition: the argument may be a reference to an object that the program does not keep.
     local is_before = comparer(key_def:merge(key_def), options ~= nil and options.reverse == true)
     local heap, size
     return new_source(function()
@@ -207,7 +207,7 @@ end
 
 -- ---- methods of a source ---------------------------------------------------------------------
 
--- The source is the state of a loop: `fun` takes a state of box.NULL for the end.
+-- The source is the state of the loop; `fun` ends a loop when the state is box.NULL.
 local function step(_, source)
     local tuple = source._take()
     if tuple ~= nil then
@@ -226,7 +226,7 @@ local function array_header(count)
         math.floor(count / 16777216) % 256, math.floor(count / 65536) % 256, math.floor(count / 256) % 256, count % 256)
 end
 
--- A table of tuples, or into options.buffer the MessagePack array of them.
+-- Returns a table of tuples, or writes their MessagePack array to options.buffer.
 function methods.select(source, options)
     options = options or {}
     local limit, list = options.limit or math.huge, {}

@@ -20,14 +20,14 @@ local function is_ibuf(value)
     return ok and result
 end
 
--- Write the bytes to a buffer and tell their number.
+-- Writes bytes to a buffer and returns their number.
 local function append(ibuf, bytes)
     local p = ibuf:alloc(#bytes)
     ffi.copy(p, bytes, #bytes)
     return #bytes
 end
 
--- Pointers that come back have the type that went in.
+-- Returned pointers have the type of the argument.
 local function advanced(pointer, count)
     return ffi.cast(ffi.typeof(pointer), pointer + count)
 end
@@ -87,14 +87,14 @@ local function new_encode(cfg)
         end
         local ok, bytes = pcall(encoder.encode, cfg, value)
         if not ok then
-            -- A text gets the caller's place.
+            -- An error that is a text gets the place of the caller.
             error(bytes, 2)
         end
         return ibuf ~= nil and append(ibuf, bytes) or bytes
     end
 end
 
--- A header's size and the pointer after it. `narrow` and `wide`: the tags of 2-byte and 4-byte sizes.
+-- Returns the size in a header and the pointer after it. `narrow` and `wide` are the tags with sizes of 2 and 4 bytes.
 local function new_header(name, read, narrow, wide)
     return function(pointer, size)
         if pointer == nil or size == nil then
@@ -118,7 +118,7 @@ local function new_header(name, read, narrow, wide)
     end
 end
 
--- Decode from a buffer's read position; returns the new one and the value.
+-- Decodes at the read position of a buffer. Returns the new position and the value.
 local function new_ibuf_decode(cfg)
     return function(rpos)
         if not is_pointer(rpos) or rpos == nil then
@@ -131,7 +131,7 @@ end
 
 local new
 
--- A module of these options.
+-- Makes a module with these options.
 local function module_of(cfg)
     return {
         NULL = encoder.NULL,
@@ -152,5 +152,5 @@ function new()
     return module_of(serializer.options())
 end
 
--- Its options are also those of tuples, requests, results and messages.
+-- The options of this module also apply to tuples, requests, results and messages.
 return module_of(own.OPTIONS)

@@ -1,15 +1,15 @@
--- require('msgpackffi'): the same encoder under the names of Tarantool's FFI module.
+-- require('msgpackffi'): the encoder of `msgpack` under the names of Tarantool's FFI module.
 local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')
 local decoder = require('internal.msgpack_decode')
 local msgpack = require('msgpack')
 
--- A handler for cdata of `ctype`: it returns a plain value that is encoded in its place.
+-- Registers a handler for cdata of `ctype`. It returns a plain value, which is encoded instead.
 local function on_encode(ctype, handler)
     encoder.converters[tonumber(ffi.typeof(ctype))] = handler
 end
 
--- What keys of reads must not be.
+-- Refuses values that cannot be keys of reads.
 local function refuse(value)
     error("can not encode Lua type: '" .. type(value) .. "'")
 end

@@ -1,12 +1,12 @@
--- require('pickle'): numbers and strings as bytes by a format.
---     b 8 bits; s, i, l 16, 32, 64 bits little endian; n, N, q the same big endian; f, d float and double;
---     a, A bytes. `pack` knows the capital letters too.
+-- require('pickle'): packs numbers and strings to bytes according to a format.
+--     b 8 bits; s, i, l 16, 32, 64 bits little-endian; n, N, q 16, 32, 64 bits big-endian; f, d float and
+--     double; a, A bytes. `pack` also accepts the letters in upper case.
 local ffi = require('ffi')
 local arguments = require('internal.arguments')
 
 local error, pcall, select, type = error, pcall, select, type
 
--- Format -> {type, bits, is big endian}.
+-- Format -> {type, bits, whether it is big-endian}.
 local KINDS = {
     b = {'uint8_t', 8}, s = {'uint16_t', 16}, i = {'uint32_t', 32}, l = {'uint64_t', 64},
     n = {'uint16_t', 16, true}, N = {'uint32_t', 32, true}, q = {'uint64_t', 64, true},
@@ -33,7 +33,7 @@ local function store(cell, value)
     cell[0] = value
 end
 
--- Negative numbers are stored in two's complement, larger ones lose their upper bits.
+-- Negative numbers are stored in two's complement; numbers that are too large lose their upper bits.
 local function pack_number(kind, value)
     local ok = type(value) == 'number' or type(value) == 'cdata'
     if ok and not kind.is_float and type(value) == 'number' then

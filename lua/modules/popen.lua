@@ -65,7 +65,7 @@ local function check_environment(env)
     return env
 end
 
--- All options with their defaults, and the environment.
+-- Returns all options with their defaults, and the environment.
 local function complete(given)
     local options = table.copy(DEFAULTS)
     for number = 0, #STREAMS do
@@ -108,7 +108,7 @@ local function arguments_of(argv, options)
     return list
 end
 
--- The command as it is shown: words with blanks in quotes.
+-- Returns the command as it is shown, with quotes around words that contain blanks.
 local function shown(list, options)
     local words = {}
     if options.shell then
@@ -212,7 +212,7 @@ end
 
 -- ---- streams ---------------------------------------------------------------------------------
 
--- The stream's end must be there, and open.
+-- Raises unless the end of the stream exists and is open.
 local function check_stream(state, number)
     local status = stream_status(state, number)
     if status == nil then
@@ -231,7 +231,7 @@ local function deadline_of(timeout, usage)
     return clock.monotonic() + timeout
 end
 
--- Wait for a stream; false once the time is over. Whoever waits while the handle is closed finds it closed.
+-- Waits for a stream. Returns false after the timeout; raises if the handle is closed meanwhile.
 local function wait_ready(state, number, deadline)
     local left = deadline and math.max(deadline - clock.monotonic(), 0)
     local ready = wait(python.popen_ready(state.number, number, left))

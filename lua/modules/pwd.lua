@@ -13,7 +13,7 @@ local function found(packed)
     return packed and decode(packed) or nil
 end
 
--- By name or number; without an argument, those of this process.
+-- Looks up by name or number; without an argument, the account and group of this process.
 local function getpw(key)
     return found(python.pwd_user(checked(key == nil and decode(python.pwd_current())[1] or key, 'uid')))
 end

@@ -1,4 +1,4 @@
--- require('socket'): sockets for fibers, TCP clients and servers. A call that fails returns nil; errno() tells why.
+-- require('socket'): sockets for fibers, TCP clients and servers. A failed call returns nil; errno() tells why.
 local errno = require('errno')
 local fiber = require('fiber')
 local fio = require('fio')
@@ -26,21 +26,21 @@ local function flags_of(flags)
     return result
 end
 
--- What is no text and no number names nothing: the host is this one then, the port 0.
+-- A value that is neither text nor number counts as absent: the host is this one then, the port 0.
 local function name_of(value)
     local kind = type(value)
     return (kind == 'string' or kind == 'number') and tostring(value) or nil
 end
 
--- What is no number is no limit.
+-- A value that is not a number sets no limit.
 local function seconds_of(value)
     local kind = type(value)
     local seconds = (kind == 'string' or kind == 'number') and tonumber(value) or FOREVER
     return seconds == seconds and math.min(seconds, FOREVER) or FOREVER
 end
 
--- getaddrinfo(host, port[, timeout][, {family =, type =, protocol =, flags =}]): a list of addresses; nil and why
--- there is none.
+-- getaddrinfo(host, port[, timeout][, {family =, type =, protocol =, flags =}]) returns a list of addresses, or nil and
+-- the reason.
 local function getaddrinfo(host, port, timeout, options)
     if type(timeout) == 'table' and options == nil then
         timeout, options = nil, timeout
@@ -61,7 +61,8 @@ local function getaddrinfo(host, port, timeout, options)
     return decode(packed)
 end
 
--- The socket of the first address that `try(socket, address)` accepts. The error of the last one is errno.
+-- Returns the socket of the first address that `try(socket, address)` accepts. If none is, errno is that of the last
+-- one.
 local function first_of(addresses, try)
     for _, address in ipairs(addresses) do
         local self = open(address.family, address.type, address.protocol)
@@ -98,7 +99,7 @@ local function connect_to(deadline)
     end
 end
 
--- A connected socket; nil and errno if nobody answers within `timeout` seconds.
+-- Returns a connected socket; nil and errno if nobody answers within `timeout` seconds.
 local function tcp_connect(host, port, timeout)
     local deadline = fiber.clock() + (timeout or FOREVER)
     if host == nil then
@@ -123,8 +124,8 @@ end
 
 local SERVER_USAGE = 'Usage: socket.tcp_server(host, port, handler | opts)'
 
--- Removes a file that refuses connections from the place of a unix socket: what a server that is no more has left, or an
--- ordinary file. Returns whether the place is free.
+-- Frees the path of a unix socket: removes a file that refuses connections, which a former server has left, or an
+-- ordinary file. Returns whether the path is free.
 local function make_room(address)
     if not is_unix(address.host) then
         return false
@@ -197,7 +198,7 @@ local function serve(options, self, address)
     log.info('stopped')
 end
 
--- A listening socket and its address; nil and why there is none.
+-- Returns a listening socket and its address, or nil and the reason.
 local function tcp_listen(host, port, prepare, timeout)
     local addresses, reason = resolve(host, port, timeout)
     if addresses == nil then
@@ -210,7 +211,8 @@ local function tcp_listen(host, port, prepare, timeout)
     return self, address
 end
 
--- The same. Each connection is given to the handler in a fiber of its own, then closed.
+-- Returns a listening socket and its address, or nil and the reason. The handler gets each connection in a fiber of its
+-- own; then the connection is closed.
 local function tcp_server(host, port, options, timeout)
     if type(options) == 'function' then
         options = {handler = options}

@@ -1,4 +1,4 @@
--- require('strict'): on() makes the use of an undeclared global an error, off() ends that.
+-- require('strict'): after on() the use of an undeclared global is an error, until off().
 --
 -- A global is declared by an assignment in a main chunk or in C code.
 local getinfo, rawget, rawset, error = debug.getinfo, rawget, rawset, error
@@ -6,7 +6,7 @@ local getinfo, rawget, rawset, error = debug.getinfo, rawget, rawset, error
 local declared = {}
 local guard = {}
 
--- Kind of the function that touches the global: three levels above getinfo.
+-- Returns the kind of the function that uses the global: it is three levels above getinfo.
 local function toucher()
     local info = getinfo(3, 'S')
     return info and info.what or 'C'

@@ -1,2 +1,2 @@
--- require('swim'): the membership protocol. A known gap: new() raises ER_UNSUPPORTED.
+-- require('swim'): the membership protocol. It is not implemented: new() raises ER_UNSUPPORTED.
 return {new = require('internal.unsupported')('swim', 'new')}

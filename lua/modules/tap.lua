@@ -1,7 +1,7 @@
 -- require('tap'): tests that report in the Test Anything Protocol, version 13.
 local ffi = require('ffi')
 local python = require('internal.python')
--- Any value has to be shown.
+-- Diagnostics must be able to show any value.
 local yaml = require('yaml').new()
 yaml.cfg({
     encode_invalid_numbers = true, encode_load_metatables = true, encode_use_tostring = true,
@@ -26,7 +26,7 @@ local function frame_of(info)
     }
 end
 
--- The calls above `level`. The runtime's own, which begin a fiber, are left out.
+-- Returns the calls above `level`, without those of the runtime that begin a fiber.
 local function traceback(level)
     local frames = {}
     local info = debug.getinfo(level, 'nSl')
@@ -45,7 +45,7 @@ local function traceback(level)
     return frames
 end
 
--- Report a result. `depth` counts the functions between this one and the user's call.
+-- Report a result. `depth` is the number of functions between this one and the call of the user.
 local function report(test, condition, message, extra, depth)
     test.total = test.total + 1
     if condition then
@@ -56,7 +56,7 @@ local function report(test, condition, message, extra, depth)
     say(test, 0, 'not ok - ' .. tostring(message))
     extra = extra or {}
     if test.trace then
-        -- One at a time: the order decides how they are shown.
+        -- Assigned one at a time: the order of assignment is the order in which they are shown.
         local frames = traceback(depth + 3)
         local last = frames[#frames] or {}
         extra.trace = frames
@@ -103,7 +103,7 @@ local function with_facts(extra, got, expected)
     return extra
 end
 
--- `is` of equal values, nil and box.NULL being equal unless the test is strict.
+-- Compares for `is`. nil and box.NULL are equal unless the test is strict.
 local function same(test, got, expected)
     return got == expected and (not test.strict or type(got) == type(expected))
 end
@@ -163,7 +163,7 @@ local function compare_tables(got, expected, extra)
     return true
 end
 
--- Compare at any depth; `extra` tells what differs and where.
+-- Compares tables at any depth; `extra` receives what differs and where.
 function compare(got, expected, extra)
     if type(expected) == 'number' or type(got) == 'number' then
         extra.got, extra.expected = got, expected
@@ -261,7 +261,7 @@ local function check_result(test)
     return true, test.name
 end
 
--- Whether as many checks were made as planned and all of them were good.
+-- Returns whether the planned number of checks was made and all of them passed.
 function methods.check(test)
     if test.checked then
         error('check called twice')

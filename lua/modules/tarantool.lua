@@ -1,4 +1,4 @@
--- require('tarantool'): what this is. Name and version are Tarantool's, for scripts that look at them.
+-- require('tarantool'): the name and the version of the product. They are Tarantool's, for scripts that check them.
 local clock = require('clock')
 local python = require('internal.python')
 

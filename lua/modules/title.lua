@@ -1,4 +1,4 @@
--- require('title'): what the instance calls itself: 'tarantool script.lua <status>: text'.
+-- require('title'): the title of the process, such as 'tarantool script.lua <status>: text'.
 local ipairs, rawget, tostring, type = ipairs, rawget, tostring, type
 
 local FIELDS = {'interpretor_name', 'script_name', 'status', 'custom_title'}
@@ -28,7 +28,7 @@ end
 
 local title = {}
 
--- A text, or a table of the fields above; `__defer_update` in it leaves the title as it is for now.
+-- Sets fields from a text or a table. With `__defer_update` in the table the title itself does not change yet.
 function title.update(values)
     if type(values) == 'string' then
         values = {custom_title = values}
@@ -45,7 +45,7 @@ function title.update(values)
     end
 end
 
--- The title and its parts.
+-- Returns the title and its parts.
 function title.get()
     local shown = {script_name = parts.script_name or script_name()}
     for _, name in ipairs(FIELDS) do

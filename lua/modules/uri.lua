@@ -1,4 +1,4 @@
--- require('uri'): addresses taken apart and put together.
+-- require('uri'): parses and formats addresses.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')

@@ -14,7 +14,7 @@ local function continuation(text, position)
     return value and value >= 0x80 and value < 0xc0 and value - 0x80 or nil
 end
 
--- Lead byte -> number of bytes that follow, and the value of the lead.
+-- Lead byte -> number of continuation bytes, and the bits of the code point in the lead byte.
 local function lead(value)
     if value < 0x80 then
         return 0, value
@@ -33,7 +33,7 @@ local function is_scalar(code, following)
     return code >= SMALLEST[following] and code <= 0x10ffff and not (code >= 0xd800 and code < 0xe000)
 end
 
--- The code point at a position and the position after it; nil for what is none.
+-- Returns the code point at a position and the position after it; nil if there is no valid one.
 local function decode(text, position)
     local following, code = lead(byte(text, position))
     if following == nil then
@@ -51,7 +51,7 @@ local function decode(text, position)
     end
 end
 
--- Where the character at a position ends, valid or not.
+-- Returns the end of the character at a position, which need not be valid.
 local function skip(text, position)
     local _, after = decode(text, position)
     return after or position + 1
@@ -59,7 +59,7 @@ end
 
 local LAST_CODE = 0x10ffff
 
--- A number is a text as well.
+-- Accepts a number as a text, like Lua's string functions.
 local function check_string(value, usage)
     if type(value) == 'number' then
         return tostring(value)
@@ -81,7 +81,7 @@ local function absolute(position, size)
     return position >= 0 and position or position < -size and 0 or size + position + 1
 end
 
--- The number of code points in the bytes first..last; nil and the position of the first byte that is not valid.
+-- Returns the number of code points in the bytes first..last, or nil and the position of the first invalid byte.
 function utf8.len(text, first, last)
     text = check_string(text, 'utf8.len(<string>, [i, [j]])')
     local size = #text
@@ -101,7 +101,7 @@ function utf8.len(text, first, last)
     return count
 end
 
--- Byte positions of all characters, and the position after the last.
+-- Returns the byte positions of all characters, and the position after the last one.
 local function positions(text)
     local list, position = {}, 1
     while position <= #text do
@@ -112,7 +112,7 @@ local function positions(text)
     return list
 end
 
--- The characters first..last, counted from the end where they are negative.
+-- Returns the characters first..last; negative numbers count from the end.
 function utf8.sub(text, first, last)
     text = check_string(first ~= nil and text or nil, 'utf8.sub(<string>, [i, [j]])')
     first, last = check_number(first, 2), last == nil and -1 or check_number(last, 3)
@@ -157,12 +157,12 @@ function utf8.char(...)
     return table.concat(parts)
 end
 
--- The next position and the code point at `position`: a loop `for pos, code in utf8.next, text do`.
+-- Returns the next position and the code point at `position`, for loops: `for pos, code in utf8.next, text do`.
 function utf8.next(text, position)
     text = check_string(text, 'utf8.next(<string>, [<byte offset>])')
     position = position == nil and 1 or check_number(position, 2)
     if position < 1 then
-        -- As in Tarantool, 0 stands for the position before the first byte.
+        -- As in Tarantool, 0 is the position before the first byte.
         position = math.max(absolute(position, #text), 1)
     end
     if position > #text then

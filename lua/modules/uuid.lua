@@ -26,7 +26,7 @@ local function is_uuid(value)
     return type(value) == 'cdata' and ffi.istype(uuid_type, value)
 end
 
--- The three leading numbers are stored in the order of the machine, or big-endian.
+-- The three leading numbers are stored in the byte order of the machine, or big-endian.
 local function swapped(bytes)
     return bytes:sub(1, 4):reverse() .. bytes:sub(5, 6):reverse() .. bytes:sub(7, 8):reverse() .. bytes:sub(9)
 end
@@ -41,11 +41,11 @@ local function check_order(order)
     return swap
 end
 
--- Where each byte of the big-endian form stands in memory, both from 0.
+-- The place in memory of each byte of the big-endian form, both counted from 0.
 local PLACES = ffi.new('const uint8_t[16]', IS_LITTLE and {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15}
     or {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 
--- From the 16 bytes at `p + pos`.
+-- Makes a uuid from the 16 bytes at `p + pos`.
 local function from_memory(p, pos)
     local uuid = ffi.new(uuid_type)
     local bytes = ffi.cast(byte_pointer, uuid)
@@ -75,7 +75,7 @@ local function from_text(text)
         return nil
     end
     local a, b, c, d, e = text:match(TEXT)
-    -- The variant is that of RFC 4122, or it is the nil UUID's.
+    -- Returns whether the variant is that of RFC 4122, or the uuid is nil.
     if a == nil or tonumber(d:sub(1, 1), 16) >= 12 then
         return nil
     end
@@ -128,7 +128,7 @@ local function isnil(uuid)
     return ffi.string(uuid, SIZE) == ffi.string(NIL, SIZE)
 end
 
--- Texts count as uuids in comparisons.
+-- In comparisons a text is converted to a uuid.
 local function comparable(value)
     if is_uuid(value) then
         return to_big_endian(value)
@@ -167,7 +167,7 @@ ffi.metatype(uuid_type, {
     end,
 })
 
--- Bytes before the body: the tag of an extension of 16 bytes, and the type.
+-- The bytes before the body: the tag 0xd8 of an extension of 16 bytes, and the type 2.
 local HEADER_SIZE = 2
 
 msgpack.register(uuid_type, function(uuid, pos, buffer)

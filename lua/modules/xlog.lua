@@ -45,7 +45,7 @@ end
 
 local ROOM = 8
 
--- The sizes of the tables and the order of the fields are Tarantool's: they decide how a console shows them.
+-- The sizes of the tables and the order of the fields are Tarantool's, because they decide how a console shows them.
 local function row_of(facts)
     local kind, sync, lsn, replica_id, group_id, timestamp, tsn, is_commit, body = unpack(facts, 1, 9)
     local header, row = new_table(0, ROOM), new_table(0, ROOM)
@@ -90,7 +90,7 @@ local function pairs_of(path)
         error('Usage: parser.open(log_filename)')
     end
     local number = wait(python.xlog_open(path))
-    -- A loop that is left early closes the file when the state is collected.
+    -- If a loop is left early, the file is closed when the state of the loop is collected.
     local guard = ffi.gc(ffi.new('char[1]'), function() python.xlog_close(number) end)
     return fun.wrap(step, {number = number, guard = guard, rows = {}, position = 0}, 0)
 end

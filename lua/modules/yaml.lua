@@ -7,11 +7,11 @@ local new_table = require('table.new')
 local ENCODE_USAGE = 'Usage: encode(object, {tag_prefix = <string>, tag_handle = <string>})'
 local DECODE_USAGE = 'Usage: yaml.decode(document, [{tag_only = boolean}])'
 
--- Opcodes of the token list; the arguments follow in the list.
+-- Opcodes of the token list. The arguments of each follow it in the list.
 local SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = 1, 2, 3, 4, 5, 6
 local NULL = serializer.NULL
 
--- Room that a table has at first, as in Tarantool: it decides the order of pairs().
+-- The initial size of a table is Tarantool's, because it decides the order of pairs().
 local ROOM = 5
 
 local function check_finite(cfg, value)
@@ -20,7 +20,7 @@ local function check_finite(cfg, value)
     end
 end
 
--- Reader of the list: `tokens` with the position of the next one.
+-- A reader of the list: `tokens` and the position of the next one.
 local function read_node(reader)
     local tokens = reader.tokens
     local code, first, second = tokens[reader.position], tokens[reader.position + 1], tokens[reader.position + 2]
@@ -83,7 +83,7 @@ local function decode(cfg, text)
         local _, value = read_node(reader)
         count = count + 1
         values[count] = value
-        reader.position = reader.position + 1    -- the end of the document
+        reader.position = reader.position + 1    -- skip the end of the document
         reader.anchors = {}
     end
     return unpack(values, 1, count)
@@ -116,7 +116,7 @@ local function check_tag(options)
     return handle, prefix
 end
 
--- Why a tag cannot stand before a document, or nil.
+-- Returns why a tag cannot stand before a document, nil if it can.
 local function tag_problem(handle, prefix)
     if handle:sub(1, 1) ~= '!' then
         return "tag handle must start with '!'"

@@ -34,8 +34,8 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
             f"equal vclocks {outcome.equal_after:.2f} s after the last leader",
             flush=True,
         )
-        for violation in outcome.violations:
-            print(f"    {violation}", flush=True)
+        for text in (*outcome.crashes, *outcome.violations):
+            print(f"    {text}", flush=True)
         if outcome.violations:
             failed += 1
             print(f"    see {outcome.directory}", flush=True)

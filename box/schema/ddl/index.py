@@ -13,6 +13,7 @@ from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, needs_check
 from box.schema.ddl.build import Deferred, Finish, FormatCheck, IndexBuild, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+from box.schema.ddl.sql import check_constraint_name
 from box.schema.fields import Fields
 from box.schema.function import Function
 from box.schema.index_def import decode_index
@@ -93,6 +94,8 @@ def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFor
 def _create_index(
     schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, definition: IndexDef
 ) -> Deferred | None:
+    if definition.unique:
+        check_constraint_name(schema, space, definition.name)
     new_format = _format_with(schema, space, definition)
     index = space.engine.make_index(schema, space, definition, _primary_key_def(space))
 
@@ -128,6 +131,10 @@ def _alter_index(
     refuses a rebuild in a transaction with other statements; `_rebuilds` tells what it calls a rebuild.
     """
     before = old.definition
+    if _rebuilds(before, definition) and _is_referenced(schema, before):
+        raise client_error(ErrorCode.ALTER_SPACE, space.name, "can not alter a referenced index")
+    if definition.unique and not (before.unique and before.name == definition.name):
+        check_constraint_name(schema, space, definition.name)
     new_format = _format_with(schema, space, definition)
     is_checked = False
     if not _rebuilds(before, definition):

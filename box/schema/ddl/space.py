@@ -126,7 +126,7 @@ def _alter_space(
     check_not_altered(schema, space)
     checks = {
         name: CheckConstraint(check.definition, schema.sql.compile_check(definition, name, check.definition.code))
-        for name, check in space.checks.items()
+        for name, check in reversed(space.checks.items())  # Tarantool makes them anew from the first to the last
     }
 
     def finish() -> None:

@@ -137,7 +137,12 @@ def on_replace_ck_constraint(schema: Schema, credentials: Credentials, txn: DdlT
             check_constraint_name(schema, space, definition.name)
         test = schema.sql.compile_check(space.definition, definition.name, definition.code)
         check = CheckConstraint(definition, test)
-    install_checks(schema, stmt, space, {**before, definition.name: check})
+    rest = {key: other for key, other in before.items() if key != definition.name}
+    is_kept = known is not None and check.test is known.test
+    # The newest is tested first.
+    install_checks(
+        schema, stmt, space, {**before, definition.name: check} if is_kept else {definition.name: check, **rest}
+    )
 
 
 def install_checks(schema: Schema, stmt: DdlStatement, space: Space, checks: dict[str, CheckConstraint]) -> None:

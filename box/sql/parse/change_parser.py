@@ -1,4 +1,4 @@
-"""INSERT, REPLACE, UPDATE and DELETE."""
+"""Parses INSERT, REPLACE, UPDATE and DELETE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from box.sql.parse.query_parser import QueryParser
 
 
 class ChangeParser(QueryParser):
-    """Adds changes of data."""
+    """Adds changes of data to the parser of queries."""
 
     def change(self) -> sql_nodes.Change:
         if self.at("UPDATE"):
@@ -17,7 +17,7 @@ class ChangeParser(QueryParser):
         return self._insert()
 
     def action(self) -> str:
-        """ROLLBACK, ABORT, FAIL, IGNORE or REPLACE."""
+        """Parse ROLLBACK, ABORT, FAIL, IGNORE or REPLACE."""
         if not self.at("ROLLBACK", "ABORT", "FAIL", "IGNORE", "REPLACE"):
             self.fail()
         return self.advance().kind

@@ -1,7 +1,8 @@
-"""CREATE, DROP and ALTER."""
+"""Parses CREATE, DROP and ALTER."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from box.errors import ErrorCode, client_error
@@ -10,10 +11,16 @@ from box.sql.parse.change_parser import ChangeParser
 
 _CREATE_TRIGGER: Final = "CREATE TRIGGER "
 _FOREIGN_ACTIONS: Final = {"CASCADE": "cascade", "RESTRICT": "restrict"}
+_SPACES: Final = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")|[ \t\n\v\f\r]+")
+
+
+def _one_space(found: re.Match[str]) -> str:
+    """Spaces outside of quotes as the text of a check has them."""
+    return found[1] or " "
 
 
 class DefinitionParser(ChangeParser):
-    """Adds definitions."""
+    """Adds definitions to the parser of changes."""
 
     def create(self) -> sql_nodes.Statement:
         start = self.token.start
@@ -77,7 +84,7 @@ class DefinitionParser(ChangeParser):
         return sql_nodes.CreateTable(name, if_not_exists, items, engine)
 
     def column(self) -> sql_nodes.TableColumn:
-        """name type constraints [AUTOINCREMENT]"""
+        """Parse `name type constraints [AUTOINCREMENT]`."""
         column = sql_nodes.TableColumn(self.name(), self.type_name())
         while self._column_constraint(column):
             pass
@@ -100,7 +107,10 @@ class DefinitionParser(ChangeParser):
         if self.take("DEFAULT"):
             self._default(column)
         elif self.take("NULL"):
-            self._nullable(column, "none" if not self.at("ON") else self._on_conflict())
+            action = self._on_conflict()
+            self._nullable(column, "none")
+            if action != "abort":
+                self._nullable(column, action)
         elif self.at("NOT") and self.peek() == "DEFERRABLE":
             self._defer_last()
         elif self.take("NOT"):
@@ -161,6 +171,10 @@ class DefinitionParser(ChangeParser):
             part.is_desc = self.take("DESC")
             if not part.is_desc:
                 self.take("ASC")
+            if column.nullable_action == "none":
+                raise client_error(ErrorCode.NULLABLE_PRIMARY, self._table_name)
+            if column.nullable_action is None:
+                column.nullable_action = "abort"
             return sql_nodes.TableKey(name, True, [part])
         if self.take("UNIQUE"):
             return sql_nodes.TableKey(name, False, [part])
@@ -207,7 +221,7 @@ class DefinitionParser(ChangeParser):
         self.expect("(")
         start = self.token.start
         expr = self._nested()
-        text = self.text_since(start)
+        text = _SPACES.sub(_one_space, self.text_since(start))
         self.expect(")")
         return sql_nodes.Check(name, expr, text)
 
@@ -225,7 +239,9 @@ class DefinitionParser(ChangeParser):
     _last_foreign_key: sql_nodes.ForeignKey | None = None
 
     def _defer_last(self) -> None:
-        """DEFERRABLE among the constraints of a column: of the table's last foreign key, if it has one."""
+        """Parse DEFERRABLE among the constraints of a column: it belongs to the last foreign key of the table, if there
+        is one.
+        """
         is_deferred = self._deferrable()
         if self._last_foreign_key is not None:
             self._last_foreign_key.is_deferred = is_deferred
@@ -319,7 +335,7 @@ class DefinitionParser(ChangeParser):
         while not self.at("END"):
             steps.append(self._trigger_step())
         self.advance()
-        text = _CREATE_TRIGGER + self.text_since(start)
+        text = _CREATE_TRIGGER + self.text_from(start)
         return sql_nodes.CreateTrigger(name, table, time, event, columns, when, steps, if_not_exists, text, place)
 
     def _trigger_time(self) -> str:

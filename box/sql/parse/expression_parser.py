@@ -1,10 +1,10 @@
-"""Expressions, by precedence climbing.
+"""Parses expressions, by precedence climbing.
 
 ```
 OR < AND < NOT < IS MATCH LIKE REGEXP BETWEEN IN <> = < > <= < >= < & | << >> < + - < * / % < || < COLLATE < unary
 ```
 
-NOT may be an operand of any operator, as in `1 = NOT 2`, which a grammar in layers would refuse.
+NOT may be an operand of any operator, as in `1 = NOT 2`, which a grammar with one rule per level would refuse.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _TYPES: Final = {
     "UNSIGNED": "unsigned",
 }
 _PARAMETERS_MAX: Final = 65000
-"""Tarantool's limit of places for values in a statement."""
+"""Tarantool's limit of parameters in a statement."""
 _DEPTH_MAX: Final = 200
-"""Tarantool's limit of the depth of expressions."""
+"""Tarantool's limit for the depth of expressions."""
 
 
 class ExpressionParser(TokenReader):
-    """Adds expressions. `select` is what subclasses parse queries with."""
+    """Adds expressions to the reader of tokens. Subclasses provide `select` for subqueries."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -76,7 +76,7 @@ class ExpressionParser(TokenReader):
         raise NotImplementedError
 
     def expression(self, least: int = 0) -> sql_nodes.Expr:
-        """An expression whose operators bind at least as tightly as `least`."""
+        """Parse an expression whose operators bind at least as tightly as `least`."""
         self._depth += 1
         if self._depth > _DEPTH_MAX * 4:
             raise client_error(ErrorCode.SQL_STACK_OVERFLOW)
@@ -98,14 +98,14 @@ class ExpressionParser(TokenReader):
         return left
 
     def _nested(self) -> sql_nodes.Expr:
-        """An expression between brackets or words: AND belongs to it."""
+        """Parse an expression inside brackets or between words, where AND is an operator."""
         outer, self._stops_at_and = self._stops_at_and, False
         found = self.expression()
         self._stops_at_and = outer
         return found
 
     def expressions(self) -> list[sql_nodes.Expr]:
-        """One or more, with commas between."""
+        """Parse one or more expressions with commas between them."""
         found = [self._nested()]
         while self.at(","):
             self.option_ended()
@@ -191,7 +191,7 @@ class ExpressionParser(TokenReader):
         return self.term()
 
     def term(self) -> sql_nodes.Literal:
-        """A constant."""
+        """Parse a constant."""
         token = self.token
         if token.kind not in ("NULL", "TRUE", "FALSE", "#integer", "#float", "#string", "#blob"):
             self.fail()
@@ -321,7 +321,7 @@ class ExpressionParser(TokenReader):
         return sql_nodes.Raise(action, str(text))
 
     def type_name(self) -> str:
-        """A type; gives the name that a space's format has for it."""
+        """Parse a type. Returns its name in a space format."""
         if self.take("VARCHAR"):
             self.expect("(")
             self.expect("#integer")

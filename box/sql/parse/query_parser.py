@@ -1,9 +1,10 @@
-"""SELECT and VALUES, with everything around them."""
+"""Parses SELECT and VALUES with all their clauses."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
 from box.sql.parse.token_reader import generic
@@ -26,10 +27,10 @@ _JOINS: Final = {
 
 
 class QueryParser(ExpressionParser):
-    """Adds queries."""
+    """Adds queries to the parser of expressions."""
 
     def with_clause(self) -> tuple[list[sql_nodes.CommonTable], bool]:
-        """WITH [RECURSIVE] name [(columns)] AS (query), ...; empty where there is none."""
+        """Parse `WITH [RECURSIVE] name [(columns)] AS (query), ...`. Returns an empty list if there is none."""
         if not self.take("WITH"):
             return [], False
         is_recursive = self.take("RECURSIVE")
@@ -46,7 +47,7 @@ class QueryParser(ExpressionParser):
         return found, is_recursive
 
     def names_in_brackets(self) -> list[str] | None:
-        """(a, b); None where there is no bracket."""
+        """Parse `(a, b)`. Returns None if there is no bracket."""
         if not self.take("("):
             self.option_ended()
             return None
@@ -57,7 +58,7 @@ class QueryParser(ExpressionParser):
         return names
 
     def select(self) -> sql_nodes.Select:
-        """A query."""
+        """Parse a query."""
         common, is_recursive = self.with_clause()
         cores, operators = [], []
         order_by, limit = None, None
@@ -132,7 +133,7 @@ class QueryParser(ExpressionParser):
         return sql_nodes.ResultColumn(expr, self.alias(), span)
 
     def alias(self) -> str | None:
-        """[AS] name, or a string as name."""
+        """Parse `[AS] name`; a string may be the name. Returns None if there is none."""
         if self.take("AS"):
             return self.name()
         if self.at("#string"):
@@ -199,7 +200,7 @@ class QueryParser(ExpressionParser):
         return source
 
     def indexed(self) -> tuple[str | None, bool]:
-        """INDEXED BY name, NOT INDEXED."""
+        """Parse `INDEXED BY name` or `NOT INDEXED`."""
         if self.at("INDEXED") and self.peek() == "BY":
             self.advance()
             self.advance()
@@ -216,15 +217,18 @@ class QueryParser(ExpressionParser):
         order_by = self.order_terms() if self.take_words("ORDER", "BY") else None
         if not self.take("LIMIT"):
             return order_by, None, None
-        limit = self.expression()
+        limit, offset = self.expression(), None
         if self.take("OFFSET"):
-            return order_by, limit, self.expression()
-        if self.take(","):
-            return order_by, self.expression(), limit
-        return order_by, limit, None
+            offset = self.expression()
+        elif self.take(","):
+            limit, offset = self.expression(), limit
+        for expr in (limit, offset):
+            if _has_collation(expr):
+                raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, "COLLATE")
+        return order_by, limit, offset
 
     def order_terms(self) -> list[sql_nodes.OrderTerm]:
-        """expression [ASC | DESC], ..."""
+        """Parse `expression [ASC | DESC], ...`."""
         terms: list[sql_nodes.OrderTerm] = []
         while not terms or self.take(","):
             expr = self.expression()
@@ -233,3 +237,10 @@ class QueryParser(ExpressionParser):
                 self.option_ended()
             terms.append(sql_nodes.OrderTerm(expr, is_desc))
         return terms
+
+
+def _has_collation(expr: object) -> bool:
+    """Whether COLLATE is part of an expression, outside of queries in it."""
+    if isinstance(expr, sql_nodes.Collate):
+        return True
+    return not isinstance(expr, sql_nodes.Select) and any(map(_has_collation, sql_nodes.children(expr)))

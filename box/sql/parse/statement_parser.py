@@ -1,4 +1,4 @@
-"""Statements: `parse_statement` and, for constraints and defaults, `parse_expression`."""
+"""Parses statements with `parse_statement`, and the texts of constraints and defaults with `parse_expression`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from box.sql.parse.definition_parser import DefinitionParser
 
 
 class StatementParser(DefinitionParser):
-    """Adds the rest, and the choice by the first word."""
+    """Adds the remaining statements to the parser of definitions, and chooses by the first word."""
 
     trailing: BoxError | None = None
-    """The error of what follows a complete statement, whose own errors come first."""
+    """A syntax error after the complete statement. Errors of the statement itself come first."""
 
     def parse(self) -> sql_nodes.Statement:
-        """The one statement of the text. SQL_STATEMENT_EMPTY, and what `fail` raises."""
+        """Parse the whole text, which must be one statement.
+
+        Raises:
+            ClientError: SQL_STATEMENT_EMPTY, SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED.
+        """
         if self.at("#end", ";"):
             raise client_error(ErrorCode.SQL_STATEMENT_EMPTY)
         if self.take("EXPLAIN"):
@@ -133,8 +137,9 @@ _METHODS: Final = {
 def parse_statement(text: str) -> sql_nodes.Parsed:
     """Parse a statement.
 
-    Raises SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED, SQL_UNKNOWN_TOKEN, SQL_STATEMENT_EMPTY, SQL_PARSER_GENERIC,
-    SQL_STACK_OVERFLOW, SQL_BIND_PARAMETER_MAX.
+    Raises:
+        ClientError: SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED, SQL_UNKNOWN_TOKEN, SQL_STATEMENT_EMPTY,
+            SQL_PARSER_GENERIC, SQL_STACK_OVERFLOW, SQL_BIND_PARAMETER_MAX.
     """
     parser = StatementParser(text)
     try:
@@ -147,7 +152,8 @@ def parse_statement(text: str) -> sql_nodes.Parsed:
 def parse_expression(text: str, *, allows_parameters: bool = True) -> sql_nodes.Expr:
     """Parse an expression that a definition has kept as text.
 
-    Raises as `parse_statement`, SQL_PARSER_GENERIC_WITH_POS.
+    Raises:
+        ClientError: SQL_PARSER_GENERIC_WITH_POS, or an error of `parse_statement`.
     """
     parser = StatementParser(text)
     parser.allows_parameters = allows_parameters

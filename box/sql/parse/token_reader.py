@@ -1,9 +1,9 @@
-"""The place of a parser in its tokens, and the errors of a token that does not fit.
+"""The position of a parser in its tokens, and the errors for a token that does not fit.
 
-Tarantool's parser is a table-driven one: it reports the first token that no statement can go on with, either as
-`Syntax error at line 1 near 'x'` or, for a reserved word, with the advice to quote it. Which of the two depends on
-whether one of certain tokens (names, brackets, operators) was met before at a place where something optional ended;
-`_is_warned` follows that.
+Tarantool's parser is driven by tables and reports the first token that no statement can continue with. Its error is
+`Syntax error at line 1 near 'x'` or, for a reserved word, advice to quote it. The advice is given if one of certain
+tokens
+(names, brackets, operators) came before, at a place where an optional part ended. `_is_warned` tracks that.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _EARLY: Final = frozenset(
     TRANSACTION COMMIT ROLLBACK SAVEPOINT TO CREATE TABLE EXISTS ( ) WITH #string , INDEXED
 """.split()
 )
-"""Tokens that Tarantool's grammar names before its list of words that may be names."""
+"""Tokens that come in Tarantool's grammar before the list of words that may be names."""
 
 
 class TokenReader:
-    """Tokens one after another. Parsers of expressions, queries and statements build on each other from here."""
+    """Reads tokens one after another. The parsers of expressions, queries and statements derive from it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -41,11 +41,11 @@ class TokenReader:
         return self.token.kind
 
     def peek(self) -> str:
-        """The kind of the token after the present one."""
+        """Return the kind of the token after the current one."""
         return self._tokens[min(self._at + 1, len(self._tokens) - 1)].kind
 
     def advance(self) -> Token:
-        """Go on to the next token; gives the one passed."""
+        """Move to the next token. Returns the one passed."""
         passed = self.token
         self._at += 1
         self.token = self._tokens[self._at]
@@ -57,20 +57,28 @@ class TokenReader:
         return self.token.kind in kinds
 
     def take(self, kind: str) -> bool:
-        """Pass the token if it is of this kind."""
+        """Pass the token if it is of this kind. Returns whether it was."""
         if self.token.kind != kind:
             return False
         self.advance()
         return True
 
     def expect(self, kind: str) -> Token:
-        """Pass a token of this kind. SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED."""
+        """Pass a token of this kind.
+
+        Raises:
+            ClientError: SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED.
+        """
         if self.token.kind != kind:
             self.fail()
         return self.advance()
 
     def take_words(self, *kinds: str) -> bool:
-        """Pass several tokens if the first is there."""
+        """Pass several tokens if the first of them is there. Returns whether it was.
+
+        Raises:
+            ClientError: the others do not follow.
+        """
         if self.token.kind != kinds[0]:
             return False
         for kind in kinds:
@@ -78,7 +86,7 @@ class TokenReader:
         return True
 
     def option_ended(self) -> None:
-        """Something optional is not here; see the module's text."""
+        """Note that an optional part is not here, as described at the top of the module."""
         if self.token.kind in _EARLY:
             self._is_warned = True
 
@@ -88,7 +96,11 @@ class TokenReader:
         return kind == "ID" or kind == "INDEXED" or kind in FALLBACK
 
     def name(self) -> str:
-        """Pass a name: in upper case unless quoted."""
+        """Pass a name. Returns it, in upper case unless quoted.
+
+        Raises:
+            ClientError: SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED.
+        """
         if not self.is_name:
             self.fail()
         token = self.advance()
@@ -97,11 +109,15 @@ class TokenReader:
         return name_of(token)
 
     def text_since(self, start: int) -> str:
-        """The text from an offset up to the end of the token before the present one."""
+        """Return the text from an offset to the end of the token before the current one."""
         return self.text[start : self._tokens[self._at - 1].end]
 
+    def text_from(self, start: int) -> str:
+        """The text from an offset to its end."""
+        return self.text[start : self._tokens[-1].end]
+
     def fail(self) -> NoReturn:
-        """Report the present token."""
+        """Raise the error for the current token."""
         token = self.token
         if token.kind in _EARLY:
             self._is_warned = True
@@ -112,7 +128,7 @@ class TokenReader:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, token.text)
 
     def _last(self, end: Token) -> Token:
-        """The last thing before the end: space counts."""
+        """Return the last thing before the end of the text, which may be space."""
         last = self._tokens[self._at - 1] if self._at else end
         rest = self.text[last.end : end.end]
         if not rest:
@@ -126,5 +142,5 @@ class TokenReader:
 
 
 def generic(text: str) -> BoxError:
-    """An error of the parser whose text says it all."""
+    """Make an error of the parser with a text of its own."""
     return client_error(ErrorCode.SQL_PARSER_GENERIC, text)

@@ -19,7 +19,7 @@ from box.errors import ErrorCode, client_error
 
 
 class Token(NamedTuple):
-    """A token: where it starts and ends in the text, and where a message says that it is."""
+    """A token: its start and end in the text, and the position that an error text shows."""
 
     kind: str
     text: str
@@ -49,7 +49,7 @@ _UNUSED_RESERVED: Final = """
     USER WHENEVER WHILE
 """.split()
 _NAME_RESERVED: Final = ("BINARY", "CHARACTER", "SMALLINT")
-"""Reserved, and told so only where a name is defined or a table is named."""
+"""Reserved words with an error of their own only where a name is defined or a table is named."""
 _FREE: Final = """
     ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CAST CONFLICT DEFERRED DISABLE ENABLE ENGINE FAIL IGNORE INDEXED
     INITIALLY INSTEAD KEY LIMIT NO OFFSET PLAN QUERY RAISE REGEXP RESTRICT SESSION
@@ -57,14 +57,14 @@ _FREE: Final = """
 RESERVED: Final = frozenset((*_GRAMMAR_RESERVED, *_UNUSED_RESERVED, *_NAME_RESERVED))
 KEYWORDS: Final = frozenset((*_GRAMMAR_RESERVED, *_UNUSED_RESERVED, *_FREE))
 USED_KEYWORDS: Final = frozenset((*_GRAMMAR_RESERVED, *_FREE))
-"""Those that statements have."""
+"""Keywords of statements that are not reserved."""
 FALLBACK: Final = frozenset(
     """
     ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CONFLICT DEFERRED END ENGINE FAIL IGNORE INITIALLY INSTEAD NO
     MATCH PLAN QUERY KEY OFFSET RAISE RELEASE REPLACE RESTRICT RENAME IF ENABLE DISABLE
 """.split()
 )
-"""Keywords that are names where they cannot be keywords; INDEXED is one as well."""
+"""Keywords that are names wherever they cannot be keywords. INDEXED is one too, with rules of its own."""
 _SYNONYMS: Final[dict[str, str]] = {}
 _KINDS: Final = {"BOOL": "BOOLEAN", "UNKNOWN": "NULL", "REGEXP": "LIKE", "==": "=", "<>": "!="}
 _JOIN_WORDS: Final = frozenset(("CROSS", "INNER", "LEFT", "NATURAL", "OUTER", "RIGHT"))
@@ -100,11 +100,11 @@ _KIND_OF_GROUP: Final = {
     "blob": "#blob",
 }
 MAX_LENGTH: Final = 1_000_000_000
-"""Bytes of a statement."""
+"""The greatest length of a statement, in bytes."""
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text up to #end. SQL_UNKNOWN_TOKEN, as an item of kind ILLEGAL that `unknown` raises."""
+    """Return the tokens of a text. The last is #end, or of kind ILLEGAL: `unknown` makes its error."""
     tokens: list[Token] = []
     line, position, at = 1, 1, 0
     nul = text.find("\0")
@@ -147,12 +147,12 @@ def _illegal(text: str, at: int) -> str:
 
 
 def unknown(token: Token) -> Exception:
-    """`At line 1 at or near position 8: unrecognized token '!'`"""
+    """Make the error `At line 1 at or near position 8: unrecognized token '!'`."""
     return client_error(ErrorCode.SQL_UNKNOWN_TOKEN, token.line, token.position, token.text)
 
 
 def name_of(token: Token) -> str:
-    """The name that a token of kind ID, or of a keyword that stands for a name, means: in upper case unless quoted."""
+    """Return the name that a token stands for: an ID, or a keyword that may be a name. Upper case unless quoted."""
     text = token.text
     if text.startswith('"'):
         return text[1:-1].replace('""', '"')

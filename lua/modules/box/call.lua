@@ -1,4 +1,4 @@
--- Functions by name: what a CALL request, a stored function and box.schema.func.call run.
+-- Calls functions by name, for CALL requests, stored functions and box.schema.func.call.
 
 local box_error = require('box.error')
 local call_wave = require('box.call_wave')
@@ -39,7 +39,8 @@ local function sandbox()
     return env
 end
 
--- From Python: compile the body of a stored function, an expression that gives a function; its handle.
+-- Called by Python: compiles the body of a stored function, an expression whose value is a function. Returns its
+-- handle.
 local function load_body(name, body, is_sandboxed)
     local function refuse(reason)
         box_error(box_error.LOAD_FUNCTION, name, reason)
@@ -57,7 +58,7 @@ local function load_body(name, body, is_sandboxed)
     return registry.ref(setfenv(result, is_sandboxed and sandbox() or _G))
 end
 
--- `handle` is 0 for what has no stored body.
+-- `handle` is 0 for a function without a stored body.
 local function call_stored(handle, name, ...)
     if handle ~= 0 then
         return registry.get(handle)(...)
@@ -65,7 +66,7 @@ local function call_stored(handle, name, ...)
     return call_by_name(name, ...)
 end
 
--- From Python: a request. Arguments and results are MessagePack arrays.
+-- Called by Python: runs a request. Arguments and results are MessagePack arrays.
 local function run_call(handle, name, packed)
     return encode_args(call_stored(handle, name, decode_args(packed)))
 end
@@ -80,24 +81,24 @@ local function without_null(...)
     return unpack(values, 1, count)
 end
 
--- From Python: a function in a statement of SQL, where nil is no cdata.
+-- Called by Python: runs a function in a statement of SQL, where NULL is Lua's nil, not box.NULL.
 local function run_in_sql(handle, name, packed)
     return encode_args(call_stored(handle, name, without_null(decode_args(packed))))
 end
 
--- Errors that name the place of a caller name none when the expression has left its frame to a function: as in the
--- peer, no Lua function stands behind it.
+-- If the expression ends in a tail call, errors that show the place of a caller show none, because as in Tarantool the
+-- caller is not a Lua function then.
 local function run_eval(expression, packed)
     return encode_args(returned(pcall(compile(expression), decode_args(packed))))
 end
 
--- true and the values, or false and the error, if one of them cannot be in a tuple.
+-- Returns true and the values; or false and the error, if one of them cannot be in a tuple.
 local function encode_results(...)
     local ok, packed = pcall(encode_args, ...)
     return ok, ok and packed or encode_error(packed)
 end
 
--- From Python: what the function of an index makes of a tuple, as a MessagePack array.
+-- Called by Python: returns the result of the function of an index for a tuple, as a MessagePack array.
 local function make_keys(handle, raw, space_id)
     return encode_results(registry.get(handle)(new_tuple(raw, space_id)))
 end
@@ -106,7 +107,7 @@ python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.run_call', registry.ref(run_call))
 python.entry('box.run_in_sql', registry.ref(run_in_sql))
 python.entry('box.run_eval', registry.ref(run_eval))
--- From Python: a request of a stream that has a transaction open, which learns of every switch to another fiber.
+-- Called by Python: runs a request of a stream with an open transaction, which learns of every switch to another fiber.
 local function in_transaction(run)
     return function(...)
         set_yield_hook(python.txn_on_yield)
@@ -126,7 +127,7 @@ local function leave(number, ok, ...)
     return returned(ok, ...)
 end
 
--- box.func.name:call{...}: with the checks of a request, arguments and results stay Lua values.
+-- box.func.name:call{...}: has the checks of a request, but arguments and results stay Lua values.
 function M.schema_call(name, ...)
     if type(name) ~= 'string' then
         error('Use func:call(...)', 0)

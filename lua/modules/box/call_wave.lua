@@ -1,7 +1,8 @@
--- Waves: the calls of one read of a client, one after another in one fiber, without Python between them.
+-- Waves: runs the CALL and EVAL requests of one read from a client one after another in one fiber, without Python
+-- between.
 --
--- Python (lua/bindings/call_wave.py) leaves packets in `input`; functions get their arguments from there, and replies
--- are put to `output`. A wave ends, and Python goes on, before a packet of an unusual form, and behind a function that
+-- Python (lua/bindings/call_wave.py) puts packets into `input`. Functions get their arguments from there, and replies
+-- are written to `output`. A wave ends, and Python continues, before a packet of an unusual form; after a function that
 -- has waited, failed, left a transaction open, looked at its fiber, changed its user or the dictionary, or made a large
 -- result; and when its time is over.
 local entry = require('internal.entry')
@@ -24,32 +25,32 @@ local call_is_clean = python.call_is_clean
 
 local M = {}
 
--- Set by box.call: runs a function by its name, as a request does.
+-- box.call sets this: runs a function by its name, as a request does.
 M.call_by_name = nil
 
 local state_address, sync_address, input_address, output_address, output_size = python.call_wave_memory()
 local state, syncs = ffi.cast('uint32_t *', state_address), ffi.cast('double *', sync_address)
 local input, output = ffi.cast('const uint8_t *', input_address), ffi.cast('uint8_t *', output_address)
 
--- Places in `state`: the position behind the packet that was taken last and behind the replies, how many requests of
--- each type were taken since Python has looked, the type of the last, the schema version, and 1 once the dictionary has
--- changed.
+-- Places in `state`: the positions after the last packet and after the replies, the number of requests of each type
+-- since Python has read them, the type of the last request, the schema version, and 1 once the dictionary has changed.
 local POS, OUT, CALLS, EVALS, KIND, VERSION, CHANGED = 0, 1, 2, 3, 4, 5, 6
 local CALL, EVAL = 0x0a, 0x08
 local FUNCTION_NAME, EXPRESSION, TUPLE = 0x22, 0x27, 0x21
--- ce <u32 length> 83 00 ce <u32 0> 01 cf <u64 sync> 05 ce <u32 schema version> 81 30 dd <u32 count>, see box/wire/reply.py.
+-- ce <u32 length> 83 00 ce <u32 0> 01 cf <u64 sync> 05 ce <u32 schema version> 81 30 dd <u32 count>, see
+-- box/wire/reply.py.
 local REPLY = ffi.new('const uint8_t[35]', {
     0xce, 0, 0, 0, 0, 0x83, 0, 0xce, 0, 0, 0, 0, 1, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0xce, 0, 0, 0, 0, 0x81, 0x30, 0xdd,
     0, 0, 0, 0,
 })
 local REPLY_SIZE = 35
--- Arguments with more bytes are unusual.
+-- Arguments with more bytes count as unusual.
 local ARGS_MAX = 4096
--- A wave ends when there are so many bytes of replies, so that there is room for one that is not large.
+-- A wave ends at this many bytes of replies, so that there is always room for another that is not large.
 local ENOUGH = output_size / 2
--- Results of a wave, see `serve`.
+-- The results of a wave, see `serve`.
 local DONE, IN_TRANSACTION = 0, 1
--- What `call_is_clean` says.
+-- The results of `call_is_clean`.
 local CLEAN, OPEN = 0, 2
 
 -- ---- packets: small functions, which are compiled ---------------------------------------------------------
@@ -58,7 +59,7 @@ local function be32(pos)
     return input[pos] * 0x1000000 + input[pos + 1] * 0x10000 + input[pos + 2] * 0x100 + input[pos + 3]
 end
 
--- The sync at `pos` and the position behind it; nil for one that is no number of Lua, and for what is none.
+-- Returns the sync at `pos` and the position after it; nil if it does not fit a Lua number, or there is none.
 local function read_sync(pos)
     local mark = input[pos]
     if mark < 0x80 then
@@ -74,7 +75,7 @@ local function read_sync(pos)
     end
 end
 
--- Whether `pos .. stop` holds one array and no byte of the mark that MessagePack has none for.
+-- Returns whether `pos .. stop` is one array without the byte 0xc1, which MessagePack never uses.
 local function is_array(pos, stop)
     local mark = input[pos]
     if not (mark >= 0x90 and mark < 0xa0 or mark == 0xdc) or stop - pos > ARGS_MAX or check(input, pos, stop) ~= stop then
@@ -88,8 +89,9 @@ local function is_array(pos, stop)
     return true
 end
 
--- A request at `pos` in the usual form, ce <u32 length> 82 00 <type> 01 <sync> 82 22 <text> 21 <array>: its sync, type, the
--- position and the size of its text, the position of its array and that behind the packet; nil for any other.
+-- Parses a request at `pos` in the usual form, ce <u32 length> 82 00 <type> 01 <sync> 82 22 <text> 21 <array>. Returns
+-- its sync, its type, the position and the size of its text, the position of its array and that after the packet; nil
+-- for any other packet.
 local function read_packet(pos, limit)
     if pos + 16 > limit or input[pos] ~= 0xce or input[pos + 5] ~= 0x82 or input[pos + 6] ~= 0 or input[pos + 8] ~= 1 then
         return nil
@@ -124,7 +126,7 @@ local function put_be32(pos, value)
     output[pos + 2], output[pos + 3] = band(rshift(whole, 8), 0xff), band(whole, 0xff)
 end
 
--- The beginning of a reply with `count` results of `size` bytes together.
+-- Writes the beginning of a reply with `count` results of `size` bytes in total.
 local function put_reply(pos, sync, count, size)
     ffi.copy(output + pos, REPLY, REPLY_SIZE)
     put_be32(pos + 1, REPLY_SIZE - 5 + size)
@@ -152,13 +154,13 @@ local function get_text(pos, size)
     return ffi.string(input + pos, size)
 end
 
--- ---- what runs ---------------------------------------------------------------------------------------------
+-- ---- running requests ---------------------------------------------------------------------------------------------
 
--- Name -> true: a global function, found by its name as it is; false: one that is found step by step; nil: not looked at.
--- Those of functions in _func are not in it.
+-- Name -> true for a global function of exactly this name, false for one that is found step by step, nil if it is not
+-- yet looked up. Names of functions in _func are not in it.
 local plain_names = {}
 
--- Whether a request for this name needs a look at the dictionary.
+-- Returns whether a request for this name needs the dictionary.
 local function is_stored(name)
     if plain_names[name] ~= nil then
         return false
@@ -169,8 +171,8 @@ local function is_stored(name)
     return false
 end
 
--- Texts of EVAL -> functions that they were compiled to; false: it runs, waits, has failed or has another environment than
--- at first, so that the next one is compiled anew.
+-- Text of EVAL -> its compiled function. It is false while the function runs or waits, and after it has failed or
+-- changed its environment: then the next request compiles the text anew.
 local compiled, compiled_count = {}, 0
 local COMPILED_MOST, COMPILED_SIZE = 256, 1024
 
@@ -195,9 +197,9 @@ local function give_chunk_back(text, chunk)
     compiled[text] = chunk
 end
 
--- The results of a request: nil once its reply is in `output` and the wave may go on; else what `serve` gives.
+-- Writes the reply of a request. Returns nil if the wave may continue, else the result of `serve`.
 local function answer(strand, sync, ...)
-    if strand.activation then    -- it has waited, and Python waits for its results
+    if strand.activation then    -- the function has waited, so Python waits for its results
         return encode_args(...)
     end
     local pos = get_state(OUT)
@@ -220,7 +222,7 @@ local function answer(strand, sync, ...)
     end
 end
 
--- An expression: errors that name the place of a caller name none, as in box.call.
+-- Runs an expression. Errors that show the place of a caller show none, as in box.call.
 local function answer_eval(strand, sync, text, args)
     local chunk = take_chunk(text)
     local result = answer(strand, sync, returned(pcall(chunk, decode_args_at(input, args))))
@@ -238,9 +240,9 @@ local function answer_call(strand, sync, name, args)
     return answer(strand, sync, M.call_by_name(name, decode_args_at(input, args)))
 end
 
--- From Python: serve packets up to `limit` of `input`, for about so many seconds. DONE when Python shall look at what
--- comes next, IN_TRANSACTION when the last function has left one open, or the results of the last function in bytes.
--- Raises the error of the last one.
+-- Called by Python: serves packets up to `limit` of `input`, for about `seconds`. Returns DONE if Python shall handle
+-- the next packet, IN_TRANSACTION if the last function has left one open, or the bytes of the results of the last
+-- function. Raises the error of the last function.
 local function serve(limit, budget)
     local strand, start, pos, result = running.strand, seconds(), 0, nil
     if get_state(CHANGED) ~= 0 then

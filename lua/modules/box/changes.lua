@@ -1,2 +1,2 @@
--- How often this Lua state has changed data: iterators look at it before they trust what they read ahead.
+-- Counts the changes of data by this Lua state. Iterators compare it before they use tuples that were read ahead.
 return {count = 0}

@@ -1,4 +1,4 @@
--- Checks of arguments and option tables, with Tarantool's texts (ER_ILLEGAL_PARAMS).
+-- Checks arguments and tables of options, with Tarantool's texts (ER_ILLEGAL_PARAMS).
 
 local box_error = require('box.error')
 
@@ -8,7 +8,7 @@ function M.illegal(text)
     box_error(box_error.ILLEGAL_PARAMS, text)
 end
 
--- type(), with 'number' for 64-bit integers.
+-- Like type(), but with 'number' for 64-bit integers.
 local function value_type(value)
     local kind = type(value)
     if kind == 'cdata' and tonumber64(value) ~= nil then
@@ -65,7 +65,7 @@ function M.given(options)
     return options ~= nil and options or {}
 end
 
--- A copy of `options` in which absent ones have their default.
+-- Returns a copy of `options`, where absent options have their defaults.
 function M.with_defaults(options, defaults)
     local result = {}
     for name, value in pairs(defaults) do

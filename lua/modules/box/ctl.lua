@@ -27,7 +27,7 @@ function ctl.promote()
     finish.nothing(python.ctl_promote())
 end
 
--- Our own: where the data differs from that of another instance, at one vclock.
+-- Our own function: finds where the data differs from that of another instance at one vclock.
 function ctl.compare(uri)
     if type(uri) ~= 'string' then
         error('Usage: box.ctl.compare(uri)', 2)
@@ -37,12 +37,12 @@ function ctl.compare(uri)
     return found
 end
 
--- Our own: who fetches whose rows from whom, as a tree of text.
+-- Our own function: draws as a tree which instance fetches whose rows from which other one.
 function ctl.replication_tree()
     return finish.value(python.ctl_replication_tree())
 end
 
--- The older name.
+-- An older name of the function above.
 ctl.clear_synchro_queue = ctl.promote
 
 function ctl.is_recovery_finished()
@@ -91,7 +91,7 @@ function M.backup.stop()
     finish.nothing(python.backup_stop())
 end
 
--- Run once in the life of the replica set: the key is kept in _schema.
+-- Runs a function once in the life of the replica set: _schema keeps the key.
 function M.once(key, func, ...)
     if type(key) ~= 'string' or type(func) ~= 'function' then
         box_error(box_error.ILLEGAL_PARAMS, 'Usage: box.once(key, func, ...)')

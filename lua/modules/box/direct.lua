@@ -1,23 +1,23 @@
--- The shortest way to a tuple: the look-up of an index's container itself, called from Lua.
+-- The fastest look-up of a tuple: Lua calls the container of an index directly.
 --
--- It passes over access rights, transactions and versions, so it serves only a fiber that runs as admin outside of
--- a transaction, on an instance without versions, for a key that cannot be wrong: one whole number or string for
--- an index of one such part. Everything else takes the usual way.
+-- It ignores access rights, transactions and versions. So it is only used in a fiber that runs as admin outside of a
+-- transaction, on an instance without versions, for a key that cannot be wrong: one whole number or string for an index
+-- with one such part. All other look-ups go through Python.
 
 local ffi = require('ffi')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 local tuples = require('internal.tuple')
 
-local running, new_salted, copy_tuple = scheduler.running, tuples.new_salted, tuples.copy
+local running, new_salted, copy_tuple = scheduler.running, tuples.new_salted, tuples.from_image
 local type = type
 
--- Index object -> {find, window, format}; false: the index has none. An index that is not there is looked at when first
--- used. `find(key)` leaves a tuple in the window and gives its size, or gives salted bytes, or nil: see `finder` in
+-- Index object -> {find, window, format}, or false if the index has no direct look-up. An index is added at its first
+-- use. `find(key)` puts a tuple into the window and returns its size, or returns salted bytes, or nil: see `finder` in
 -- lua/bindings/data.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
--- Space object -> what `by_number` has for its primary index, once it was used.
+-- Space object -> the entry of its primary index in `by_number`, after the first use.
 local by_space = setmetatable({}, {__mode = 'k'})
 
 local M = {by_number = by_number, by_string = by_string, by_space = by_space, reads = 0}
@@ -27,7 +27,7 @@ local function ask(fiber)
     return fiber.reads_directly
 end
 
--- Whether the running fiber may use look-ups at all.
+-- Returns whether the running fiber may use direct look-ups.
 function M.is_allowed()
     local fiber = running.fiber
     if fiber == nil then
@@ -40,7 +40,7 @@ function M.is_allowed()
     return allowed
 end
 
--- The fiber's user or transaction has changed: ask again.
+-- Called when the user or the transaction of the fiber has changed: the right has to be checked again.
 function M.forget_fiber()
     local fiber = running.fiber
     if fiber ~= nil then
@@ -48,7 +48,7 @@ function M.forget_fiber()
     end
 end
 
--- Find out about an index.
+-- Asks Python for the direct look-up of an index.
 function M.look_at(index)
     local kind, find, address = python.index_finder(index.space_id, index.id)
     local way = false
@@ -60,7 +60,7 @@ function M.look_at(index)
     by_string[index] = kind == 'string' and way
 end
 
--- The tuple with this key, by a way of `by_number` or `by_string`.
+-- Returns the tuple with this key, by an entry of `by_number` or `by_string`.
 local function fetch(way, key)
     local reads = M.reads
     local found = way.find(key)
@@ -71,19 +71,19 @@ local function fetch(way, key)
     end
     local tuple = copy_tuple(way.window, found)
     if M.reads ~= reads then
-        -- Memory was collected for the copy, and a finalizer has looked up another tuple in the same window.
+        -- The allocation of the copy has run a finalizer, which has looked up another tuple in this window.
         return fetch(way, key)
     end
     return tuple
 end
 M.fetch = fetch
 
--- The indexes of a space have changed.
+-- Called when the indexes of a space have changed.
 function M.forget_space(space)
     by_space[space] = nil
 end
 
--- The index has changed.
+-- Called when the index has changed.
 function M.forget_index(index)
     by_number[index], by_string[index] = nil, nil
 end

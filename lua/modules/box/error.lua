@@ -12,14 +12,14 @@ local templates = {}
 
 for _, entry in ipairs((decode(python.error_codes()))) do
     local name, code, template = unpack(entry)
-    -- Tarantool takes names with this word for places that are free.
+    -- Names with this word are unused numbers in Tarantool's list of errors.
     if not name:find('RESERVED', 1, true) then
         M[name] = code
     end
     templates[code] = template
 end
 
--- The fiber's last error lives in Python; what was set from here keeps its identity.
+-- Python keeps the last error of the fiber. An error that Lua has set keeps its identity.
 local last_bytes, last_error
 
 local function set_last(err)
@@ -42,22 +42,22 @@ local function where(level)
     if info == nil then
         return '', 0
     end
-    -- Without a sign, as Tarantool has it: the line of a C function is -1.
+    -- Unsigned, as in Tarantool: the line of a C function is -1.
     return info.short_src ~= '' and info.short_src or 'eval', info.currentline % 2 ^ 32
 end
 
--- A number as a C int has it: whole, its 32 lower bits.
+-- Converts a number like a C int: its whole part, 32 lower bits.
 local function as_int(number)
     return number - number == 0 and bit.tobit(math.fmod(number, 2 ^ 32)) or 0
 end
 
--- A failure of string.format is told as by Tarantool, which calls it from C: without a place and the function's name.
+-- An error of string.format has no place and no name of a function, because Tarantool calls it from C.
 local function filled(template, ...)
     local ok, text = pcall(string.format, template, ...)
     return ok and text or error(text, 0)
 end
 
--- Code and reason by the code's template: string.format fills it only when there is something to fill in.
+-- Returns the code and the reason from the template of the code, which is only formatted if there are arguments.
 local function by_code(code, ...)
     local template = templates[code] or 'Unknown error'
     if select('#', ...) > 0 then
@@ -76,13 +76,13 @@ local function by_type(custom_type, template, ...)
     return {type = 'CustomError', custom_type = custom_type:sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
 end
 
--- Only texts and numbers are texts; nil for the rest.
+-- Converts a text or a number to a text; nil for anything else.
 local function text_of(value)
     return (type(value) == 'string' or type(value) == 'number') and tostring(value) or nil
 end
 
 local function by_table(given)
-    -- Its fraction is cut off, which that of a bare number is not; of a 64-bit integer nothing is left.
+    -- Cuts off a fraction, unlike for a bare number. A 64-bit integer becomes 0, as in Tarantool.
     local code = type(given.code) ~= 'cdata' and tonumber(given.code) or 0
     local facts = {code = as_int(code - math.fmod(code, 1)), message = text_of(given.reason) or ''}
     local custom_type = text_of(given.type)
@@ -92,7 +92,7 @@ local function by_table(given)
     return facts
 end
 
--- An error object, or nil for wrong arguments. `level` is the caller's whose place the trace shows.
+-- Makes an error object; nil for wrong arguments. `level` is that of the caller whose place the trace shows.
 local function create(level, first, ...)
     local facts
     local kind = type(first)

@@ -1,4 +1,4 @@
--- Trigger lists of the instance: sessions, shutdown, schema initialisation. Python fires them by name.
+-- The triggers of the instance: sessions, shutdown, schema initialisation. Python runs them by name.
 
 local python = require('internal.python')
 local registry = require('internal.registry')
@@ -13,19 +13,19 @@ local function list_of(name)
     return lists[name]
 end
 
--- Passes on what the change of the list has returned: nothing for a removal.
+-- Returns the result of the change of the list: nothing for a removal.
 local function enable(name, list, ...)
     python.event_enable(name, #list)
     return ...
 end
 
--- See box.trigger_list; Python learns whether there is anything to fire.
+-- Changes a list, see box.trigger_list. Python learns whether the list is empty.
 function M.reset(name, ...)
     local list = list_of(name)
     return enable(name, list, trigger_list.reset(list, ...))
 end
 
--- From Python.
+-- Called by Python.
 local function fire(name, ...)
     local list = list_of(name)
     local snapshot = {}

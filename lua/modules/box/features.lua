@@ -1,4 +1,4 @@
--- box.info.features: what of later versions is there although box.info.version is 2.8.1, for programs that ask.
+-- box.info.features: the supported features of later versions, which box.info.version (2.8.1) does not imply.
 
 local iproto = require('box.iproto')
 

@@ -1,7 +1,7 @@
--- Ends of calls into Python: wait where the call must wait, raise its error, turn its bytes into values.
+-- Completes calls into Python: waits if needed, raises the error, decodes the result.
 --
--- A bound function returns bytes, nil, true or a number >= 0 as its result, false and the bytes of an
--- error, or a negative number: the token of something to wait for.
+-- A bound function returns bytes, nil, true or a number >= 0 as its result; false and the bytes of an error; or a
+-- negative number, which is a token to wait for.
 
 local ffi = require('ffi')
 local decoder = require('internal.msgpack_decode')
@@ -10,7 +10,7 @@ local msgpack = require('internal.msgpack')
 local tuple_new = require('internal.tuple').new
 local wait = require('internal.wait')
 
--- What Python describes becomes plain tables: a console shows them in block style.
+-- Descriptions by Python become plain tables, so that a console shows them in block style.
 local PLAIN = {}
 for name, value in pairs(msgpack.DEFAULTS) do
     PLAIN[name] = value
@@ -21,10 +21,10 @@ local function decode(packed)
     return (decoder.get(PLAIN, ffi.cast(decoder.byte_pointer, packed), 0))
 end
 
--- `error(bytes)` is the error object of what Python sent.
+-- `error(bytes)` decodes an error from Python.
 local M = {encode = msgpack.encode, decode = decode, error = errors.decode}
 
--- The MessagePack value that the call returned.
+-- Returns the MessagePack value that the call has returned.
 function M.value(result, problem)
     result = wait(result, problem)
     if result ~= nil then
@@ -32,7 +32,7 @@ function M.value(result, problem)
     end
 end
 
--- The plain result.
+-- Returns the result unchanged.
 M.plain = wait
 
 -- Raises or returns nothing.
@@ -40,7 +40,7 @@ function M.nothing(result, problem)
     wait(result, problem)
 end
 
--- The result as a tuple with a format, or nothing.
+-- Returns the result as a tuple with a format, or nothing.
 function M.tuple(format, result, problem)
     result = wait(result, problem)
     if result ~= nil then

@@ -8,7 +8,7 @@ local json = require('json')
 local MIN_WIDTH, MAX_WIDTH = 5, 1000
 local DEFAULT_LINE = {sql = 140, markdown = 260, jira = 260}
 local TYPE_ALIASES = {gh = 'markdown', github = 'markdown', markdown = 'markdown', jira = 'jira', sql = 'sql'}
--- YAML quotes strings with spaces: with these a line looks the same everywhere.
+-- YAML quotes strings with spaces, but not with no-break spaces: with these a line looks the same everywhere.
 local ZERO_WIDTH_SPACE, NO_BREAK_SPACE = '\226\128\139', '\194\160'
 
 local function read_option(name, expected, options, own, default)
@@ -66,7 +66,7 @@ local function column_names(format, rows)
     return names
 end
 
--- The widest columns give way until a line fits.
+-- Narrows the widest columns until a line fits.
 local function fit_widths(names, rows, settings)
     local widths, total = settings.widths, #names + 1
     for i, name in ipairs(names) do

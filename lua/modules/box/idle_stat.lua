@@ -1,10 +1,10 @@
--- What box.stat and box.info tell of the vinyl engine and of SQL, which are not here: what Tarantool tells while nothing
--- uses them. Programs that gather metrics read these fields wherever they run.
+-- The statistics of the vinyl engine in box.stat and box.info. The engine is missing, so these are Tarantool's values
+-- while nothing uses it. Programs that collect metrics read these fields on every node.
 
--- Bytes per second: Tarantool's guess of a dump's speed until it has seen one, and the limit of writes that follows.
+-- Bytes per second: the speed of a dump that Tarantool assumes before the first one, and the limit of writes from it.
 local DUMP_BANDWIDTH = 10485760
 
--- Sections and their counters in Tarantool's order, which decides how a console shows them.
+-- Sections and counters in Tarantool's order, which a console shows.
 local SECTIONS = {
     {'tx', 'commit', 'rollback', 'conflict', 'transactions', 'statements', 'gap_locks', 'read_views'},
     {'memory', 'tx', 'level0', 'tuple_cache', 'page_index', 'bloom_filter'},
@@ -18,7 +18,7 @@ local SECTIONS = {
 
 local M = {}
 
--- The memory at which a dump would begin, in bytes: what is left of `vinyl_memory` for a write rate of one byte.
+-- The memory in bytes at which a dump would begin: the part of `vinyl_memory` for a write rate of one byte.
 local function dump_watermark()
     return math.floor(box.cfg.vinyl_memory * DUMP_BANDWIDTH / (DUMP_BANDWIDTH + 1))
 end

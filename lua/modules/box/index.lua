@@ -1,6 +1,6 @@
 -- Methods of index objects.
 --
--- A key that is one number (for reads: or string) crosses to Python as it is; others go as a MessagePack array.
+-- A key of one number (for reads also one string) crosses to Python unchanged, any other key as a MessagePack array.
 
 local box_error = require('box.error')
 local check_index = require('box.usage').index
@@ -18,13 +18,14 @@ local wait = require('internal.wait')
 
 local select, type = select, type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
-local new_salted = tuples.new_salted
+local new_salted, from_images = tuples.new_salted, tuples.from_images
 local encode, encode_args = msgpack.encode_value, msgpack.encode_args
 local index_get, index_get_key = python.index_get, python.index_get_key
+local index_select_by = python.index_select_by
 local index_update, index_delete = python.index_update, python.index_delete
 
 local UINT32_MAX = 4294967295
--- Below this a double is the number that it shows.
+-- Up to 2^53 every whole number is exactly a double.
 local EXACT_LIMIT = 2^53
 
 local methods = {}
@@ -32,7 +33,7 @@ local methods = {}
 local EMPTY_KEY = '\144'
 local UNENCODABLE = {['function'] = true, userdata = true, thread = true}
 
--- The key as a MessagePack array: nil is the empty key, a value is a key of one part.
+-- Encodes a key as a MessagePack array: nil is the empty key, a value is a key of one part.
 local function encode_key(key)
     if UNENCODABLE[type(key)] then
         refuse(key)
@@ -46,7 +47,7 @@ local function encode_key(key)
     return encode_args(key)
 end
 
--- The same for a change, which refuses a map as a key. Numbers stay as they are.
+-- Encodes the key of a change, which must not be a map. Numbers stay unchanged.
 local function encode_exact_key(key)
     local kind = type(key)
     if kind == 'number' and key > -EXACT_LIMIT and key < EXACT_LIMIT then
@@ -73,7 +74,7 @@ end
 local by_number, by_string = direct.by_number, direct.by_string
 local fetch, may_read_directly = direct.fetch, direct.is_allowed
 
--- The key, or the one part of a key of one part, and its type.
+-- Returns the key, or the part of a key of one part, and its type.
 local function single_part(key)
     local kind = type(key)
     if kind == 'table' and #key == 1 then
@@ -83,7 +84,7 @@ local function single_part(key)
     return key, kind
 end
 
--- The short way and the key to go it with, if it can be taken.
+-- Returns the look-up of box.direct and its key, if they can be used.
 local function direct_way(index, key)
     local kind, way = type(key), nil
     if kind == 'table' then
@@ -138,7 +139,7 @@ local function select_options(options, key_is_empty)
     return iterator, offset, limit
 end
 
--- The position just after a tuple.
+-- Returns the position just after a tuple.
 local function position_of(index, tuple)
     local raw
     if is_tuple(tuple) then
@@ -156,7 +157,7 @@ local function position_of(index, tuple)
     return (wait(python.index_position(index.space_id, index.id, raw)))
 end
 
--- The position behind which to begin, as the option `after` tells it; '' is the beginning.
+-- Returns the position of the option `after`; '' is the beginning.
 local function position_after(index, options)
     local after = options and options.after
     if after == nil then
@@ -181,7 +182,7 @@ end
 
 local uint32 = ffi.typeof('uint32_t')
 
--- As FFI converts an argument: numbers are cut and wrap around, booleans count as 0 and 1.
+-- Converts an argument like the FFI: numbers are cut and wrap around, booleans count as 0 and 1.
 local function to_uint32(value, position, call)
     if type(value) == 'number' and value >= 0 and value <= UINT32_MAX then
         return math.floor(value)
@@ -196,15 +197,24 @@ end
 local function select_page(index, iterator, offset, limit, key, after, returns_position, fetches)
     local blob, sizes, position = wait(python.index_page(
         index.space_id, index.id, iterator, offset, limit, key, after, fetches))
-    local rows = tuples.many(blob, sizes, index.space_id)
+    local rows = from_images(blob, sizes)
     if returns_position then
         return rows, position
     end
     return rows
 end
 
-function methods.select(index, key, options)
-    if options == nil then
+-- By a key of one number or string.
+local function select_by(index, iterator, offset, limit, value)
+    local blob, sizes = index_select_by(index.space_id, index.id, iterator, offset, limit, value)
+    if type(blob) ~= 'string' then
+        blob, sizes = wait(blob, sizes)
+    end
+    return from_images(blob, sizes)
+end
+
+function methods.select(index, key, opts)
+    if opts == nil then
         local way, value = direct_way(index, key)
         if way then
             return {(fetch(way, value))}
@@ -214,11 +224,21 @@ function methods.select(index, key, options)
     if by_number[index] == nil then
         direct.look_at(index)
     end
+    local value, kind = single_part(key)
+    if kind == 'string' or kind == 'number' and value > -EXACT_LIMIT and value < EXACT_LIMIT then
+        if opts == nil then
+            return select_by(index, 0, 0, UINT32_MAX, value)
+        elseif opts.after == nil and opts.fetch_pos == nil then
+            local iterator, offset, limit = select_options(opts, false)
+            return select_by(index, iterator, to_uint32(offset, 4, 'box_select'),
+                             to_uint32(limit, 5, 'box_select'), value)
+        end
+    end
     local raw_key = encode_key(key)
-    local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
-    local after = position_after(index, options)
+    local iterator, offset, limit = select_options(opts, raw_key == EMPTY_KEY)
+    local after = position_after(index, opts)
     offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
-    local fetches = options ~= nil and options.fetch_pos or nil
+    local fetches = opts ~= nil and opts.fetch_pos or nil
     if fetches ~= nil or after ~= '' then
         local is_fetched = fetches ~= nil and is_wanted(fetches)
         return select_page(index, iterator, offset, limit, raw_key, after, fetches, is_fetched)
@@ -227,7 +247,7 @@ function methods.select(index, key, options)
     if type(blob) ~= 'string' then
         blob, sizes = wait(blob, sizes)
     end
-    return tuples.many(blob, sizes, index.space_id)
+    return from_images(blob, sizes)
 end
 
 function methods.pairs(index, key, options)
@@ -279,7 +299,7 @@ function methods.bsize(index)
     return wait(python.index_bsize(index.space_id, index.id))
 end
 
--- The tuple that a change returned. nil stands for the tuple that was sent, `true` for none at all.
+-- Returns the tuple of a change. Python sends nil for the tuple that was passed to it, `true` for no tuple.
 local function changed_tuple(space_id, result, problem, sent)
     if type(result) == 'string' then
         return new_salted(result, space_id)

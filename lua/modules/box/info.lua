@@ -1,4 +1,4 @@
--- box.info: fields are computed when they are read; box.info() and the console get them all.
+-- box.info: fields are computed when they are read; box.info() and the console read all of them.
 
 local finish = require('box.finish')
 local idle = require('box.idle_stat')
@@ -19,7 +19,7 @@ local function vclock(value)
     return setmetatable(value, MAP)
 end
 
--- A copy whose fields were assigned in this order, which decides the order in which a console shows them.
+-- Returns a copy with the fields assigned in this order, which is the order in which a console shows them.
 local function ordered(result, names, source)
     for _, name in ipairs(names) do
         if source[name] ~= nil then
@@ -42,7 +42,7 @@ local function describe_replica(replica)
             vclock(downstream.vclock)
         end
     end
-    -- Tarantool makes it with that room.
+    -- Tarantool makes the table with this room, which decides the order of pairs().
     return ordered(new_table(0, 16), REPLICA, replica)
 end
 
@@ -53,7 +53,7 @@ local function describe_replicas(replicas)
     return setmetatable(replicas, MAPPING)
 end
 
--- A field that is called for its value, so that box.info itself stays short.
+-- Makes a field that users call for its value, such as box.info.memory(), so that box.info itself stays short.
 local function on_call(read)
     return function()
         return setmetatable({}, {__call = read})
@@ -108,7 +108,7 @@ local readers = {
     end),
 }
 
--- In Tarantool's order, which decides how a console shows them.
+-- In Tarantool's order, which a console shows.
 local FIELDS = {
     'id', 'uuid', 'lsn', 'signature', 'vclock', 'ro', 'replication', 'replication_anon', 'status', 'uptime', 'pid',
     'cluster', 'memory', 'gc', 'vinyl', 'sql', 'listen', 'election', 'synchro',
@@ -117,12 +117,12 @@ for _, name in ipairs(FIELDS) do
     readers[name] = readers[name] or function() return field(name) end
 end
 
--- Our own: what the 2.11 line has and 2.8.1 has not, by name. Not among those that are shown.
+-- Our own field: features of the 2.11 line that 2.8.1 lacks, by name. box.info() does not show it.
 function readers.features()
     return require('box.features')()
 end
 
--- Of 1.6.
+-- Kept from Tarantool 1.6.
 function readers.server()
     return {id = field('id'), uuid = field('uuid'), lsn = field('lsn'), ro = field('ro')}
 end

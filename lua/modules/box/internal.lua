@@ -1,4 +1,4 @@
--- box.internal: what suites use of it.
+-- box.internal: the members that test suites use.
 
 local finish = require('box.finish')
 local index_methods = require('box.index').methods
@@ -38,7 +38,7 @@ function M.count(space_id, index_id, iterator, key)
     return index_methods.count({space_id = space_id, id = index_id}, key, {iterator = iterator})
 end
 
--- The function behind a name, and the object if it is a method.
+-- Returns the function of a name, and the object if it is a method.
 function M.call_loadproc(name)
     local found, object = require('box.call').find(name)
     if object ~= nil then

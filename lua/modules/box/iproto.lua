@@ -1,4 +1,4 @@
--- box.iproto: what of the binary protocol is there, as 2.11 tells it.
+-- box.iproto: the supported parts of the binary protocol, in the form of 2.11.
 
 local finish = require('box.finish')
 local python = require('internal.python')
@@ -10,7 +10,7 @@ for name, number in pairs(described[2]) do
     M.protocol_features[name], M.feature[name] = true, number
 end
 
--- Numbers of keys and request types by name, made when they are asked for.
+-- The numbers of keys and request types by name, made at the first use.
 local function load_constants(iproto, name)
     if name == 'key' or name == 'type' then
         local constants = finish.value(python.iproto_constants())

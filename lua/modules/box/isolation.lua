@@ -1,5 +1,4 @@
--- box.txn_isolation_level, of the 2.11 line: levels by name, and the number of a level that is given as a name or a
--- number.
+-- box.txn_isolation_level of the 2.11 line: the levels by name, and the number of a level given by name or number.
 
 local box_error = require('box.error')
 

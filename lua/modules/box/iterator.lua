@@ -1,23 +1,24 @@
 -- index:pairs(): a cursor that reads ahead.
 --
--- One call into Python fetches a chunk of tuples. The loop must see the index as it is at each step, so what is
--- left of a chunk counts only while nothing can have changed: no write by this Lua code (`changes`), no switch
--- to another fiber. After either, Python says whether the index is still the same, or goes back.
+-- One call into Python fetches a chunk of tuples. The loop must see the current index at each step, so the rest of a
+-- chunk is only valid while nothing can have changed: no write by this Lua code (`changes`), no switch to another
+-- fiber. After either, Python says whether the index is unchanged; if not, it continues after the last tuple of the
+-- loop.
 
 local ffi = require('ffi')
 local changes = require('box.changes')
 local gc = require('internal.finalizers').raw_gc
 local python = require('internal.python')
-local scheduler = require('internal.scheduler')
+local running = require('internal.scheduler').running
 local tuples = require('internal.tuple')
 local wait = require('internal.wait')
 
-local cursor_next, current_fiber = python.cursor_next, scheduler.current_fiber
-local tuple_type = tuples.ctype
+local cursor_next = python.cursor_next
+local from_image, HEADER_SIZE = tuples.from_image, tuples.HEADER_SIZE
 local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
-local new, copy, cast, type = ffi.new, ffi.copy, ffi.cast, type
+local cast = ffi.cast
 
--- Most loops end after a few steps or after very many.
+-- The chunks grow, as most loops end after either a few steps or very many.
 local FIRST_CHUNK, LARGEST_CHUNK = 8, 512
 
 local function text()
@@ -32,18 +33,18 @@ local function close(guard)
 end
 
 local function note_place(cursor)
-    local fiber = current_fiber()
+    local fiber = running.fiber
     cursor.changes, cursor.fiber, cursor.switches = changes.count, fiber, fiber and fiber.csw
 end
 
 local function is_same_place(cursor)
-    local fiber = current_fiber()
+    local fiber = running.fiber
     return cursor.changes == changes.count and cursor.fiber == fiber and (fiber == nil or cursor.switches == fiber.csw)
 end
 
--- `used` of the tuples at hand were taken; true if the rest of them are still right.
+-- The loop has taken `used` tuples of the chunk. Returns whether the rest is still valid.
 local function fetch(cursor, used)
-    local blob, sizes = cursor_next(cursor.id, cursor.chunk, used)
+    local blob, sizes = cursor_next(cursor.id, cursor.chunk, used, cursor.space_id)
     if blob == true then
         note_place(cursor)
         return true
@@ -64,7 +65,7 @@ end
 local function advance(cursor)
     if cursor.used < cursor.count then
         if not fetch(cursor, cursor.used) and cursor.count > 0 then
-            -- The index changed under the loop: it will change again.
+            -- The index has changed during the loop, so it will probably change again: small chunks.
             cursor.chunk = FIRST_CHUNK
         end
         return
@@ -91,19 +92,17 @@ local function next_tuple(param, cursor)
         end
     end
     local size, position = cursor.list[used], cursor.position
-    local tuple = new(tuple_type, size)
-    tuple._size, tuple._format = size, cursor.format
-    copy(tuple._data, cursor.data + position, size)
-    cursor.used, cursor.position = used + 1, position + size
-    return cursor, tuple
+    cursor.used, cursor.position = used + 1, position + HEADER_SIZE + size
+    return cursor, from_image(cursor.data + position, size)
 end
 
--- Generator, parameter and state for a loop, as an iterator of `fun`. `after` is a position, '' for the beginning.
+-- Returns generator, parameter and state of a loop, as an iterator of `fun`. `after` is a position, '' for the
+-- beginning.
 local function open(space_id, index_id, iterator, key, after)
     local id = wait(python.cursor_open(space_id, index_id, iterator, key, after))
     local guard = gc(guard_type(id), close)
     local cursor = setmetatable({
-        id = id, guard = guard, format = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,
+        id = id, guard = guard, space_id = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,
     }, cursor_mt)
     return require('fun').wrap(next_tuple, key, cursor)
 end

@@ -1,4 +1,4 @@
--- box.index: iterator types by name, and how options name one.
+-- box.index: iterator types by name, and the option that chooses one.
 
 local box_error = require('box.error')
 
@@ -15,7 +15,7 @@ local function by_name(name)
     return iterator
 end
 
--- `opts` is a table with `iterator`, or the name itself, or nil: then ALL for an empty key, else EQ.
+-- `opts` is a table with `iterator`, the name itself, or nil, which means ALL for an empty key, else EQ.
 local function resolve(opts, key_is_empty)
     local given = opts
     if opts and type(opts) ~= 'string' then

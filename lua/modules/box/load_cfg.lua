@@ -6,12 +6,12 @@ local fiber = require('fiber')
 local finish = require('box.finish')
 local python = require('internal.python')
 local uuid = require('uuid')
--- Registers with Python what schema_attach() calls.
+-- This module registers with Python the functions that schema_attach() calls.
 require('box.schema_objects')
 
 local M = {}
 
--- What may be used before box.cfg{}.
+-- The members of `box` that may be used before box.cfg{}.
 local ALWAYS = {
     error = true, internal = true, index = true, lib = true, session = true, tuple = true, runtime = true,
     ctl = true, NULL = true, execute = true, watch = true, broadcast = true, iproto = true,
@@ -20,7 +20,7 @@ local ALWAYS = {
 
 local closed = {}
 local is_configured = false
--- {fiber = id, ended = condition} of a first configuration that is under way.
+-- {fiber = id, ended = condition} while a first configuration is in progress.
 local first
 
 local function refuse()
@@ -33,12 +33,13 @@ end
 
 local ACCEPTED = {boolean = true, number = true, string = true, table = true}
 
--- Always a map: NULL asks for an option's default. The text for what is no table is that of pairs().
+-- The argument is always encoded as a map; NULL asks for the default of an option. The error for a value that is not a
+-- table is that of pairs().
 local function encode_options(options)
     local copy = {}
     for name, value in pairs(options == nil and {} or options) do
-        -- No option takes a function or a cdata: one that MessagePack knows stands for it, and the check of types
-        -- refuses it with the option's name.
+        -- No option accepts a function or a cdata. It is replaced by a value that MessagePack can hold, which the check of
+        -- types refuses with the name of the option.
         if value ~= nil and not ACCEPTED[type(value)] then
             value = uuid.NULL
         end
@@ -58,7 +59,8 @@ local function show_values(values)
     end
 end
 
--- Without the tables that box.cfg itself holds: they are as they were even if somebody has changed what is in them.
+-- Returns the values without those tables that box.cfg itself holds: they are not new, even if their contents were
+-- changed.
 local function changed(options)
     local result = {}
     for name, value in pairs(options == nil and {} or options) do
@@ -69,7 +71,7 @@ local function changed(options)
     return result
 end
 
--- Whether the instance is configured, after the end of a first configuration by another fiber, which may fail.
+-- Waits for a first configuration by another fiber. Returns whether the instance is configured then.
 local function wait_configured()
     while first and first.fiber ~= fiber.id() do
         first.ended:wait()
@@ -77,7 +79,7 @@ local function wait_configured()
     return is_configured
 end
 
--- Options that were applied before one failed stay applied, and are shown.
+-- If an option fails, those applied before it stay applied, and box.cfg shows them.
 local function configure_again(_, options)
     if not wait_configured() then
         return M.configure(options)
@@ -94,7 +96,7 @@ end
 
 local configured_metatable = {__newindex = refuse_assignment, __call = configure_again}
 
--- Everything of `box` is there while the instance starts: a master's status is looked at in its bootstrap.
+-- All of `box` is usable while the instance starts: programs check the status of a master during its bootstrap.
 local function open_box(values)
     setmetatable(box, nil)
     for name, value in pairs(closed) do
@@ -142,8 +144,8 @@ local function configure_first(packed, options)
     show_values(finish.value(python.box_config_values()))
 end
 
--- A wrong option leaves `box` as it was, and so does an instance that could not start. A join that was undone begins
--- anew. Another fiber that calls box.cfg meanwhile waits for the end.
+-- After a wrong option or a failed start `box` is as before. A join that was undone starts again. Another fiber that
+-- calls box.cfg meanwhile waits for the end.
 function M.configure(options)
     if wait_configured() then
         return configure_again(box.cfg, options)

@@ -33,7 +33,7 @@ for name, value in pairs(parts) do
 end
 M.create_space = M.space.create
 
--- Files of an older version; those of one instance alone are upgraded by its start.
+-- Upgrades the dictionary of an older version. A single instance does that at its start already.
 function M.upgrade()
     finish.nothing(python.schema_upgrade())
 end

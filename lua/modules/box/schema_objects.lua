@@ -1,8 +1,8 @@
--- The Lua images of the schema: box.space, box.sequence, box.func.
+-- The Lua objects of the schema: box.space, box.sequence, box.func.
 --
--- Python calls apply() with descriptions of what changed. Tables are changed in place, so that a variable
--- that holds a space or an index goes on showing what it is now. The order in which fields are assigned, nil
--- included, is Tarantool's: it decides the order in which a console shows them.
+-- Python calls apply() with descriptions of the changes. Tables are changed in place, so that a variable that holds a
+-- space or an index always shows its current state. Fields are assigned in Tarantool's order, nil included, because a
+-- console shows them in this order.
 
 local direct = require('box.direct')
 local finish = require('box.finish')
@@ -24,7 +24,7 @@ for _, class in ipairs({index_mt, memtx_index_mt, vinyl_index_mt}) do
     class.__index = class
     class.__len = index_methods.len
 end
--- The engines' classes have these, the base class knows them under the names of both ways to call them.
+-- The classes of both engines have these methods; the base class offers them under two names each.
 local READS = {'select', 'get', 'min', 'max', 'count', 'random', 'pairs'}
 
 for name, method in pairs(index_methods) do
@@ -41,7 +41,7 @@ end
 for _, class in ipairs({memtx_index_mt, vinyl_index_mt}) do
     class.__pairs, class.__ipairs = index_methods.pairs, index_methods.pairs
 end
--- A method added to the base class is added to both engines' classes.
+-- A method that is added to the base class is added to the classes of both engines.
 setmetatable(index_mt, {__newindex = function(class, name, method)
     memtx_index_mt[name], vinyl_index_mt[name] = method, method
     rawset(class, name, method)
@@ -50,7 +50,7 @@ M.metatables = {
     space_mt = space_mt, index_mt = index_mt, memtx_index_mt = memtx_index_mt, vinyl_index_mt = vinyl_index_mt,
 }
 
--- Each object has a metatable of its own: a method assigned to it is found before the class's.
+-- Each object has a metatable of its own, so that a method assigned to one object hides that of the class.
 local function object_metatable(class_name)
     local own = {}
     local metatable = {
@@ -221,7 +221,7 @@ local FUNCTION_FIELDS = {
     'is_multikey', 'is_sandboxed',
 }
 
--- Sequences and functions are found by id and by name.
+-- Sequences and functions are stored under their ids and their names.
 local function apply_named(objects, fields, bless)
     return function(id, description)
         local object = objects[id]
@@ -247,7 +247,7 @@ local APPLIERS = {
     ['function'] = apply_named(M.functions, FUNCTION_FIELDS, func.bless),
 }
 
--- A list of {kind, id, description or nil}.
+-- Applies changes: a list of {kind, id, description}, the last nil for a removal.
 function M.apply(changes)
     for _, change in ipairs(finish.decode(changes)) do
         local kind, id, description = change[1], change[2], change[3]
@@ -257,7 +257,7 @@ end
 
 require('internal.python').entry('box.apply_schema', require('internal.registry').ref(M.apply))
 
--- What the console shows of box.space: user spaces only.
+-- The text of box.space in a console: user spaces only.
 setmetatable(M.spaces, {__serialize = function(spaces)
     local shown = {}
     for name, space in pairs(spaces) do

@@ -1,4 +1,4 @@
--- box.session: who runs this.
+-- box.session: the session of the running code.
 
 local arguments = require('internal.arguments')
 local direct = require('box.direct')
@@ -85,7 +85,7 @@ local function user_of(value)
     return whole % 2 ^ 32
 end
 
--- su(user) changes the session's user, su(user, function, ...) runs a function as the user.
+-- su(user) changes the user of the session; su(user, function, ...) runs a function as that user.
 function M.su(...)
     if getmetatable(box) ~= nil then
         error('Please call box.cfg{} first', 0)
@@ -107,7 +107,7 @@ function M.su(...)
     return leave(number, pcall(func, select(3, ...)))
 end
 
--- How the transport of a session wants a pushed value: one that has none refuses anything.
+-- How each kind of session encodes a pushed value. A kind that is missing refuses every value.
 local encoders = {
     [0] = function() return '' end,
     msgpack.encode_value,
@@ -120,7 +120,7 @@ function M.push(...)
     end
     local ok, data = pcall(encoders[python.session_push_kind()], (...))
     if not ok then
-        -- As the encoder of Tarantool, which raises, it names the place of our caller.
+        -- Like the error of Tarantool's encoder, this one shows the place of our caller.
         local _, text = pcall(error, data, 3)
         return nil, errors.from_value(text)
     end
@@ -139,7 +139,7 @@ for _, name in ipairs({'on_connect', 'on_disconnect', 'on_auth', 'on_access_deni
     end
 end
 
--- Settings of the session: read and assigned like fields.
+-- The settings of the session, read and assigned like fields.
 M.settings = setmetatable({}, {
     __serialize = function()
         return finish.value(python.session_settings())
@@ -160,7 +160,7 @@ M.settings = setmetatable({}, {
 -- One table for each session.
 local storages = {}
 
--- From Python: the session is over.
+-- Called by Python when the session ends.
 python.entry('box.forget_session', registry.ref(function(id)
     storages[id] = nil
 end))

@@ -16,7 +16,7 @@ local usage = require('box.usage')
 local tuple_new, new_salted, is_tuple = tuples.new, tuples.new_salted, tuples.is
 local get = index_module.methods.get
 local by_number, by_space, fetch, may_read_directly = direct.by_number, direct.by_space, direct.fetch, direct.is_allowed
--- Below this a double is the number that it shows.
+-- Up to 2^53 every whole number is exactly a double.
 local EXACT_LIMIT = 2^53
 local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
 local space_insert, space_replace = python.space_insert, python.space_replace
@@ -25,7 +25,7 @@ local type = type
 
 local methods = {}
 
--- A dropped space is reported by its name, where the call is no hot one.
+-- Reports a dropped space by its name. The frequent methods skip this check.
 local function check_exists(space)
     if box.space[space.id] == nil then
         box_error(box_error.NO_SUCH_SPACE, space.name)
@@ -34,7 +34,7 @@ end
 
 local encode_salted, salted_raw = msgpack.encode_salted, tuples.salted_raw
 
--- Python refuses a map.
+-- A map is passed on, as Python refuses it.
 local function encode_tuple(tuple)
     if type(tuple) == 'table' then
         return encode_salted(tuple)
@@ -48,7 +48,7 @@ local function encode_tuple(tuple)
     box_error(box_error.TUPLE_NOT_ARRAY)
 end
 
--- nil from Python: the stored tuple is the one that was sent, so its bytes are here already.
+-- Python returns nil if the stored tuple is the one that was sent: its bytes are here already.
 function methods.insert(space, tuple)
     check_space(space, 'insert')
     local raw = encode_tuple(tuple)
@@ -144,7 +144,7 @@ function methods.bsize(space)
     return finish.plain(python.space_bsize(space.id))
 end
 
--- Inserts the tuple behind the largest number of the primary key.
+-- Inserts the tuple under the largest number in the primary key, plus one.
 function methods.auto_increment(space, tuple)
     check_space(space, 'auto_increment')
     local last = primary_index(space):max()
@@ -170,7 +170,11 @@ function methods.frommap(space, map, options)
         end
         fields[number] = value
     end
-    local raw = msgpack.encode_value(fields)
+    local whole = {}
+    for number = 1, table.maxn(fields) do
+        whole[number] = fields[number] == nil and msgpack.NULL or fields[number]
+    end
+    local raw = msgpack.encode_value(whole)
     local result, problem = python.space_validate(space.id, raw)
     if result == false then
         return nil, tostring(finish.error(problem))

@@ -24,7 +24,7 @@ local function copy(list)
     return result
 end
 
--- The statement's transaction, which may be the implicit one of a single statement, learns of waits in triggers.
+-- Tells the transaction of the statement, even the implicit one of a single statement, about waits in triggers.
 local function in_transaction(run)
     local function leave(fiber, before, ...)
         fiber.on_yield = before
@@ -49,7 +49,7 @@ local function run_on_replace(space_id, old, new, ...)
     end
 end
 
--- What the trigger wants in place of `new`: nothing returned keeps it, nil means no tuple.
+-- Returns the tuple that the trigger wants instead of `new`. No result keeps `new`; nil means no tuple.
 local function replaced(new, count, result)
     if count == 0 then
         return new
@@ -65,7 +65,7 @@ local function counted(...)
     return select('#', ...), (...)
 end
 
--- Returns `true` for the tuple as it came, bytes for another one, nil for none.
+-- Returns `true` for the unchanged tuple, bytes for another one, nil for none.
 local function run_before_replace(space_id, old, new, ...)
     local old_tuple, sent = image(old, space_id), image(new, space_id)
     local new_tuple = sent
@@ -81,7 +81,7 @@ end
 python.entry('box.run_on_replace', registry.ref(in_transaction(run_on_replace)))
 python.entry('box.run_before_replace', registry.ref(in_transaction(run_before_replace)))
 
--- Passes on what the change of the list has returned: nothing for a removal.
+-- Returns the result of the change of the list: nothing for a removal.
 local function store(kind, space_id, list, ...)
     lists[kind][space_id] = list
     finish.nothing(python.space_trigger_enable(space_id, kind, #list))
@@ -103,7 +103,7 @@ end
 M.on_replace = reset('on_replace')
 M.before_replace = reset('before_replace')
 
--- The space is gone.
+-- Called when the space is dropped.
 function M.forget(space_id)
     lists.on_replace[space_id], lists.before_replace[space_id] = nil, nil
 end

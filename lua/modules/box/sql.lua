@@ -1,4 +1,4 @@
--- box.execute, box.prepare and box.unprepare: they return nil and the error where others raise it.
+-- box.execute, box.prepare and box.unprepare. They return nil and the error instead of raising it.
 
 local ffi = require('ffi')
 local box_error = require('box.error')
@@ -7,6 +7,7 @@ local finish = require('box.finish')
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
+local sql_column = require('box.sql_columns')
 local set_yield_hook = require('internal.scheduler').set_yield_hook
 local tuple_new = require('internal.tuple').new
 
@@ -16,7 +17,7 @@ local EXECUTE_USAGE = 'Usage: box.execute(sqlstring[, params]) or box.execute(st
 local UNPREPARE_USAGE = 'Usage: statement:unprepare() or box.unprepare(stmt_id)'
 local txn_id = python.txn_id
 
--- A statement may have opened or ended the fiber's transaction, and changed any space.
+-- The statement may have opened or ended the transaction of the fiber, and changed any space.
 local function after(before)
     changes.count = changes.count + 1
     local now = txn_id()
@@ -26,8 +27,17 @@ local function after(before)
     end
 end
 
+local function columns_of(list)
+    for number, column in ipairs(list) do
+        if column.span ~= nil then
+            list[number] = sql_column(column)
+        end
+    end
+end
+
 local function rows_of(result)
     if result.rows ~= nil then
+        columns_of(result.metadata)
         for number, row in ipairs(result.rows) do
             result.rows[number] = tuple_new(row)
         end
@@ -37,7 +47,7 @@ end
 
 local UNKNOWN = {['function'] = true, thread = true, userdata = true}
 
--- Parameters as an array of MessagePack, or nil and an error.
+-- Encodes parameters as a MessagePack array. Returns nil and an error if that fails.
 local function encode_params(params)
     local list = setmetatable({}, {__serialize = 'seq'})
     for number = 1, params == nil and 0 or #params do
@@ -129,6 +139,7 @@ function M.prepare(...)
     if not ok then
         return nil, result
     end
+    columns_of(result.metadata or {})
     for name, method in pairs(methods) do
         result[name] = method
     end

@@ -5,13 +5,13 @@ local finish = require('box.finish')
 local idle = require('box.idle_stat')
 local python = require('internal.python')
 
--- Reads that Python did not see.
+-- Reads that Lua has done without Python.
 local function flush_reads()
     python.count_reads(direct.reads)
     direct.reads = 0
 end
 
--- Fields are assigned in Tarantool's order, which decides how a console shows them.
+-- Fields are assigned in Tarantool's order, because a console shows them in the order of assignment.
 local function read_all(read)
     local result = {}
     flush_reads()
@@ -54,7 +54,8 @@ end
 
 local slab = {}
 
--- Tuples and indexes live in the process's heap, which grows with them: the arena is what they take.
+-- Tuples and indexes live in the heap of the process, which grows with them. So the size of the arena is the used
+-- memory.
 function slab.info()
     local memory = finish.value(python.box_slab())
     local used, quota = memory.used, memory.limit
@@ -71,7 +72,7 @@ function slab.info()
     return info
 end
 
--- There are no slab classes.
+-- Empty, as there are no slab classes.
 function slab.stats()
     return {}
 end

@@ -22,7 +22,7 @@ local function oldest_first(list)
     return copy
 end
 
--- reset(list) gives all, reset(list, new) adds, reset(list, new, old) replaces, reset(list, nil, old) removes.
+-- reset(list) returns all, reset(list, new) adds, reset(list, new, old) replaces, reset(list, nil, old) removes.
 function M.reset(list, new, old)
     if not is_function_or_nil(new) or not is_function_or_nil(old) then
         error('trigger reset: incorrect arguments', 3)

@@ -14,9 +14,9 @@ local methods = tuples.methods
 
 local M = {is = is_tuple}
 
--- A tuple is always an array: the encoder must not turn one with many holes into a map.
+-- A tuple is always an array, so the encoder must not make a map of a table with many holes.
 local OPTIONS = setmetatable({encode_sparse_ratio = 0}, {__index = msgpack.OPTIONS})
--- In operations of a tuple's methods one with many holes is always a map.
+-- In operations of the methods of a tuple, a table with many holes is always a map.
 local OPERATION_OPTIONS = setmetatable({encode_sparse_convert = true, encode_sparse_ratio = 2}, {__index = msgpack.OPTIONS})
 
 local function is_array(raw)
@@ -50,12 +50,15 @@ local function check(tuple, usage)
     end
 end
 
--- See next() of Lua.
+-- Like next() of Lua.
 function methods.next(tuple, position)
     check(tuple, 'tuple:next(tuple[, pos])')
-    position = position or 0
+    position = position ~= nil and position or 0
     if type(position) ~= 'number' then
         error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
+    end
+    if position < 0 then
+        return nil
     end
     return step(tuple, position)
 end
@@ -72,7 +75,7 @@ local function loop(tuple, position)
     return step(tuple, checked_position(tuple, position))
 end
 
--- The generator of a loop, which may be called with positions of the user.
+-- The generator of a loop. Users may call it with positions of their own.
 local function looper(tuple)
     local next_field = tuples.stepper(tuple)
     if next_field == tuples.step then
@@ -91,7 +94,7 @@ end
 methods.pairs = methods.ipairs
 tuples.pairs = methods.ipairs
 
--- The bounds of totable() and unpack(), both from 1 and both included.
+-- Returns the bounds of totable() and unpack(), both from 1 and both inclusive.
 local function bounds(tuple, from, to)
     if from ~= nil and from < 1 then
         error('tuple.totable: invalid second argument')
@@ -177,7 +180,7 @@ local function check_tuple(tuple)
     end
 end
 
--- Fields from `from` (counted from 0) up to and without `to`; negative ones count from the end.
+-- Returns the fields from `from`, counted from 0, up to but without `to`. Negative numbers count from the end.
 function methods.slice(tuple, ...)
     check_tuple(tuple)
     local argument_count = select('#', ...)
@@ -194,7 +197,7 @@ function methods.slice(tuple, ...)
     return unpack(totable(tuple), from + 1, to)
 end
 
--- A table is an array here, whatever keys it has beside.
+-- Here a table is an array, whatever other keys it has.
 local function encode_operations(ops)
     local raw = encoder.encode(OPERATION_OPTIONS, ops)
     return is_array(raw) and raw or msgpack.encode_args(unpack(ops, 1, #ops))
@@ -206,7 +209,7 @@ local function updated(tuple, operation, ops)
     return finish.tuple(format, call(tuple_raw(tuple), encode_operations(ops), format))
 end
 
--- The tuple without `length` fields at `offset`, the values put there instead. It has no format.
+-- Returns a tuple in which the values replace `length` fields at `offset`. It has no format.
 function methods.transform(tuple, ...)
     check_tuple(tuple)
     local argument_count = select('#', ...)
@@ -260,7 +263,7 @@ function methods.bsize(tuple)
     return tuple._size
 end
 
--- Format's names -> the names in the order of fields.
+-- Map of the names of a format -> the names in the order of fields.
 local ordered = setmetatable({}, {__mode = 'k'})
 
 local function names_in_order(numbers)
@@ -278,7 +281,7 @@ local function names_in_order(numbers)
     return names
 end
 
--- Fields by number and, where the space's format names them, by name; {names_only = true}: only by name.
+-- Returns the fields by number and, if the format names them, by name. {names_only = true} leaves the numbers out.
 function methods.tomap(tuple, ...)
     local options = ...
     local names_only = type(options) == 'table' and options.names_only or nil
@@ -305,7 +308,7 @@ function methods.tomap(tuple, ...)
     return map
 end
 
--- Names that are no field of the format: a JSON path, or nothing.
+-- Looks up a name that the format does not have: a JSON path, or nothing.
 function tuples.path_lookup(tuple, path)
     if path:find('[.[]') then
         local packed = finish.plain(python.tuple_path(tuple_raw(tuple), path, tuples.format_of(tuple)))

@@ -9,13 +9,14 @@ local triggers = require('box.txn_triggers')
 
 local M = {}
 
-local forget_fiber = require('box.direct').forget_fiber
-local txn_id = python.txn_id
-local set_yield_hook = require('internal.scheduler').set_yield_hook
+local running = require('internal.scheduler').running
+local wait = require('internal.wait')
+
+local txn_begin, txn_id, txn_on_yield = python.txn_begin, python.txn_id, python.txn_on_yield
 
 M.txn_isolation_level = isolation.levels
 
--- The timeout and the level's number of the options of box.begin.
+-- Returns the timeout and the number of the isolation level in the options of box.begin.
 local function read_options(options)
     if type(options) ~= 'table' then
         box_error(box_error.ILLEGAL_PARAMS, 'options should be a table')
@@ -32,30 +33,44 @@ local function read_options(options)
     return timeout, level ~= nil and isolation.number_of(level) or 0
 end
 
--- The open transaction learns of every switch to another fiber.
-function M.begin(options)
-    local timeout, level
-    if options then
-        timeout, level = read_options(options)
-    end
-    if triggers.are_running() then
-        box_error(box_error.ACTIVE_TRANSACTION)
-    end
-    finish.nothing(python.txn_begin(timeout, level))
-    forget_fiber()
-    set_yield_hook(python.txn_on_yield)
+-- Tells the open transaction about every switch to another fiber. `box.direct` looks anew how the fiber may read.
+local function set_hook(hook)
+    local fiber = running.fiber
+    fiber.reads_directly, fiber.on_yield = nil, hook
 end
 
--- A failed commit changes data back.
+local function check_begun(result, problem)
+    if result ~= nil then
+        wait(result, problem)
+    end
+    set_hook(txn_on_yield)
+end
+
+function M.begin(options)
+    if triggers.are_running() then
+        if options then
+            read_options(options)
+        end
+        box_error(box_error.ACTIVE_TRANSACTION)
+    elseif options then
+        check_begun(txn_begin(read_options(options)))
+    else
+        check_begun(txn_begin())
+    end
+end
+
+-- A failed commit undoes changes of data. After an error the transaction may still be open.
 local function ending(call)
     return function()
         local result, problem = call()
         changes.count = changes.count + 1
-        if txn_id() == 0 then
-            forget_fiber()
-            set_yield_hook(nil)
+        if result == nil then
+            set_hook(nil)
+            return
+        elseif result ~= false or txn_id() == 0 then
+            set_hook(nil)
         end
-        finish.nothing(result, problem)
+        wait(result, problem)
     end
 end
 
@@ -66,7 +81,7 @@ function M.is_in_txn()
     return txn_id() ~= 0 or triggers.are_running()
 end
 
--- Savepoints are told from any other table by their metatable.
+-- The metatable shows that a table is a savepoint.
 local savepoint_mt = {}
 
 function M.savepoint()
@@ -77,13 +92,13 @@ end
 function M.rollback_to_savepoint(...)
     local savepoint = ...
     if select('#', ...) ~= 1 or getmetatable(savepoint) ~= savepoint_mt then
-        error('Usage: box.rollback_to_savepoint(savepoint)', 0)
+        error('Usage: box.rollback_to_savepoint(savepoint)', 2)
     end
     changes.count = changes.count + 1
     finish.nothing(python.txn_rollback_to_savepoint(savepoint.txn_id, savepoint.csavepoint))
 end
 
--- The number of the open transaction, nil without one.
+-- Returns the number of the open transaction, nil without one.
 function M.txn_id()
     local id = txn_id()
     return id ~= 0 and id or nil

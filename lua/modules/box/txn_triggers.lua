@@ -18,8 +18,8 @@ local function image(raw, space_id)
     return raw ~= nil and tuple_new(raw, space_id) or nil
 end
 
--- The function that a trigger gets: for number, old, new, space_id in iterate() do ... end. Valid while the
--- triggers run.
+-- Makes the argument of a trigger: for number, old, new, space_id in iterate() do ... end. It is valid while
+-- the triggers run.
 local function statement_iterator(statements, state)
     return function()
         if state.is_over then
@@ -41,8 +41,8 @@ local function call_all(list, iterate)
     end
 end
 
--- From Python, when the transaction has ended either way. To its fiber it is still there: a trigger that begins another
--- one and leaves it open would take the statements after the commit along.
+-- Called by Python when the transaction has ended, either way. For its fiber it is still open: if a trigger could begin
+-- another one and leave it open, that would contain the statements after the commit.
 local function run(kind, txn_id, packed)
     local list = lists[kind][txn_id]
     lists.commit[txn_id], lists.rollback[txn_id] = nil, nil
@@ -56,7 +56,7 @@ local function run(kind, txn_id, packed)
     end
 end
 
--- Whether the running fiber is in such a trigger.
+-- Returns whether the running fiber is in such a trigger.
 function M.are_running()
     return (scheduler.current_fiber().ending_txns or 0) > 0
 end

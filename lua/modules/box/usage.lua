@@ -1,10 +1,10 @@
--- How methods must be called, and what a space must have for them.
+-- Checks that methods are called correctly, and that their space has the needed index.
 
 local box_error = require('box.error')
 
 local M = {}
 
--- A check that the method of an object was called with a colon: check(object, method). `field` tells an object.
+-- Makes check(object, method), which raises unless the method was called with a colon. An object has the field `field`.
 function M.of(kind, field)
     local text = ('Use %s:%%s(...) instead of %s.%%s(...)'):format(kind, kind)
     return function(object, method)
@@ -17,7 +17,7 @@ end
 
 M.space, M.index = M.of('space', 'id'), M.of('index', 'id')
 
--- The index that methods of a space work with. NO_SUCH_INDEX_ID.
+-- Returns the index that methods of a space use. Raises NO_SUCH_INDEX_ID.
 function M.primary_index(space)
     return space.index[0] or box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
 end

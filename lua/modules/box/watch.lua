@@ -1,4 +1,4 @@
--- box.watch(key, function), box.broadcast(key[, value]): values under keys, and who is told of them.
+-- box.watch(key, function), box.broadcast(key[, value]): values under keys, and functions that watch them.
 
 local arguments = require('internal.arguments')
 local finish = require('box.finish')
@@ -14,7 +14,7 @@ local watcher_mt = {
     __serialize = function() return 'box.watcher' end,
 }
 
--- Watcher -> {number, handle of the function}; not in the watcher, which the user holds.
+-- Watcher -> {number, handle of the function}. Kept out of the object, which the user sees.
 local registered = setmetatable({}, {__mode = 'k'})
 
 local function text(position, value, level)
@@ -68,7 +68,7 @@ function M.broadcast(...)
     python.event_broadcast(key, packed)
 end
 
--- From Python, in a fiber of its own.
+-- Called by Python, in a fiber of its own.
 local function run(handle, key, packed)
     local call = registry.get(handle)
     if packed == nil then

@@ -1,4 +1,4 @@
--- require('http.client'): requests to web servers. A request that fails has a status too; wrong arguments raise.
+-- require('http.client'): requests to web servers. A failed request also returns a status; wrong arguments raise.
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
@@ -9,7 +9,7 @@ local setmetatable, tonumber, tostring, unpack = setmetatable, tonumber, tostrin
 local OK = 200
 local FAILURES = {[408] = true, [444] = true, [495] = true, [595] = true}
 
--- Fields that stand once: of several the first counts. Others are joined by commas.
+-- Of these repeated fields the first counts. The values of other fields are joined by commas.
 local SINGLE = {}
 for _, name in ipairs({
     'age', 'authorization', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
@@ -29,7 +29,7 @@ local TEXTS = {
 }
 local NUMBERS = {'keepalive_idle', 'timeout'}
 local FLAGS = {'verify_host', 'verify_peer', 'follow_location'}
--- What nothing here follows is refused rather than forgotten.
+-- Options without an effect here are refused, not ignored.
 local REFUSED = {'proxy', 'proxy_port', 'proxy_user_pwd'}
 
 local function check_headers(headers)
@@ -98,7 +98,7 @@ local function cookies_of(values)
     return cookies
 end
 
--- Longer names are cut, as Tarantool does.
+-- Like Tarantool, cuts longer names.
 local NAME_LENGTH = 32
 
 local function join_headers(headers, longest)
@@ -190,7 +190,7 @@ local client_mt = {__index = methods}
 
 local client = {}
 
--- `max_connections` and `max_total_connections` say nothing here: a request has a connection of its own.
+-- `max_connections` and `max_total_connections` have no effect: each request has a connection of its own.
 function client.new()
     return setmetatable({_statistics = {
         active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,

@@ -1,5 +1,5 @@
--- require('internal.argparse'): arguments of a command line. parse(arguments, options) gives a table with what is no
--- option in its array part, and the options by name:
+-- require('internal.argparse'): parses the arguments of a command line. parse(arguments, options) returns a table with
+-- the options by name, and all other arguments in its array part:
 --     --name value, --name=value, --flag, -abc
 -- `options` is a list of names or of {name, type}; type is boolean, number or string, with a '+' for many values.
 local error, ipairs, pairs, tonumber, type = error, ipairs, pairs, tonumber, type
@@ -10,7 +10,7 @@ local function invalid(position)
     error(('bad argument #%d: ID not valid'):format(position), 0)
 end
 
--- 'long', 'short' for an option, 'dash' for a lone one, 'value' for anything else.
+-- Returns 'long' or 'short' for an option, 'dash' for a single dash, 'value' for anything else.
 local function kind_of(argument)
     if argument == nil then
         return nil
@@ -59,7 +59,7 @@ local function converted(name, value, expected)
     if convert == nil then
         error(('Bad conversion format "%s" provided for %s'):format(expected, name), 0)
     end
-    -- tonumber() takes no booleans.
+    -- A flag without a value is a boolean, which tonumber() refuses.
     local result
     if not (expected == 'number' and type(value) == 'boolean') then
         result = convert(value)
@@ -81,7 +81,7 @@ local function convert_all(name, value, expected)
     return list
 end
 
--- Option name -> type, or true for one without a type.
+-- Option name -> its type, or true if it has none.
 local function types_of(options)
     local types = {}
     for _, option in ipairs(options) do
@@ -98,7 +98,7 @@ local function takes_value(expected)
     return expected ~= 'boolean' and expected ~= 'boolean+'
 end
 
--- Take the long option at a position; the position after it and its value.
+-- Takes the long option at a position. Returns the position after it and its value.
 local function take_long(arguments, position, types, result)
     local text = arguments[position]:sub(3)
     local name, value = text:match('^([^=]*)=(.*)$')

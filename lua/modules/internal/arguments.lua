@@ -1,21 +1,21 @@
--- Errors of wrong arguments as those of C functions are: they name the function as its caller did, '?' where the
--- caller is no Lua function or has left its frame to the call, and stand where the caller is.
+-- Errors of wrong arguments, like those of C functions. They show the place of the caller, and the name by which it
+-- called the function; '?' if the caller is not a Lua function or made a tail call.
 local getinfo, error, type, tonumber = debug.getinfo, error, type, tonumber
 
 local M = {}
 
--- `level` is that of the function whose argument is wrong, as for error().
+-- `level` is that of the function with the wrong argument, as for error().
 function M.bad(position, reason, level)
     local info = getinfo(level, 'n')
     error(("bad argument #%d to '%s' (%s)"):format(position, info and info.name or '?', reason), level + 1)
 end
 
--- The reason for a value of a wrong type; nil counts as absent.
+-- Returns the reason for a value of a wrong type. nil counts as absent.
 function M.expected(kind, value)
     return kind .. ' expected, got ' .. (type(value) == 'nil' and 'no value' or type(value))
 end
 
--- The number that an argument is, also as text, nil for anything else: unlike tonumber() it takes no cdata.
+-- Converts an argument to a number; nil unless it is a number or a text of one. Unlike tonumber() it refuses cdata.
 function M.number(value)
     local kind = type(value)
     return (kind == 'number' or kind == 'string') and tonumber(value) or nil

@@ -1,7 +1,7 @@
--- The first chunk of a Lua state. It hides what the embedding library offers to Lua, opens the built-in modules
--- and hands back the two functions that Python needs to go on: `bind(name, function, is_direct)` and `start()`.
+-- The first chunk of a Lua state. It hides the globals of the embedding library, opens the built-in modules and returns
+-- the two functions that Python needs next: `bind(name, function, is_direct)` and `start()`.
 --
--- Arguments: `read_module(name)` -> source text or nil; the addresses of the cells shared with Python and of the tokens
+-- Arguments: `read_module(name)` -> source text or nil; the addresses of the cells shared with Python, of the tokens
 -- that have ended without a value, and of the clocks of a turn.
 local read_module, shared_address, woken_address, clocks_address = ...
 
@@ -14,7 +14,7 @@ package.loaded['internal.shared'] = require('ffi').cast('int32_t *', shared_addr
 package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address)
 package.loaded['internal.clocks'] = require('ffi').cast('double *', clocks_address)
 
--- Users see the file of an error: these modules show the name that Tarantool's have.
+-- Errors show a file name to users: for these modules it is that of Tarantool's modules.
 local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
@@ -44,14 +44,14 @@ local function load_builtin(name)
     return chunk or error(problem, 0)
 end
 
--- `require` before internal.loader replaces it: nothing may wait while these modules load.
+-- A `require` for the time before internal.loader replaces it: nothing may wait while these modules load.
 table.insert(package.loaders, 2, function(name)
     return load_builtin(name) or ''
 end)
 
 local raw_pcall, error, select, type = pcall, error, select, type
 
--- What a bound function gave. One that raises hands over an object of Python's, which no user should see.
+-- Returns the results of a bound function. If it raises, its error is a Python object, which users must not see.
 local function converted(ok, ...)
     if ok then
         return ...
@@ -61,7 +61,7 @@ end
 
 local CROSSES = {['nil'] = true, boolean = true, number = true, string = true}
 
--- Python keeps no Lua object: with one in its hands, if only in the frame of an error, it cannot close the state.
+-- Python must keep no Lua object: with one, if only in the frame of an error, it cannot close the state.
 local function check_arguments(name, ...)
     for i = 1, select('#', ...) do
         local kind = type((select(i, ...)))
@@ -71,7 +71,7 @@ local function check_arguments(name, ...)
     end
 end
 
--- `is_direct`: its arguments have been checked, and it is called too often for more.
+-- `is_direct` means that the arguments are checked already, and the function is called too often to check more.
 local function bind(name, callable, is_direct)
     bound[name] = is_direct and callable or function(...)
         check_arguments(name, ...)

@@ -1,5 +1,5 @@
--- Functions of the C library that Tarantool's own modules declare, so that scripts call them by ffi.C as they are.
--- Types as on Linux; what a module of ours declares itself is not here.
+-- Declarations of C functions that Tarantool's own modules declare, because scripts call them by ffi.C without a
+-- declaration. The types are those of Linux. Functions that other modules of ours declare are missing here.
 local ffi = require('ffi')
 
 ffi.cdef([[

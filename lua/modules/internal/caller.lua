@@ -1,15 +1,15 @@
--- The place of the user's code that has called into the modules of this product.
+-- Finds the place in the user's code that has called one of our own modules.
 local raw_getinfo = debug.getinfo
 local sub = string.sub
 
 local BUILTIN = '@builtin/'
--- The file that the methods of spaces and indexes show to users.
+-- The file name of the methods of spaces and indexes in error texts.
 local DATA = '@builtin/box/schema.lua'
 
 local M = {}
 
--- The problem of an argument that cannot be encoded, with 'file:line: ' before it if a method of a space or an index has
--- been called with it, by Lua code. A tail call leaves no frame.
+-- Returns the problem of an argument that cannot be encoded. 'file:line: ' comes before it if Lua code has called a
+-- method of a space or an index with it, except by a tail call, which leaves no frame.
 function M.located(problem)
     local level, inner = 2, nil
     local frame = raw_getinfo(level, 'Sl')

@@ -1,10 +1,11 @@
--- The cells that Lua and Python share, with what is done to them. Each is a function of its own because such a one is
--- compiled: the interpreter takes ten times as long for a store, and what switches coroutines is always interpreted.
+-- Cells of memory that Lua and Python share, and functions that read and write them. Code that switches coroutines is
+-- always interpreted, and the interpreter takes ten times as long for a store; these small functions are compiled.
 local shared = require('internal.shared')
 
--- The id of the running fiber, whether a tick is wanted, the next fiber's id, how many tokens in `internal.woken` have
--- ended without a value, 1 once there will be no other tick, 1 when the tick is to end behind the running fiber, 1
--- while the clocks of the turn hold, and 1 when the process has ended, as a simulated one does while its state is there.
+-- In order: the id of the running fiber; whether a tick is wanted; the id of the next fiber; the number of tokens in
+-- `internal.woken` that have ended without a value; 1 once there will be no other tick; 1 if the tick shall end after
+-- the running fiber; 1 while the clocks of the turn are valid; 1 once the process has ended, which a simulated process
+-- does while its state still exists.
 local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ, DEAD = 0, 1, 2, 3, 4, 5, 6, 7
 local FIRST_ID = 101
 
@@ -12,7 +13,7 @@ shared[NEXT_ID] = FIRST_ID
 
 local cells = {}
 
--- `id`: of the fiber that runs, 0: none does.
+-- `id` is that of the running fiber, 0 for none.
 function cells.show_running(id)
     shared[RUNNING_FIBER] = id
 end
@@ -25,7 +26,7 @@ function cells.want_no_tick()
     shared[TICK_WANTED] = 0
 end
 
--- The id of the next fiber, which is taken by that.
+-- Takes the id of the next fiber.
 function cells.take_id()
     local id = shared[NEXT_ID]
     shared[NEXT_ID] = id + 1
@@ -40,7 +41,7 @@ function cells.forget_woken()
     shared[WOKEN] = 0
 end
 
--- Whether the tick was to end; asked once.
+-- Returns whether the tick shall end, and resets that.
 function cells.is_stopped()
     local stop = shared[STOP]
     if stop == 0 then

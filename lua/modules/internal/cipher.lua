@@ -1,5 +1,5 @@
--- Symmetric ciphers of the OpenSSL library of the system: new(algorithm, mode, is_encryption, key, iv) gives an object
--- with update(text) and result(), both of which return bytes.
+-- Symmetric ciphers of the system's OpenSSL library: new(algorithm, mode, is_encryption, key, iv) returns an object
+-- with update(text) and result(), which both return bytes.
 local ffi = require('ffi')
 local errors = require('internal.error')
 

@@ -1,4 +1,4 @@
--- The bytes of a code point in UTF-8: 1 below 0x80, 2 below 0x800, 3 below 0x10000, else 4.
+-- Returns the number of bytes of a code point in UTF-8: 1 below 0x80, 2 below 0x800, 3 below 0x10000, else 4.
 local char, floor = string.char, math.floor
 
 return function(code)

@@ -1,5 +1,5 @@
 -- Completion of names at the console: globals, members of tables and of what their metatables' __index names.
--- No metamethod is run, so that completing has no effects. Tuples have methods and the fields that a format names.
+-- No metamethod is run, so that completion has no effects. Tuples offer methods and the fields named by a format.
 local tuples = require('internal.tuple')
 
 local MAX_INDEX_DEPTH = 20
@@ -9,7 +9,7 @@ local WORDS = {
     'or', 'repeat', 'return', 'then', 'true', 'until', 'while',
 }
 
--- A table with the names of a tuple's fields; missing ones lead to its methods.
+-- Returns a table of the names of the fields of a tuple; its metatable leads to the methods.
 local function tuple_members(tuple)
     local members = {}
     for name in pairs(tuples.format(tuples.format_of(tuple)) or {}) do
@@ -27,7 +27,7 @@ local function index_table(value)
     return type(index) == 'table' and index ~= value and index or nil
 end
 
--- A field without running any metamethod function.
+-- Reads a field without running a metamethod.
 local function raw_field(value, name)
     for _ = 1, MAX_INDEX_DEPTH do
         if type(value) == 'table' and rawget(value, name) ~= nil then
@@ -64,8 +64,8 @@ local function add_members(found, scope, prefix, partial, methods_only)
     end
 end
 
--- Candidates for the word `text` (such as `box.sp`): a list whose first element is their common
--- prefix, or nothing. The positions tell where the word stands in its line.
+-- Returns the candidates for the word `text` (such as `box.sp`), a list whose first element is their common
+-- prefix; nothing if there are none. The positions are those of the word in its line.
 local function completion_handler(text, from, to)
     text = text:sub(1, (to or #text) - (from or 0))
     if text ~= '' and not text:find('^[%a_]') then

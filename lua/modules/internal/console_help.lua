@@ -1,4 +1,4 @@
--- `help` and `tutorial` of a console: texts for a person, which a table and the terminal show as they are.
+-- `help` and `tutorial` of a console. A table and the terminal show these texts unquoted.
 
 local HELP = [[
 To get help, see the Tarantool manual at https://tarantool.io/en/doc/
@@ -13,7 +13,7 @@ Available backslash commands:
   \quit                      -- quit interactive console
 ]]
 
--- `session` is set by the console: it returns a table that is the present session's own.
+-- The console sets `session`, which returns a table of the current session.
 local M = {session = nil}
 
 -- `help` without parentheses shows the screen, and so does `help()`.
@@ -23,7 +23,7 @@ M.help = setmetatable({HELP}, {
     end,
 })
 
--- The number of the screen that each session was shown last, and all texts that were shown.
+-- The number of the last screen of each session, and the set of all texts that were shown.
 local numbers, screens = setmetatable({}, {__mode = 'k'}), {}
 
 -- `tutorial` without parentheses shows the screen of `help`.
@@ -36,12 +36,12 @@ local tutorial = setmetatable({HELP}, {
     end,
 })
 
--- Whether a value is a screen of the tutorial.
+-- Returns whether a value is a screen of the tutorial.
 function M.is_screen(value)
     return screens[value] == true
 end
 
--- The text of a value that is nothing but one, else nil.
+-- Returns the text if a value consists of nothing else, else nil.
 function M.text_of(value)
     if rawequal(value, M.help) or rawequal(value, tutorial) then
         return HELP

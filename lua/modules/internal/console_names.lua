@@ -1,7 +1,7 @@
--- What a console completes and explains: members of tables, names of the dictionary, signatures of functions.
+-- Names that a console completes and explains: members of tables, names of the dictionary, signatures of functions.
 --
--- This text is also sent to other nodes, Tarantool's too: it uses what every node offers to users, and nothing else. No
--- metamethod is run, so that looking has no effects. Answers are bounded: of many names the first by the alphabet.
+-- This text is also sent to other nodes, Tarantool's too, so it only uses what every node offers to users. It runs no
+-- metamethod, so that it has no effects. Of too many names it returns the first by the alphabet.
 --
 --   members(path, is_method, partial, limit) -> {class, total, {{name, kind}, ...}}
 --   names(what, partial, limit, path)        -> {what, total, {{name, what}, ...}}
@@ -30,7 +30,7 @@ local function is_index(value)
     return type(value) == 'table' and rawget(value, 'space_id') ~= nil and type(rawget(value, 'parts')) == 'table'
 end
 
--- 'space', 'index', 'tuple' or 'fiber' of the objects that have classes; else nothing.
+-- Returns 'space', 'index', 'tuple' or 'fiber' for an object of such a class, else nothing.
 local function class_of(value)
     if is_space(value) then
         return 'space'
@@ -43,7 +43,7 @@ local function class_of(value)
     end
 end
 
--- box.info and box.stat make their fields when they are called.
+-- box.info and box.stat only make their fields when they are called.
 local function read_whole(value)
     if rawget(_G, 'box') and (value == rawget(box, 'info') or value == rawget(box, 'stat')) then
         local ok, whole = pcall(value)
@@ -83,8 +83,8 @@ local function resolve(path)
     return value
 end
 
--- The first `limit` names by the alphabet of all that are added. Most names of many cost two comparisons: what is said
--- of a name is looked at when it is among the first.
+-- Collects the first `limit` names by the alphabet. Most of many names cost two comparisons: the description of a name
+-- is only made once it is among the first.
 local function selection(partial, limit)
     local names, values, total, worst = {}, {}, 0, nil
     local length, byte, sub, type = #partial, string.byte, string.sub, type
@@ -97,7 +97,7 @@ local function selection(partial, limit)
         end
         worst = names[count]
     end
-    -- Names that begin with an underscore are for who asks for them.
+    -- Names with an initial underscore are only offered once the underscore is typed.
     function self.add(name, value)
         if type(name) ~= 'string' or hides and byte(name) == 95 or length > 0 and sub(name, 1, length) ~= partial then
             return
@@ -110,7 +110,7 @@ local function selection(partial, limit)
             end
         end
     end
-    -- `describe(name, value)` gives the kind, nil for a name that does not count.
+    -- `describe(name, value)` returns the kind, nil for a name to skip.
     function self.result(what, describe)
         shorten(#names)
         local list = {}
@@ -197,14 +197,14 @@ local sources = {
     ['function'] = from_space(FUNCTION_VIEW, 3, 'function'),
 }
 
--- The table itself: ten thousand tuples would be too many to look at.
+-- Reads the table itself, because ten thousand tuples would take too long.
 function sources.space(add)
     for name in next, box.space do
         add(name, 'space')
     end
 end
 
--- Users and roles are told by the type of their tuples.
+-- The type in the tuple tells users from roles.
 local function accounts(kind)
     return function(add)
         for _, tuple in box.space[USER_VIEW]:pairs() do
@@ -307,7 +307,7 @@ local function parameters_of(run)
     return list
 end
 
--- The lines of a source text or file up to a number; none of a long file.
+-- Returns the lines of a source text or file up to a number; nothing for a long file.
 local function lines_until(source, last)
     local lines = {}
     if last > MOST_LINES then
@@ -334,7 +334,7 @@ local function lines_until(source, last)
     return lines
 end
 
--- The comment on the lines above a function: its first sentence.
+-- Returns the first sentence of the comment above a function.
 local function comment_of(info)
     local lines, first = lines_until(info.source, info.linedefined - 1), nil
     for i = math.min(#lines, info.linedefined - 1), 1, -1 do
@@ -394,7 +394,7 @@ local function count_of(space)
     return ok and tonumber(count) or nil
 end
 
--- Indexes stand in the table by number and by name.
+-- The table has each index under its number and its name.
 local function indexes_of(space)
     local list = {}
     for number, index in next, space.index do

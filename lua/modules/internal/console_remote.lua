@@ -1,18 +1,19 @@
--- Other nodes that a console is connected to: `eval` sends a command and gives the text of its answer. The two
--- kinds, of the text and of the binary protocol, have host, port, state, eval, ask and close.
+-- Other nodes that a console is connected to. `eval` sends a command and returns the text of the answer. Both kinds,
+-- of the text and of the binary protocol, have host, port, state, eval, ask and close.
 local python = require('internal.python')
 local wait = require('internal.wait')
 
 local REMOTE_DELIMITER = '$EOF$'
--- Seconds: between two attempts to connect again, a statement's wait for that, and the terminal's for an answer.
+-- Seconds: between attempts to reconnect, how long a statement waits for that, how long the terminal waits for an
+-- answer.
 local RECONNECT_AFTER, RECONNECT_TIMEOUT, ASK_TIMEOUT = 0.2, 3, 2
 
 local text_remote_mt = {}
 text_remote_mt.__index = text_remote_mt
 
--- A remote speaking the text protocol. `hooks.end_of_stream` has the mark after an answer by output
--- format, `hooks.new_format(command)` tells the format that a command chooses, `hooks.print_push(text)`
--- shows what is pushed before an answer.
+-- Makes a remote that speaks the text protocol. `hooks.end_of_stream` has the end mark of each output format,
+-- `hooks.new_format(command)` returns the format that a command sets, `hooks.print_push(text)` shows a message that
+-- is pushed before an answer.
 local function wrap_text(connection, host, port, hooks)
     local self = setmetatable({
         connection = connection, host = host, port = port, state = 'active', fmt = 'yaml',
@@ -60,17 +61,17 @@ function text_remote_mt:close()
     python.console_close(self.connection)
 end
 
--- The answer that is still to come could not be told from the next one.
+-- The late answer could not be told from the next one.
 function text_remote_mt:interrupted()
     self.state, self.error = 'error', 'interrupted, and no longer connected'
 end
 
--- Questions of the terminal are asked by the binary protocol only: an answer of the text protocol may be anybody's.
+-- The terminal asks questions by the binary protocol only: in the text protocol answers cannot be told apart.
 function text_remote_mt:ask()
     return nil
 end
 
--- With `reconnects` the connection comes back after a restart of the other side; a statement waits for it a little.
+-- With `reconnects` the connection is restored after a restart of the other side; a statement waits a little for it.
 local function wrap_binary(address, timeout, reconnects)
     local connection = require('net.box').connect(address, {
         connect_timeout = timeout, reconnect_after = reconnects and RECONNECT_AFTER or nil,

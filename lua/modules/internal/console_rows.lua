@@ -1,12 +1,12 @@
--- The results of a statement as rows of texts, for `\set output table`.
+-- Describes the results of a statement as rows of texts, for `\set output table`.
 --
--- This text is also sent to other nodes, Tarantool's too: it uses what every node offers to users, and nothing else.
+-- This text is also sent to other nodes, Tarantool's too, so it only uses what every node offers to users.
 --
 --   describe(limit, source, ...) -> {{columns, is_number by column, rows, total}, ...}
 --
--- Cells are texts or nil. A tuple's columns are the names of its format: a tuple tells its names, but not their order,
--- so that the space is looked for, first among those that the statement names. At most `limit` rows of a list are
--- described, 0: all. Tuples that follow each other with the same columns are one table.
+-- Cells are texts or nil. The columns of a tuple are the names in its format. A tuple tells the names but not their
+-- order, so its space is searched for, first among those that the statement names. At most `limit` rows of a list are
+-- described; 0 means all. Successive tuples with the same columns form one table.
 local MOST_SPACES = 1000
 
 local function is_tuple(value)
@@ -33,7 +33,7 @@ local function number_text(value)
     return ('%.14g'):format(value)
 end
 
--- A cell, and whether it is a number.
+-- Returns a cell, and whether it is a number.
 local function cell(value)
     local kind = type(value)
     if is_null(value) then
@@ -92,7 +92,7 @@ local function mentioned(source)
     return found
 end
 
--- A node of our own knows the format of a tuple: its names by their numbers.
+-- Our own nodes know the format of a tuple, and so the names by number.
 local own = package.loaded['internal.tuple']
 
 local function own_names(tuple)
@@ -103,7 +103,8 @@ local function own_names(tuple)
     return names
 end
 
--- The names of the space with such tuples: of several the one with the fewest names that are not there.
+-- Returns the names of the space with such tuples; of several spaces, the one with the fewest names that the tuple
+-- lacks.
 local function search_names(named)
     local best, seen = nil, 0
     for id, space in pairs(box.space) do
@@ -120,7 +121,7 @@ local function search_names(named)
     return best
 end
 
--- The names of a tuple's fields in their order; numbers are for the others.
+-- Returns the names of the fields of a tuple in order; fields without a name have their number.
 local function tuple_names(tuple, source, state)
     if own then
         local names = own_names(tuple)
@@ -267,7 +268,7 @@ local function add_list(groups, list, source, state)
     groups[#groups + 1] = group
 end
 
--- What box.execute returns for a query.
+-- Describes the result of box.execute for a query.
 local function is_query_result(value)
     return type(rawget(value, 'metadata')) == 'table' and type(rawget(value, 'rows')) == 'table'
 end
@@ -337,7 +338,7 @@ function M.describe(limit, source, ...)
     return result
 end
 
--- A statement is run and described in one request: {true, groups} or {false, text}.
+-- Runs and describes a statement in one request. Returns {true, groups} or {false, text}.
 function M.run(limit, source)
     local chunk, problem = loadstring('return ' .. source)
     if not chunk then
@@ -355,7 +356,7 @@ function M.run(limit, source)
     return finish(pcall(chunk))
 end
 
--- The same for a statement of SQL.
+-- Runs and describes a statement of SQL.
 function M.run_sql(limit, source)
     local ok, result, problem = pcall(box.execute, source)
     if not ok or problem ~= nil then

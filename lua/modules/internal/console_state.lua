@@ -1,10 +1,10 @@
--- What `lunabox top` shows of an instance.
+-- The data of an instance for `lunabox top`.
 --
--- This text is sent to nodes, Tarantool's too: it uses what every node offers to users, and nothing else. What the user may
+-- This text is sent to nodes, Tarantool's too, so it only uses what every node offers to users. Data that the user may
 -- not see is left out.
 --
 --   sample(limit, is_timed) -> a table; lists of spaces and fibers have at most `limit` entries, the largest first.
---       `is_timed`: times of fibers are measured from now on; `began_timing` of the table tells that they were not before
+--       `is_timed` starts to measure times of fibers; `began_timing` in the table means that they were not measured before
 --   stop_timing()
 local MOST_SPACES = 20000
 
@@ -23,7 +23,7 @@ local function first(list, limit, is_before)
     return list
 end
 
--- Maps of numbers would cross as lists with holes.
+-- Keys become texts, because a map with numbers as keys would cross as a list with holes.
 local function texts(map)
     local result = {}
     for key, value in pairs(map or {}) do
@@ -118,7 +118,7 @@ local function checkpoints(gc)
     }
 end
 
--- True if times were not measured before.
+-- Returns whether times were not measured before.
 local function begin_timing()
     local fiber = require('fiber')
     if pcall(fiber.top) then

@@ -1,4 +1,4 @@
--- Statements of the interactive session: Ctrl-C ends them, a failure keeps its stack, values may be shown as a table.
+-- Runs statements of the interactive session: Ctrl-C ends them, errors keep their stack, tables show their values.
 local console_rows = require('internal.console_rows')
 local interruption = require('internal.interruption')
 local lua_error = require('internal.error')
@@ -7,7 +7,7 @@ local python = require('internal.python')
 
 local getinfo, traceback = debug.getinfo, debug.traceback
 
--- Frames of a stack below a statement: how the console called it.
+-- The frames below a statement on the stack: the console's own.
 local BELOW = {
     'console', 'internal/console_terminal', 'internal/interruption', 'internal/protected_call', 'internal/scheduler',
     'internal/parking', 'internal/strand',
@@ -18,7 +18,7 @@ for _, name in ipairs(BELOW) do
     is_below['@builtin/box/' .. name .. '.lua'] = true
 end
 
--- The place in the user's code, if it is not the one line that was entered.
+-- Returns the place in the user's code, unless it is the single line that was entered.
 local function position_of(source)
     for level = 3, 50 do
         local info = getinfo(level, 'Sl')
@@ -34,7 +34,7 @@ local function position_of(source)
     return ''
 end
 
--- The lines of a stack that are the user's business.
+-- Returns the lines of a stack that belong to the user's code.
 local function stack_text(problem)
     local lines = {}
     for line in traceback('', 4):gmatch('[^\n]+') do
@@ -44,7 +44,7 @@ local function stack_text(problem)
         end
         lines[#lines + 1] = line
     end
-    -- The call of the statement itself.
+    -- The frame of the statement itself.
     if lines[#lines] and lines[#lines]:find("%[C%]: in function '[%a]*call'") then
         lines[#lines] = nil
     end
@@ -67,12 +67,12 @@ local function run(chunk, source)
     return interruption.run(xpcall, chunk, failed)
 end
 
--- As `pcall`, of something that Ctrl-C ends.
+-- Like `pcall`, for a function that Ctrl-C can end.
 local function call(run_remote, ...)
     return interruption.run(pcall, run_remote, ...)
 end
 
--- The text of values as a table.
+-- Returns the text of values as a table.
 local function table_text(is_terminal, source, ...)
     local limit = is_terminal and python.console_limit() or 0
     local described, groups = pcall(console_rows.describe, limit, source, ...)

@@ -1,5 +1,5 @@
--- coroutine.* such that a fiber may wait inside a coroutine of the user: a wait yields a mark, which every
--- resume on the way passes on to the scheduler. While that lasts, the coroutine cannot be resumed by others.
+-- A library `coroutine` that lets a fiber wait inside a coroutine of the user. A wait yields a mark, and each enclosing
+-- resume passes it on to the scheduler. Meanwhile nothing else can resume the coroutine.
 local arguments = require('internal.arguments')
 local returned = require('internal.returned')
 local nested = require('internal.nested_coroutine')
@@ -9,7 +9,7 @@ local raw_create, raw_yield = coroutine.create, coroutine.yield
 local raw_status, raw_running = coroutine.status, coroutine.running
 local error, type, setmetatable = error, type, setmetatable
 
--- Coroutines of the user: only these may yield.
+-- The coroutines of the user: only these may yield.
 local users = setmetatable({}, {__mode = 'k'})
 
 local function resume(co, ...)
@@ -51,7 +51,7 @@ local function yield(...)
     return raw_yield(...)
 end
 
--- Whether the running coroutine is one of the user.
+-- Returns whether the running coroutine is one of the user.
 local function is_yieldable()
     return users[raw_running()] == true
 end

@@ -1,4 +1,4 @@
--- Checks of what programs give to the module `datetime`, with Tarantool 2.11's texts.
+-- Checks the arguments of the module `datetime`, with the error texts of Tarantool 2.11.
 local python = require('internal.python')
 
 local error, ipairs, modf, type = error, ipairs, math.modf, type
@@ -17,7 +17,7 @@ local function expect_text(value, place)
     expect(type(value) == 'string', value, place, 'string')
 end
 
--- `level` is that of the function which checks: 1 is its caller.
+-- `level` counts from the checking function: 1 is its caller.
 local function check_range(value, least, greatest, name, special, level)
     if type(value) ~= 'number' then
         error(format('numeric value expected, but received %s', type(value)), level + 1)
@@ -35,12 +35,12 @@ local function check_integer(value, name, level)
     end
 end
 
--- Name, range, and what is allowed besides.
+-- The name, the range, and a value that is allowed besides.
 local DATE_FIELDS = {{'year', MIN_YEAR, MAX_YEAR}, {'month', 1, 12}, {'day', 1, 31, -1}}
 local TIME_FIELDS = {{'hour', 0, 23}, {'min', 0, 59}, {'sec', 0, 60}}
 local FRACTIONS = {{'usec', 1e6, 1e3}, {'msec', 1e3, 1e6}, {'nsec', 1e9, 1}}
 
--- Whether any of the fields is given; a wrong one is an error of the caller's caller.
+-- Returns whether any of the fields is given. An error for a wrong one names the place of the caller's caller.
 local function check_fields(source, fields)
     local is_given = false
     for _, field in ipairs(fields) do
@@ -60,7 +60,7 @@ local function count_fractions(source)
     return (source.nsec ~= nil and 1 or 0) + (source.usec ~= nil and 1 or 0) + (source.msec ~= nil and 1 or 0)
 end
 
--- The nanoseconds that are given as such, as micro- or as milliseconds, or nil.
+-- Returns the nanoseconds, given as nano-, micro- or milliseconds; nil if none is given.
 local function given_nanoseconds(source)
     if count_fractions(source) > 1 then
         error(ONE_FRACTION, 3)
@@ -94,7 +94,7 @@ local function given_offset(value)
     end
 end
 
--- Offset and number of a zone at a moment.
+-- Returns the offset and the number of a zone at a moment.
 local function zone_at(name, epoch)
     expect_text(name, 'parse_tzname()')
     local offset, index = python.datetime_zone(name, epoch)
@@ -104,7 +104,7 @@ local function zone_at(name, epoch)
     return offset, index
 end
 
--- Seconds and nanoseconds of a timestamp; `nsec` are those that are given besides.
+-- Returns the seconds and nanoseconds of a timestamp; `nsec` are nanoseconds that are given besides.
 local function split_timestamp(timestamp, nsec)
     local seconds, fraction = modf(timestamp)
     if fraction < 0 then
@@ -126,7 +126,7 @@ local function refuse_beside_timestamp(has_date, has_time)
     end
 end
 
--- The days from 1970-01-01 to a date; a day of -1 is the last of its month.
+-- Returns the days from 1970-01-01 to a date. The day -1 is the last of its month.
 local function day_of(year, month, day)
     if day < 0 then
         day = python.datetime_month_length(year, month)

@@ -1,4 +1,4 @@
--- Intervals of the module `datetime`: made, shown, and taken apart.
+-- Intervals of the module `datetime`: constructor, text, and parts.
 local ffi = require('ffi')
 local arguments = require('internal.datetime_arguments')
 local python = require('internal.python')
@@ -20,13 +20,13 @@ local LIMITS = {
     min = DAYS * 24 * 60, sec = DAYS * DAY, nsec = INT32_MAX, usec = floor(INT32_MAX / 1e3),
     msec = floor(INT32_MAX / 1e6),
 }
--- In the order of checks; `week` may have a fraction, which is dropped.
+-- In the order of checks. `week` may have a fraction, which is cut off.
 local PARTS = {'year', 'month', 'week', 'day', 'hour', 'min', 'sec'}
 local HAS_FRACTION = {week = true}
 -- In the order of comparisons.
 local COMPARED = {'year', 'month', 'week', 'day', 'hour', 'min', 'sec', 'nsec'}
 
--- A part that is given in its range, or nil.
+-- Returns a part, which must be in its range, or nil.
 local function part_of(source, name)
     local value = source[name]
     if value == nil then
@@ -41,7 +41,7 @@ local function part_of(source, name)
     error(format('value %s of %s is out of allowed range [%s, %s]', value, name, -limit, limit), 4)
 end
 
--- The interval of a table, or an interval itself.
+-- Returns the interval of a table; an interval is returned unchanged.
 local function interval_from(source)
     if is_interval(source) then
         return source

@@ -1,4 +1,4 @@
--- The cdata of the module `datetime`: `struct datetime`, `struct interval`, and their MessagePack extensions.
+-- The cdata of the module `datetime`, `struct datetime` and `struct interval`, and their MessagePack extensions.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -64,7 +64,7 @@ end
 --     | 0xd7 | type: 4 | seconds, int64 | nsec i32, tzoffset i16, zone i16 |   0xd8 if the second half is there
 --     +------+---------+----------------+- - - - - - - - - - - - - - - - -+
 --
--- Numbers are little-endian. The second half is left out where it is zero.
+-- Numbers are little-endian. The second half is omitted if it is zero.
 
 local HALF = 8
 local seconds_cell = ffi.new('union { int64_t whole; uint8_t bytes[8]; }')

@@ -1,12 +1,12 @@
--- What Tarantool adds to `debug`: where the source file of a function on the stack is.
+-- Members that Tarantool adds to `debug`: the place of the source file of a function on the stack.
 --
---   debug.sourcefile([level]) -> path, or nil for a chunk that is no file     debug.__file__: the same of the reader
+--   debug.sourcefile([level]) -> path, or nil for a chunk that is no file     debug.__file__: that of the reading function
 --   debug.sourcedir([level])  -> its directory, '.' where there is none       debug.__dir__
 --
 -- Level 1 is the function itself, 2 (the default) its caller.
 --
--- Hooks of users are called for what users have written, not in the midst of our own modules: a hook that raises or waits
--- there would leave the fibers' scheduler half way.
+-- Hooks of users are only called for code of users. In our own modules a hook that raises or waits could leave the
+-- scheduler of the fibers in an inconsistent state.
 local getinfo, setmetatable = debug.getinfo, setmetatable
 local raw_sethook, raw_gethook = debug.sethook, debug.gethook
 local select, type = select, type
@@ -34,9 +34,9 @@ end
 
 local OURS = '^@builtin/'
 local HOOKED = 2                -- levels of the stack: the hook is 1
-local hook_of_user              -- whose calls are passed on, or nil
+local hook_of_user              -- the hook that receives the calls, or nil
 
--- Whether the event is one of our own code, or of a C function that it has called.
+-- Returns whether the event comes from our own code or from a C function that it has called.
 local function is_ours()
     local level = HOOKED + 1    -- one deeper, inside this function
     local place = getinfo(level, 'S')
@@ -47,7 +47,7 @@ local function is_ours()
     return place == nil or place.source:find(OURS) ~= nil
 end
 
--- Called by its tail, so that levels of the stack are as if the hook had been called at once.
+-- A tail call, so that the hook sees the levels of the stack that it would have without us.
 local function pass_on(...)
     if is_ours() then
         return
@@ -55,7 +55,7 @@ local function pass_on(...)
     return hook_of_user(...)
 end
 
--- debug.sethook([thread,] hook, mask [, count]); without a hook it is taken off.
+-- debug.sethook([thread,] hook, mask [, count]); without a hook it removes the current one.
 function debug.sethook(...)
     local position = type((...)) == 'thread' and 2 or 1
     local hook = select(position, ...)

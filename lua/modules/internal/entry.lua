@@ -1,4 +1,4 @@
--- What Python starts: evaluation of a source text, a call by name or by handle. Arguments and results are
+-- Entry points for Python: evaluation of a source text, a call by name or by handle. Arguments and results are
 -- MessagePack arrays.
 local msgpack = require('internal.msgpack')
 local registry = require('internal.registry')
@@ -33,7 +33,7 @@ local function indexable(value)
     return type(value) == 'table' or (metatable ~= nil and metatable.__index ~= nil)
 end
 
--- A member as C code sees it: `__index` is called by a C function, which is what require('strict') looks at.
+-- Reads a member like C code: `__index` is called by a C function, which require('strict') checks.
 local function member(container, key)
     local value = type(container) == 'table' and rawget(container, key) or nil
     if value ~= nil then
@@ -48,7 +48,7 @@ local function member(container, key)
     return index ~= nil and member(index, key) or nil
 end
 
--- 'a.b.c' or 'a.b:method': the function, and the object of a method.
+-- Returns the function of 'a.b.c' or 'a.b:method', and the object of the method.
 local function find(name)
     local path, method = name:match('^([^:]*):([^:]*)$')
     local value = _G
@@ -84,7 +84,7 @@ function entry.eval(source, args, chunk_name)
     return encode_args(compile(source, chunk_name)(decode_args(args)))
 end
 
--- As eval, but `serializer(...)` makes the bytes of the results, in the same fiber.
+-- Like eval, but `serializer(...)` makes the bytes of the results, in the same fiber.
 function entry.eval_with(serializer, source, args, chunk_name)
     return registry.get(serializer)(compile(source, chunk_name)(decode_args(args)))
 end
@@ -101,7 +101,7 @@ function entry.call_handle(handle, args)
     return encode_args(registry.get(handle)(decode_args(args)))
 end
 
--- A function for Python to call again and again: the handle of what `source` returns.
+-- Compiles a function that Python will call repeatedly. Returns the handle of the value that `source` returns.
 function entry.compile_handle(source, chunk_name)
     return registry.ref(compile(source, chunk_name)())
 end

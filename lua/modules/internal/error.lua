@@ -1,8 +1,8 @@
 -- box.error objects: cdata of type `struct error`, whose fields live in a table beside it.
 --
--- Across to Python and back an error is the MessagePack array
+-- Between Lua and Python an error is the MessagePack array
 --     [type, code, message, file, line, custom type, errno, fields, previous error]
--- with nil for what it has not; `previous error` is such an array again.
+-- with nil for missing parts; `previous error` is such an array again.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -14,9 +14,9 @@ ffi.cdef('struct error { int32_t _code; };')
 local error_type = ffi.typeof('struct error')
 
 local PROC_LUA = 32
--- The place that every error of Lua itself has in Tarantool 2.8.1: where a raised value becomes an error object.
+-- The place of every error of Lua itself in Tarantool 2.8.1, whose C code turns raised values into error objects there.
 local LUA_ERROR_FILE, LUA_ERROR_LINE = './src/lua/utils.c', 1014
--- Types whose objects show no code.
+-- Types whose objects do not show a code.
 local CODELESS = {}
 for _, name in ipairs({
     'LuajitError', 'SystemError', 'SocketError', 'OutOfMemory', 'FiberIsCancelled', 'TimedOut', 'ChannelIsClosed',
@@ -35,8 +35,8 @@ local function is(value)
 end
 M.is = is
 
--- A new error object. `facts`: type (default ClientError), code, message, file, line, custom_type, errno,
--- fields (a table of further attributes), prev.
+-- Makes an error object. `facts`: type (default ClientError), code, message, file, line, custom_type, errno, fields (a
+-- table of further attributes), prev.
 function M.new(facts)
     local err = ffi.new(error_type)
     err._code = facts.code or 0
@@ -46,7 +46,7 @@ function M.new(facts)
 end
 local new = M.new
 
--- As `new`, with the place of the caller.
+-- Makes an error object with the place of the caller.
 function M.new_here(facts)
     local info = getinfo(2, 'Sl')
     facts.file, facts.line = info.short_src, info.currentline
@@ -159,6 +159,8 @@ ffi.metatype(error_type, {
         end
         if value ~= nil then
             return value
+        elseif key == '_errmsg' then
+            return facts.message -- scripts read this field of Tarantool's structure with ffi.string
         end
         return methods[key]
     end,
@@ -189,7 +191,7 @@ local function from_list(list)
     })
 end
 
--- The error object of what Python sent.
+-- Decodes an error from Python.
 function M.decode(bytes)
     return (from_list((msgpack.decode(bytes))))
 end
@@ -209,7 +211,7 @@ local function text_of(value)
     return ok and type(text) == 'string' and text or 'unknown error'
 end
 
--- Any raised value as an error object: strings and others become a LuajitError.
+-- Converts any raised value to an error object: strings and others become a LuajitError.
 function M.from_value(value)
     if is(value) then
         return value
@@ -219,7 +221,7 @@ function M.from_value(value)
     })
 end
 
--- The same of what __serialize has raised, or of why a value cannot be encoded: what is no text has none.
+-- Converts a value that __serialize or an encoder has raised. A value that is not a text gives an error without a text.
 function M.from_serializer(problem)
     local kind = type(problem)
     return M.from_value((kind == 'string' or kind == 'number' or is(problem)) and problem or '')
@@ -234,7 +236,7 @@ local function to_list(err)
     }
 end
 
--- The bytes that Python's decode_error understands, of any raised value.
+-- Encodes any raised value for Python's decode_error.
 function M.encode(value)
     return msgpack.encode(to_list(M.from_value(value)))
 end
@@ -263,7 +265,7 @@ msgpack.register_extension(ERROR_EXTENSION, function(p, pos, size)
     return bytes and M.decode(bytes) or error('Can not parse an error from MsgPack', 0)
 end)
 
--- `fiber is cancelled`, raised at cancellation points.
+-- Makes the error `fiber is cancelled` of cancellation points.
 function M.raise_cancelled()
     error(M.new_here({type = 'FiberIsCancelled', code = 0, message = 'fiber is cancelled'}), 0)
 end

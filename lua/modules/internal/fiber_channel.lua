@@ -1,7 +1,7 @@
 -- fiber.channel(size): a bounded queue of values between fibers.
 --
--- A waiter is {strand, role, value}. Whoever serves it takes it out of the queue, sets `role` to DONE or CLOSED and
--- wakes it; a waiter that wakes with its role unchanged was woken by someone else and decides again.
+-- A waiter is {strand, role, value}. To serve a waiter takes it out of the queue, sets `role` to DONE or CLOSED and
+-- wakes it. A waiter that wakes with its role unchanged was woken by something else, and tries again.
 local arguments = require('internal.arguments')
 local opaque = require('internal.opaque')
 local python = require('internal.python')
@@ -10,14 +10,14 @@ local wait_queue = require('internal.wait_queue')
 
 local type, error, select = type, error, select
 
--- What one userdata of Tarantool may have at most, in values.
+-- The greatest number of values, which one userdata of Tarantool can hold.
 local SIZE_LIMIT = 268435424
 local READER, WRITER, DONE, CLOSED = 1, 2, 3, 4
 
 local methods = {}
 local new, state_of
 
--- Both name the caller of the method that calls them.
+-- The errors of both name the place of the caller of the method.
 local function check(object, usage)
     local channel = object ~= nil and state_of(object)
     if channel then
@@ -68,8 +68,8 @@ local function pop(channel)
     return value
 end
 
--- Wait in `role` until served, closed, cancelled or past the deadline. Calls `attempt` after each wake-up by others.
--- Returns whether it was served, and the waiter or what `attempt` returned.
+-- Waits in `role` until served, closed, cancelled or past the deadline. Calls `attempt` after any other wake-up.
+-- Returns whether it was served, and the waiter or the result of `attempt`.
 local function wait(channel, role, value, timeout, attempt)
     local deadline = timeout and timeout < scheduler.FOREVER and python.monotonic_time() + timeout
     local again = false
@@ -125,7 +125,7 @@ local function try_get(channel)
     return false
 end
 
--- True if the value was taken or stored; false after `timeout` seconds or on a closed channel.
+-- Returns true once the value is taken or stored; false after `timeout` seconds or on a closed channel.
 function methods.put(object, ...)
     local usage = 'channel:put(var [, timeout])'
     local channel = check(object, usage)
@@ -141,7 +141,7 @@ function methods.put(object, ...)
     return false
 end
 
--- The next value; nil after `timeout` seconds or on a closed channel.
+-- Returns the next value; nil after `timeout` seconds or on a closed channel.
 function methods.get(object, timeout)
     local usage = 'channel:get([timeout])'
     local channel = check(object, usage)
@@ -205,7 +205,7 @@ end
 
 new, state_of = opaque('fiber.channel', methods)
 
--- The first argument has to be a number, the last one counts: cut to a whole number, and to 32 bits of it.
+-- As in Tarantool, the first argument must be a number, but the last one counts, cut to a whole number of 32 bits.
 return function(...)
     local count, size = select('#', ...), 0
     if type((...)) ~= 'nil' then

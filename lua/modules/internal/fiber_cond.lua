@@ -9,7 +9,7 @@ local type, error = type, error
 local methods = {}
 local new, state_of
 
--- Names the caller of the method that calls it.
+-- Raises an error that names the place of the caller of the method.
 local function check(object, usage)
     local waiters = object ~= nil and state_of(object)
     if waiters then
@@ -20,7 +20,7 @@ local function check(object, usage)
     arguments.bad(1, arguments.expected('fiber.cond', object), 3)
 end
 
--- True when signalled or woken, false after `timeout` seconds. The end of a wait is a cancellation point, whatever ended it.
+-- Returns true when signalled or woken, false after `timeout` seconds. Every end of a wait is a cancellation point.
 function methods.wait(object, timeout)
     local usage = 'cond:wait([timeout])'
     local waiters = check(object, usage)

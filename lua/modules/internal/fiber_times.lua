@@ -1,14 +1,14 @@
--- Processor time of fibers, for fiber.top(). Nothing is measured, and nothing is asked for, until it is enabled.
+-- Measures the processor time of fibers for fiber.top(), once that is enabled.
 --
--- The time of the thread is read at every switch. What has gone by since the last one belongs to the fiber that has run
--- until then, or to the loop (`sched`) where none has: Python's own tasks, such as appliers, count there. A fiber's time is
--- a sum, and so that shares can be told, also a meter that goes by turns:
+-- The processor time of the thread is read at every switch. The time since the last switch belongs to the fiber that
+-- ran, or to the loop (`sched`) if none did: tasks of Python, such as appliers, count there. The time of a fiber is a
+-- sum. For shares of the processor there is also a meter by turns:
 --
---     a turn      at least a millisecond of the program; it ends at the first switch from the loop behind that
---     previous    what a fiber has used in the turn before, divided by what all have: its `instant`
---     average     of all turns, a turn with 1/16 of the weight and what was before with 15/16
+--     turn        at least a millisecond of the program; it ends at the next switch from the loop
+--     previous    the share of a fiber in the time of the previous turn: its `instant`
+--     average     a moving average of the shares: each turn has the weight 1/16, all earlier ones 15/16
 --
--- Turns in which a fiber has not run are made up for when it is looked at.
+-- Turns in which a fiber has not run are only counted when its meter is read.
 local clock = require('clock')
 
 local WEIGHT, TURN = 1 / 16, 0.001
@@ -18,7 +18,8 @@ local thread_time, seconds = clock.thread, clock.monotonic
 local M = {}
 
 local turn, turn_begun, last = 0, 0, 0
--- `all`: of everything that runs here. A period is from reset to stop; what was resumed in another one is not measured.
+-- `all` is the meter of everything. A period lasts from reset to stop; time that began in an earlier period is not
+-- counted.
 local sched, all, owner
 local period, is_measuring = 0, false
 
@@ -26,7 +27,7 @@ local function new_meter()
     return {turn = turn, used = 0, previous = 0, average = 0, time = 0}
 end
 
--- Count the turns that have ended since a meter was last looked at.
+-- Counts the turns that have ended since a meter was last read.
 local function settle(meter)
     local missed = turn - meter.turn
     if missed > 0 then
@@ -42,7 +43,7 @@ local function add(meter, used)
     meter.used, meter.time = meter.used + used, meter.time + used
 end
 
--- What has gone by since the last switch is its owner's.
+-- Adds the time since the last switch to its owner.
 local function charge()
     local now = thread_time()
     add(owner, now - last)
@@ -65,7 +66,7 @@ local function leave(began, outer, ...)
     return ...
 end
 
--- `resume` with a meter; `running` is the scheduler's, for which the fiber runs already.
+-- Wraps `resume` with a meter. `running` is the scheduler's table, where the fiber is already the running one.
 function M.measured(resume, running)
     return function(co, first)
         charge()
@@ -81,7 +82,7 @@ function M.measured(resume, running)
     end
 end
 
--- Forget what was measured, and begin anew.
+-- Forgets the measured times and starts again.
 function M.reset(fibers)
     period, is_measuring = period + 1, true
     turn, turn_begun, last = 0, seconds(), thread_time()
@@ -92,13 +93,13 @@ function M.reset(fibers)
     end
 end
 
--- Measure nothing more; what was measured stays.
+-- Stops to measure; the measured times remain.
 function M.stop()
     charge()
     is_measuring = false
 end
 
--- Seconds of a meter, or of none; the clock counts nanoseconds.
+-- Returns the seconds of a meter, 0 without one; the clock counts nanoseconds.
 function M.seconds(meter)
     return meter and math.floor(meter.time * 1e9 + 0.5) / 1e9 or 0
 end
@@ -115,7 +116,7 @@ local function described(meter)
     }
 end
 
--- What fiber.top() gives. A clock of the thread misses nothing when that comes to another processor.
+-- Returns the table of fiber.top(). `cpu_misses` is 0: the clock of a thread stays right when the processor changes.
 function M.top(fibers)
     charge()
     settle(all)

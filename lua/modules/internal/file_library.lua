@@ -1,5 +1,5 @@
--- Files of `io` and `os` on a machine whose files are not the operating system's: `os.remove` and `os.rename` reach them,
--- and what cannot says so. Standard input, output and error are those of the process.
+-- `io` and `os` on a simulated machine, whose files are not those of the operating system. `os.remove` and `os.rename`
+-- reach them; functions that cannot are errors. Standard input, output and error are those of the process.
 local python = require('internal.python')
 local wait = require('internal.wait')
 
@@ -7,7 +7,7 @@ local function refuse(feature)
     wait(python.refuse(feature))
 end
 
--- As the C library tells of an outcome: true; or nil, a text and the errno.
+-- Returns an outcome as the C library does: true; or nil, a text and the errno.
 local function outcome(ok, path, problem)
     if ok then
         return true

@@ -1,29 +1,30 @@
--- Finalizers of the user on fibers (internal.finalizers wraps them): at once, or in the next tick.
+-- Runs finalizers of the user on fibers, at once or in the next tick (internal.finalizers wraps them).
 --
--- A finalizer may make, wake and cancel fibers, and the collector may run it in any C function that the scheduler calls.
--- None runs between two lines of the scheduler's modules: internal.finalizers puts it off.
+-- A finalizer may make, wake and cancel fibers, and the collector may run it in any C function that the scheduler
+-- calls. internal.finalizers delays a finalizer that would run inside one of the scheduler's modules.
 --
--- `require('internal.finalization')(running, switch)`, once, by internal.scheduler: `running.strand` is the one that runs,
--- `switch(strand)` runs another one.
+-- internal.scheduler calls `require('internal.finalization')(running, switch)` once: `running.strand` is the current
+-- strand, `switch(strand)` runs another one.
 local python = require('internal.python')
 local cells = require('internal.cells')
 local strands = require('internal.strand')
 local new_fiber, new_strand = strands.new_fiber, strands.new
 
--- So many finalizers may run inside each other; the others wait for the next tick.
+-- How many finalizers may be nested; others wait for the next tick.
 local MOST_FINALIZERS = 20
--- Of finalizers that put off others, before the state is freed: as many as LuaJIT itself has for objects that make others.
+-- How often delayed finalizers may delay others before the state is freed. LuaJIT has the same limit for finalizers
+-- that make new objects.
 local MOST_ROUNDS = 10
 
 return function(running, switch)
-    -- The fiber whose finalizer runs, 0: there is none.
+    -- The fiber whose finalizer runs, 0 for none.
     local finalizing, depth = 0, 0
-    -- Finalizers that wait for the next tick, each followed by its object. Who puts one off moves the tail alone, who
-    -- runs them the head alone: the one may interrupt the other between any two steps.
+    -- A queue of finalizers that wait for the next tick, each followed by its object. To delay one moves only the tail,
+    -- to run one only the head, because either may interrupt the other between any two steps.
     local put_off = {head = 0, tail = 0}
     local finalization = {put_off = put_off}
 
-    -- As `finalize`, in the next tick, for a finalizer that has interrupted code which must not be entered again.
+    -- Runs a finalizer in the next tick, because it has interrupted code that must not be entered again.
     local function finalize_later(run, object)
         local place = put_off.tail
         put_off.tail = place + 2
@@ -32,8 +33,8 @@ return function(running, switch)
     end
     finalization.finalize_later = finalize_later
 
-    -- Run a finalizer: `run(object)` raises nothing and must not wait, for it has interrupted code that does not expect
-    -- it. It belongs to the fiber that is running, as in Tarantool, and where none is to a fiber of its own.
+    -- Runs a finalizer. `run(object)` raises nothing and must not wait, because the interrupted code does not expect
+    -- that. As in Tarantool it belongs to the running fiber; without one it gets a fiber of its own.
     local function finalize(run, object)
         if depth >= MOST_FINALIZERS then
             return finalize_later(run, object)
@@ -58,7 +59,7 @@ return function(running, switch)
     end
     finalization.finalize = finalize
 
-    -- Those that have been put off so far; they may put off others.
+    -- Runs the finalizers that are delayed now. They may delay others.
     local function finalize_put_off()
         local last = put_off.tail
         while put_off.head < last do
@@ -71,9 +72,9 @@ return function(running, switch)
     end
     finalization.finalize_put_off = finalize_put_off
 
-    -- There will be no other tick: those that the last ones put off are run, too. From the end on none is put off, or it
-    -- would be lost: a step of the collector may follow on the way back to Python (where a trace is left in the phase of
-    -- finalizers there is one, even if the collector was stopped).
+    -- Runs all finalizers at the end, also those that these delay: there will be no other tick. After that none is
+    -- delayed, as it would be lost: a step of the collector may still follow on the way back to Python. (If a trace is
+    -- left in the phase of finalizers there is one even if the collector was stopped.)
     function finalization.finalize_all()
         for _ = 1, MOST_ROUNDS do
             if put_off.head == put_off.tail then
@@ -85,7 +86,8 @@ return function(running, switch)
         finalize_put_off()
     end
 
-    -- Compiled, a step of theirs would not be one: the collector may run where a trace is left.
+    -- Not compiled: the collector may run wherever a trace is left, so a compiled step could be interrupted in the
+    -- middle.
     jit.off(finalize_put_off)
     jit.off(finalize_later)
 

@@ -1,9 +1,9 @@
--- Finalizers of the user: ffi.gc, __gc of ffi.metatype and of proxies.
+-- Wraps finalizers of the user: those of ffi.gc, and __gc of ffi.metatype and of proxies.
 --
--- They run wherever Lua allocates, also on the way between Python and Lua, where nothing would catch an error: LuaJIT 2.0
--- throws it through Python's frames. So they are wrapped: an error is logged, a wait is refused (`scheduler.finalize`).
--- Compiled code runs them wherever it is left, even between two stores: those that hit the scheduler wait for the tick.
--- Modules of our own, whose finalizers neither raise nor wait, use `raw_gc`.
+-- Finalizers run wherever Lua allocates, also on the way between Python and Lua, where nothing would catch an error:
+-- LuaJIT 2.0 throws it through the frames of Python. The wrapper logs errors and refuses waits (`scheduler.finalize`).
+-- Finalizers also run wherever compiled code is left, even between two stores: one that interrupts the scheduler waits
+-- for the tick. Our own modules, whose finalizers neither raise nor wait, use `raw_gc`.
 local ffi = require('ffi')
 local cells = require('internal.cells')
 local call_aside = require('internal.msgpack_encode').call_aside
@@ -18,7 +18,7 @@ local is_closed, is_dead = cells.is_closed, cells.is_dead
 local finalize, finalize_later = scheduler.finalize, scheduler.finalize_later
 local current_coroutine = scheduler.current_coroutine
 
--- Who must not be interrupted by anything that makes, wakes or cancels fibers.
+-- Modules that a finalizer must not interrupt, because it may make, wake or cancel fibers.
 local DELICATE = {}
 local NAMES = {
     'cells', 'fiber_channel', 'fiber_cond', 'finalization', 'parking', 'scheduler', 'strand', 'wait_queue',
@@ -26,15 +26,15 @@ local NAMES = {
 for _, name in ipairs(NAMES) do
     DELICATE['@builtin/internal/' .. name .. '.lua'] = true
 end
--- Levels of the stack: the function that asks is 1, the finalizer 2.
+-- Levels of the stack: 1 is the asking function, 2 the finalizer.
 local INTERRUPTED = 3
 
 local function is_delicate(place)
     return place ~= nil and DELICATE[place.source] == true
 end
 
--- Version 2.1 calls finalizers on a coroutine of their own, where nothing is below them: then the fiber that is running
--- tells, and where none is, the scheduler itself was interrupted. When the state is freed, nothing is.
+-- LuaJIT 2.1 calls finalizers on a coroutine of their own, where the stack does not show the interrupted function. If
+-- no fiber is running then, the scheduler itself was interrupted, unless the state is being freed.
 local function interrupts_scheduler()
     local place, co = getinfo(INTERRUPTED, 'S'), current_coroutine()
     if place ~= nil then
@@ -45,8 +45,8 @@ local function interrupts_scheduler()
     return not is_closed()
 end
 
--- Finalizer -> its wrapper, and wrapper -> itself: one for each, and one that is given again is not wrapped twice. Only
--- the objects keep them.
+-- Finalizer -> its wrapper, and wrapper -> itself, so that a wrapper is not wrapped again. The map is weak: only the
+-- objects keep the wrappers.
 local wrappers = setmetatable({}, {__mode = 'kv'})
 
 local function report(problem)
@@ -61,7 +61,7 @@ local function wrap(finalizer)
     local function guarded(object)
         local ok, problem = pcall(finalizer, object)
         if not ok then
-            pcall(report, problem)    -- the error itself may refuse to be a text
+            pcall(report, problem)    -- the __tostring of the error may fail
         end
     end
     local function run(object)
@@ -100,7 +100,7 @@ function ffi.metatype(ctype, metatable)
     return raw_metatype(ctype, metatable)
 end
 
--- The metatable of a proxy's metatable: __gc is mostly set once.
+-- The metatable of the metatable of a proxy: it catches the assignment of __gc.
 local proxy_mt = {__newindex = function(metatable, key, value)
     rawset(metatable, key, key == '__gc' and value and wrap(value) or value)
 end}
@@ -113,7 +113,7 @@ function _G.newproxy(...)
     return proxy
 end
 
--- From Python: there will be no other tick.
+-- Called by Python at the end, as there will be no other tick.
 python.entry('finalize', registry.ref(scheduler.finalize_all))
 
 return {raw_gc = raw_gc}

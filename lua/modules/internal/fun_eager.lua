@@ -1,4 +1,4 @@
--- Methods of iterators that walk them now: for one value of all, or for what each value is good for.
+-- Methods of iterators that consume them at once: for a single result, or for an effect of each value.
 local iterator = require('internal.fun_iterator')
 
 local M = {}
@@ -187,7 +187,7 @@ local function values_of_step(state, ...)
     return ...
 end
 
--- One step, for which the generator is called once: it may be one that cannot go back.
+-- Makes one step. Calls the generator only once, as it may be one that cannot go back.
 function M.head(self)
     return values_of_step(self.gen(self.param, self.state))
 end

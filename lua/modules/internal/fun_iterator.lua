@@ -1,9 +1,9 @@
 -- Iterator objects of require('fun').
 --
 -- An iterator is a step function, a parameter and a state: step(param, state) gives the next state and the values at
--- it, or nil at the end. The state is never changed in place, so an iterator may be walked again from any state that
--- it has had. An object holds the three as `gen`, `param` and `state`. Functions that make an object return the
--- parameter and the state behind it: that is what a `for` loop takes.
+-- it, or nil at the end. The state is never changed in place, so an iteration may start again from any earlier state.
+-- An object holds the three as `gen`, `param` and `state`. Functions that make an object also return the parameter and
+-- the state, as a `for` loop expects.
 local M = {methods = {}}
 
 local class = {
@@ -40,7 +40,7 @@ end
 
 M.list_step, M.text_step = list_step, text_step
 
--- How each type is iterated: step, parameter, first state.
+-- For each type: step, parameter and first state.
 local source_of = {}
 
 source_of['function'] = function(gen, param, state)
@@ -64,7 +64,7 @@ source_of.table = function(object)
     return list_step, object, 0
 end
 
--- The three of what can be iterated: an iterator, a list, a map, a text, what pairs() and the like return.
+-- Returns step, parameter and state of an iterator, a list, a map, a text, or the results of pairs() and similar.
 function M.open(object, param, state)
     assert(object ~= nil, 'invalid iterator')
     local open = source_of[type(object)]
@@ -89,7 +89,7 @@ end
 -- The step of an empty iterator.
 M.no_step = no_step
 
--- Objects of all arguments. The last one may have come with its parameter and state, as functions return it.
+-- Makes objects of all arguments. The last one may be followed by its parameter and state, as functions return it.
 function M.all_of(...)
     local count = select('#', ...)
     if count >= 3 then

@@ -1,4 +1,4 @@
--- Globals that belong to the runtime itself: print, os.exit, pairs over tuples, tonumber64, dostring.
+-- Globals of the runtime: print, os.exit, pairs over tuples, tonumber64, dostring.
 local arguments = require('internal.arguments')
 local ffi = require('ffi')
 local python = require('internal.python')
@@ -24,7 +24,7 @@ end
 
 local raw_load = ffi.load
 
--- A library that lacks symbols is opened as others are, and ends the process when one of them is called: not here.
+-- Without this a library with missing symbols would load, and a call of one would end the process.
 function ffi.load(...)
     local name = ...
     local problem = type(name) == 'string' and python.library_problem(name)
@@ -34,7 +34,8 @@ function ffi.load(...)
     return raw_load(...)
 end
 
--- Python ends the process or the node; this fiber does not go on. As in Tarantool, true and false are no codes: 0.
+-- Python ends the process or the node, and this fiber does not continue. As in Tarantool, true and false mean the code
+-- 0.
 function os.exit(code)
     local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31
     python.exit(is_code and code or 0)
@@ -45,8 +46,8 @@ end
 
 local tuples
 
--- The standard library of this LuaJIT refuses cdata; Tarantool's loops over a tuple. __pairs and __ipairs of tables
--- mean nothing to either.
+-- The standard library of this LuaJIT refuses cdata, but Tarantool's loops over a tuple. Both ignore __pairs and
+-- __ipairs of tables.
 local function is_tuple(value)
     if type(value) ~= 'cdata' then
         return false
@@ -104,7 +105,7 @@ local function small(value, negative)
     return value < 100000000000000ULL and tonumber(value) or value
 end
 
--- A number or 64-bit cdata for a text; nil if it is none. Numbers and 64-bit cdata come back as they are.
+-- Converts a text to a number or 64-bit cdata; nil if it is no number. Returns numbers and 64-bit cdata unchanged.
 function _G.tonumber64(...)
     local value, base = ...
     if select('#', ...) == 0 then
@@ -135,7 +136,7 @@ function _G.tonumber64(...)
     return number and small(number, sign == '-')
 end
 
--- Run a source text; its values, or its error.
+-- Runs a source text. Returns its values, or raises its error.
 function _G.dostring(source, ...)
     local chunk, problem = loadstring(source)
     if chunk == nil then

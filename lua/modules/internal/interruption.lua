@@ -1,11 +1,11 @@
--- Ends the statement that a console runs, from outside: Ctrl-C.
+-- Lets Ctrl-C end a running statement of a console.
 --
 --   waiting (a sleep, a request)   Python cancels the fiber; the cancellation ends with the statement
 --   running                        a debug hook raises `interrupted`
 --
--- Nothing of it costs anything while nobody interrupts. The hook function is given to `debug.sethook` once, so that the
--- library keeps it, and Python takes the hook off at once. It is put on again, by its address and from another thread,
--- when it is needed. Compiled code calls no hooks: a console's statements are not compiled (see `run`).
+-- Without an interruption this costs nothing. `debug.sethook` gets the hook function once, so that the library keeps
+-- it, and Python removes the hook at once. When it is needed, Python sets it again by its address, from another thread.
+-- Compiled code calls no hooks, so statements of a console are not compiled (see `run`).
 local debug_library = require('internal.debug_library')
 local python = require('internal.python')
 local registry = require('internal.registry')
@@ -14,11 +14,11 @@ local scheduler = require('internal.scheduler')
 local error, getinfo, jit, pcall, select = error, debug.getinfo, jit, pcall, select
 
 local EVERY = 1000              -- instructions between two calls of the hook
-local PATIENCE = 200000         -- instructions that a module of our own may go on, to leave nothing half done
-local CAUGHT, CLOSE = 3, 5      -- after so many errors that the statement caught, the hook comes that much more often:
-                                -- so that one is raised where nobody catches it
+local PATIENCE = 200000         -- instructions that one of our own modules may still run, to leave nothing half done
+local CAUGHT, CLOSE = 3, 5      -- once the statement has caught this many errors, the hook runs that much more often:
+                                -- sooner or later it raises where nothing catches the error
 local INTERRUPTED = 2           -- levels of the stack: the hook is 1
--- Modules that must not be left in the middle at all.
+-- Modules that must never be interrupted.
 local DELICATE = {}
 local NAMES = {
     'scheduler', 'strand', 'parking', 'finalization', 'fiber_channel', 'fiber_cond', 'wait_queue', 'coroutine', 'registry',
@@ -28,11 +28,12 @@ for _, name in ipairs(NAMES) do
     DELICATE['@builtin/internal/' .. name .. '.lua'] = true
 end
 
-local statement                 -- the fiber of the statement that runs, or nil
+local statement                 -- the fiber of the running statement, or nil
 local is_interrupted = false
 local put_off, raised, every = 0, 0, EVERY
 
--- In the coroutine that is running. Python says whether anybody may be ended (the loop stands still) or the statement only.
+-- Runs in the running coroutine. Python says whether any fiber may be ended (the loop is blocked) or only the
+-- statement.
 local function hook()
     local fiber = scheduler.current_fiber()
     local is_own = fiber ~= nil and fiber == statement
@@ -49,7 +50,7 @@ local function hook()
     end
     put_off = 0
     if is_own then
-        is_interrupted = true   -- the hook stays: the statement may catch its errors and go on
+        is_interrupted = true   -- the hook stays, as the statement may catch the error and continue
         raised = raised + 1
         if raised > CAUGHT then
             every = 2 + raised % CLOSE
@@ -61,7 +62,7 @@ local function hook()
     error('interrupted', 2)
 end
 
--- The end of a statement: what it returned, or why it failed.
+-- Ends a statement. Returns its results, or why it failed.
 local function ended(fiber, ok, ...)
     python.console_end_statement()
     statement, put_off = nil, 0
@@ -75,7 +76,7 @@ local function ended(fiber, ok, ...)
     return ok, ...
 end
 
--- Run a function of a console's fiber so that Ctrl-C ends it: as `pcall`.
+-- Like pcall, for a function in the fiber of a console that Ctrl-C can end.
 local function run(call, chunk, ...)
     local fiber = scheduler.current_fiber()
     statement, is_interrupted, put_off, raised, every = fiber, false, 0, 0, EVERY
@@ -83,13 +84,13 @@ local function run(call, chunk, ...)
     return ended(fiber, call(chunk, ...))
 end
 
--- Statements and the functions that are written in them stay with the interpreter, which calls hooks.
+-- Statements, and functions defined in them, are only interpreted, because the interpreter calls hooks.
 local function prepare(chunk)
     jit.off(chunk, true)
     return chunk
 end
 
--- From Python: the statement waits, or goes on without noticing.
+-- Called by Python when the statement waits, or runs without an effect of the hook.
 local function cancel()
     local fiber = statement
     if fiber ~= nil and not fiber.finished then
@@ -98,7 +99,7 @@ local function cancel()
     end
 end
 
--- From Python: where the statement stands, as a stack.
+-- Called by Python: returns the stack of the statement.
 local function stack()
     local strand = statement and statement.strand
     local co = strand and strand.co
@@ -107,12 +108,12 @@ end
 
 local anchor = coroutine.create(function() end)
 
--- The address of a coroutine of this state, which hooks are set by.
+-- Returns the address of a coroutine of this state, which is needed to set a hook.
 local function state_address()
     return (tostring(anchor):gsub('^thread: ', ''))
 end
 
--- Give the hook to the library. Python takes it off before anything else runs.
+-- Gives the hook to the library. Python removes it before anything else runs.
 local function install()
     debug_library.sethook(hook, '', EVERY)
     return python.console_take_hook(state_address(), EVERY)

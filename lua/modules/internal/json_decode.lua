@@ -1,7 +1,7 @@
--- JSON to Lua values.
+-- Decodes JSON to Lua values.
 --
--- A Lua string ends with a null byte in memory, so nothing here looks for the end: `p` points to the text, positions
--- count from 0. Lines are counted when there is an error to be told.
+-- `p` points to the text, and positions count from 0. A Lua string ends with a null byte in memory, so nothing here
+-- checks for the end. Lines are only counted for an error.
 local ffi = require('ffi')
 local utf8_bytes = require('internal.code_point')
 local marks = require('internal.marks')
@@ -22,16 +22,16 @@ local NULL = ffi.cast('void *', 0)
 
 local QUOTE, BACKSLASH, COMMA, MINUS, ZERO = 34, 92, 44, 45, 48
 local COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_MAP, CLOSE_MAP = 58, 91, 93, 123, 125
--- A whole number of so many digits is a number; of more it may be 64-bit cdata.
+-- A whole number with up to this many digits is a Lua number; with more it may be 64-bit cdata.
 local PLAIN_DIGITS = 14
--- The lower digits of a large number, which is made of two halves.
+-- The number of digits in the lower half of a large number, which is made of two halves.
 local LOW_DIGITS = 9
 local MAX_INT64, MAX_UINT64 = 9223372036854775807LL, 18446744073709551615ULL
 
 -- ---- errors -----------------------------------------------------------------------------------
 
--- Of the text position `at`, from 1: its line, from 1, and where that line begins. Ends of lines inside of strings do
--- not count.
+-- Returns the line of the text position `at`, and the position where that line begins, all from 1. Line ends inside
+-- strings do not count.
 local function line_of(text, at)
     local line, line_start, position = 1, 1, 1
     while true do
@@ -85,7 +85,8 @@ local function hex4(text, position)
     return digits and tonumber(digits, 16)
 end
 
--- The character of a \uXXXX escape (or a surrogate pair of them) and the position after it; positions from 1 here.
+-- Returns the character of a \uXXXX escape, or of a surrogate pair, and the position after it. Positions here are from
+-- 1.
 local function unicode_escape(text, position)
     local code = hex4(text, position + 2)
     if not code then
@@ -102,7 +103,7 @@ local function unicode_escape(text, position)
     return utf8_bytes((code - 0xD800) * 1024 + (low - 0xDC00) + 0x10000), position + 12
 end
 
--- A string with escapes, of which the characters from `from` up to the first escape at `pos` are plain.
+-- Returns a string with escapes. The characters from `from` up to the first escape, at `pos`, are plain.
 local function read_escaped(text, p, from, pos)
     local pieces, count = {ffi_string(p + from, pos - from)}, 1
     while p[pos] == BACKSLASH do
@@ -124,7 +125,7 @@ local function read_escaped(text, p, from, pos)
     return concat(pieces), pos + 1
 end
 
--- The string whose first character is at `from`, and the position after it; or nil, the problem and its position.
+-- Returns the string whose first character is at `from`, and the position after it; or nil, the problem, its position.
 local function read_string(text, p, from)
     local pos = from + span_before(p + from, '"\\')
     if p[pos] == QUOTE then
@@ -135,9 +136,9 @@ end
 
 -- ---- numbers ----------------------------------------------------------------------------------
 
--- Nothing here goes by way of a Lua string: hundreds of thousands of them fill the table that makes each of them unique.
+-- Numbers are parsed without Lua strings: hundreds of thousands would fill the table of interned strings.
 
--- The whole number that some digits are; exact for 15 of them.
+-- Returns the whole number of some digits, exact for up to 15.
 local function whole(p, from, stop)
     local value = 0
     for i = from, stop - 1 do
@@ -146,7 +147,7 @@ local function whole(p, from, stop)
     return value
 end
 
--- A number of at least LOW_DIGITS digits.
+-- Returns a number of at least LOW_DIGITS digits.
 local function magnitude(p, from, stop)
     if stop - from > 20 then
         return MAX_UINT64
@@ -158,7 +159,7 @@ local function magnitude(p, from, stop)
     return ffi.cast('uint64_t', high) * 1000000000ULL + ffi.cast('uint64_t', low)
 end
 
--- A whole number of 10^14 and more in absolute value.
+-- Returns a whole number of 10^14 and more in absolute value.
 local function large_integer(p, from, stop, is_negative)
     local value = magnitude(p, from, stop)
     if not is_negative then
@@ -176,7 +177,7 @@ local function read_fraction(text, p, pos, stop)
     return to_double(p + pos, nil), exponent or after
 end
 
--- The number at `pos`, the position after it and whether it is whole; nil if there is none.
+-- Returns the number at `pos`, the position after it, and whether it is whole; nil if there is none.
 local function read_number(text, p, pos)
     local digits = p[pos] == MINUS and pos + 1 or pos
     local size = span(p + digits, '0123456789')
@@ -200,7 +201,7 @@ local INVALID_NUMBERS = {
     {'inf', 'number', math.huge}, {'-inf', 'number', -math.huge}, {'nan', 'number', 0 / 0}, {'-nan', 'number', 0 / 0},
 }
 
--- What kind of word stands at `pos`, its value and the position after it; nil if there is none.
+-- Returns the kind of the word at `pos`, its value and the position after it; nil if there is none.
 local function read_word(cfg, text, pos)
     for i = 1, #WORDS do
         local word = WORDS[i]
@@ -233,7 +234,7 @@ local NAMES = {
     [COMMA] = 'comma',
 }
 
--- What is at `pos`, or what is wrong with it, and the position of that.
+-- Returns what is at `pos`, or what is wrong there and the position of that.
 local function name_of(cfg, text, p, pos)
     local first = p[pos]
     if NAMES[first] then
@@ -355,7 +356,7 @@ function read_value(cfg, text, p, pos, depth)
     return read_number_or_word(cfg, text, p, pos)
 end
 
--- The value that a JSON text holds. `cfg` has the options of internal.serializer.
+-- Returns the value of a JSON text. `cfg` has the options of internal.serializer.
 return function(cfg, text)
     if #text >= 2 and find(sub(text, 1, 2), '%z') then
         error('JSON parser does not support UTF-16 or UTF-32', 0)

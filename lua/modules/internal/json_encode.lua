@@ -1,7 +1,7 @@
--- Lua values to JSON, through memory of one call that grows.
+-- Encodes Lua values to JSON, in memory that belongs to one call and grows.
 --
--- Every `put_*` takes the position to write at and returns the next one. A library function looks for what has to be
--- escaped, so that the way of a plain string has no loop of its own and the JIT compiles the loops around it.
+-- Every `put_*` takes the position to write at and returns the next one. A library function searches strings for
+-- characters to escape, so that a plain string needs no loop of its own and the JIT compiles the loops around it.
 local ffi = require('ffi')
 local serializer = require('internal.serializer')
 
@@ -18,11 +18,11 @@ local byte_pointer = ffi.typeof('const uint8_t *')
 local ffi_copy, ffi_cast = ffi.copy, ffi.cast
 
 local INITIAL_SIZE = 512
--- `tostring` gives whole numbers up to here, and doubles of the usual precision, as JSON wants them.
+-- Up to this number the text of `tostring` is valid JSON for whole numbers and for doubles of the default precision.
 local EXACT_LIMIT, USUAL_PRECISION = 1e14, 14
 local QUOTE, COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_MAP, CLOSE_MAP = byte('",:[]{}', 1, 7)
 
--- What is escaped, a null byte aside, and how.
+-- The escaped characters except the null byte, and their escapes.
 local SPECIALS, ESCAPES = '"\\/\127', {
     ['"'] = '\\"', ['\\'] = '\\\\', ['/'] = '\\/', ['\b'] = '\\b', ['\t'] = '\\t', ['\n'] = '\\n',
     ['\f'] = '\\f', ['\r'] = '\\r', ['\127'] = '\\u007f',
@@ -37,7 +37,7 @@ for special, escape in next, ESCAPES do
     escapes[byte(special)] = escape
 end
 
--- The memory with room for `size` more bytes at `pos`.
+-- Returns the memory with room for `size` more bytes at `pos`.
 local function room(out, pos, size)
     if pos + size > out.capacity then
         local capacity = max(pos + size, out.capacity * 2)
@@ -168,7 +168,7 @@ function put(cfg, out, pos, depth, value)
     return put_classified(cfg, out, pos, depth, classify(cfg, value))
 end
 
--- The JSON text of a value. `cfg` has the options of internal.serializer.
+-- Returns the JSON text of a value. `cfg` has the options of internal.serializer.
 return function(cfg, value)
     local out = {memory = ffi.new(bytes_type, INITIAL_SIZE), capacity = INITIAL_SIZE}
     local size = put(cfg, out, 0, 0, value)

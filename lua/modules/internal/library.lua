@@ -1,4 +1,4 @@
--- What Tarantool adds to the standard library of Lua: members of string, table and os, and the global utf8.
+-- Installs Tarantool's additions to the standard library of Lua: members of string, table and os, and the global utf8.
 require('internal.string_format')
 require('internal.string_library')
 require('internal.table_library')
@@ -7,10 +7,10 @@ require('internal.program_library')
 require('internal.file_library')
 require('internal.c_library')
 rawset(_G, 'utf8', require('utf8'))
--- The compiler of version 2.0 has no table.new and table.clear of its own.
+-- LuaJIT 2.0 has no table.new and table.clear.
 require('table.new')
 require('table.clear')
--- Extensions of MessagePack have to be known before the first tuple is read.
+-- These modules register extensions of MessagePack, which must be known before the first tuple is read.
 require('uuid')
 require('decimal')
 require('datetime')

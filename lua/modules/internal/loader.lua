@@ -1,5 +1,5 @@
--- require, dofile, loadfile and package.* in Lua: the body of a module may wait, and a wait cannot cross the C
--- function that the standard `require` is. Search order and texts are Tarantool's.
+-- require, dofile, loadfile and package.* in Lua. The body of a module may wait, which is impossible inside the C
+-- function of the standard `require`. Search order and texts are Tarantool's.
 local python = require('internal.python')
 
 local loaded, preload = package.loaded, package.preload
@@ -10,11 +10,11 @@ local concat, insert = table.concat, table.insert
 local LUA_PATTERNS = {'?.lua', '?/init.lua'}
 local C_PATTERNS = {'?.so'}
 local ROCKS_LUA, ROCKS_C = '/.rocks/share/tarantool/', '/.rocks/lib/tarantool/'
--- Value of package.loaded while a module's body runs.
+-- The value in package.loaded while the body of a module runs.
 local LOADING = newproxy()
 
 local load_builtin = package.loaders[2]
--- There is one of each built-in module: they find each other even after a script has emptied package.loaded.
+-- The built-in modules. They find each other here even after a script has emptied package.loaded.
 local builtins = {}
 for name, value in pairs(loaded) do
     builtins[name] = value
@@ -50,7 +50,7 @@ local function readable(path)
     end
 end
 
--- The first readable file for a name, or nil and the list of what was tried.
+-- Returns the first readable file for a name, or nil and the list of the files that were tried.
 local function search(name, directory, patterns)
     local relative = name:gsub('%.', '/')
     local tried = {}
@@ -72,7 +72,7 @@ local function search_path(name, path)
     return search(name, '', patterns)
 end
 
--- The same below .rocks of a directory and of every directory above it.
+-- Searches .rocks of a directory and of every directory above it.
 local function search_rocks(name, suffix, patterns)
     local tried, directory = {}, root()
     while true do
@@ -88,8 +88,8 @@ local function search_rocks(name, suffix, patterns)
     end
 end
 
--- What does not compile or cannot be loaded counts as not found, and the problem is a part of the message then: so below
--- the root and in rocks. In `package.path` and `package.cpath` it is an error of its own.
+-- Below the root and in rocks, a module that does not compile or load counts as not found, and its problem becomes part
+-- of that message. In `package.path` and `package.cpath` it is an error of its own.
 local function load_lua(path)
     local chunk, problem = raw_loadfile(path)
     return chunk or problem
@@ -184,8 +184,7 @@ function _G.require(name)
     return loaded[name]
 end
 
--- Tarantool has these loaded from the start, and programs look for them in package.loaded. Here they load when somebody
--- does.
+-- Tarantool loads these at its start, and programs look for them in package.loaded. Here they load at the first look.
 local ON_DEMAND = {}
 for name in ([[
     buffer crypto csv digest errno fio fun http.client iconv internal.argparse internal.trigger key_def merger net.box
@@ -228,7 +227,7 @@ function package.setsearchroot(path)
     end
 end
 
--- Tarantool's default path: the user's and the system's rocks, then the system's Lua directories.
+-- Tarantool's default path: the rocks of the user and the system, then the Lua directories of the system.
 local function default_path(lua_patterns, suffix, system)
     local home, parts = os.getenv('HOME'), {}
     local function add(directory)

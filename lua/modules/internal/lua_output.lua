@@ -1,7 +1,7 @@
 -- Values as Lua source, the console's output after `\set output lua` and `\set output lua,block`.
 --
--- Closing separators are held back in `e.suffix` until something follows them: the last one of a
--- table is dropped. In block mode a value after `key = ` is not indented (`e.inline`).
+-- Separators are held back in `e.suffix` until something follows, so that the last one of a table can be
+-- dropped. In block mode a value after `key = ` is not indented (`e.inline`).
 local printable = require('internal.printable')
 local serializer = require('internal.serializer')
 
@@ -65,7 +65,7 @@ end
 
 local write_value
 
--- A table that was met before stands as {nil}: there is no way to write a reference.
+-- A table that has occurred before becomes {nil}, because Lua source has no references.
 local function is_repeated(e, value)
     local seen = e.references[value]
     if seen == true then

@@ -1,10 +1,10 @@
--- The calls of LuaSocket that `socket` offers for programs written against it: `tcp`, `connect` and `bind`.
+-- LuaSocket's calls `tcp`, `connect` and `bind`, which `socket` offers for programs written for LuaSocket.
 --
---   tcp{master}   what `tcp` gives: it is bound, and listens as a server then, or is connected
+--   tcp{master}   the result of `tcp`, before it is connected, or bound and made a server
 --   tcp{server}   accepts clients
---   tcp{client}   sends and receives; a connected master does, too, as programs rely on it with LuaSocket
+--   tcp{client}   sends and receives; so does a connected master, because programs rely on that in LuaSocket
 --
--- A call that fails returns nil and the reason. Operations wait for as long as `settimeout` says, without it for good.
+-- A failed call returns nil and the reason. Operations wait for the time that `settimeout` sets, without it for ever.
 local errno = require('errno')
 local fiber = require('fiber')
 local objects = require('internal.socket_object')
@@ -30,7 +30,7 @@ end
 -- ---- calls of all kinds ----------------------------------------------------------------------
 
 local function close(self)
-    -- What has been closed cannot be asked for the reason.
+    -- A closed socket cannot tell the reason.
     if not methods.close(self) then
         return nil, errno.strerror()
     end
@@ -108,7 +108,7 @@ end
 local function receive_all(self)
     local data = methods.read(self, EVERYTHING, self.timeout)
     if data == nil and self._errno == errno.ETIMEDOUT then
-        -- What has come in time is everything.
+        -- The data that has arrived in time is all there is.
         local size = #self._buffer - self._start + self._more_size
         return size > 0 and methods.read(self, size) or nil, size > 0
     end
@@ -119,8 +119,8 @@ local function is_line(data)
     return data:byte(-1) == 10
 end
 
--- receive(size), receive('*l') of a line, the default, or receive('*a') of all there is. At the end of the stream nil,
--- 'closed', and what came before it.
+-- receive(size), receive('*l') for a line (the default), or receive('*a') for everything up to the end. At the end of
+-- the stream it returns nil, 'closed', and the rest of the data.
 local function receive(self, pattern, prefix)
     methods.fd(self)
     prefix = prefix or ''
@@ -145,7 +145,7 @@ local function receive(self, pattern, prefix)
     return prefix .. data
 end
 
--- send(data[, first[, last]]): the position of the last byte that was sent.
+-- send(data[, first[, last]]) returns the position of the last byte that was sent.
 local function send(self, data, first, last)
     if first ~= nil then
         data = string.sub(data, first, last)
@@ -175,8 +175,8 @@ end
 server = kind('server', {accept = accept})
 client = kind('client', {receive = receive, send = send, shutdown = shutdown})
 
--- The calls, made of `getaddrinfo(host, port, timeout, hints)`, `tcp_connect(host, port)`, `connect_to(deadline)`, which
--- gives a function that connects a socket to an address, and `tcp_listen(host, port, prepare)`.
+-- Makes the calls from `getaddrinfo(host, port, timeout, hints)`, `tcp_connect(host, port)`, `connect_to(deadline)`,
+-- which returns a function that connects a socket to an address, and `tcp_listen(host, port, prepare)`.
 return function(getaddrinfo, tcp_connect, connect_to, tcp_listen)
     local function connect(self, host, port)
         local deadline = deadline_of(self)

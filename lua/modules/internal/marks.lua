@@ -1,5 +1,5 @@
--- The metatables of decoded arrays and maps: how they are encoded again, empty ones too, and printed in one line. A new
--- key takes the mark off, as in Tarantool: an empty array that gets a name becomes a map.
+-- The metatables of decoded arrays and maps. They keep the kind of an empty table when it is encoded again, and print
+-- it in one line. As in Tarantool a new key removes the metatable: an empty array that gets a named key becomes a map.
 local rawset, setmetatable = rawset, setmetatable
 
 local function take_off(marked, key, value)

@@ -1,13 +1,13 @@
--- MessagePack for the project's own Lua modules, without checks of arguments.
+-- MessagePack for our own Lua modules, without checks of arguments.
 --
---   encode(value) -> bytes of what modules tell each other and Python: the default options
---   encode_value(value) -> bytes of a program's value: the options of `msgpack.cfg`, as all that follow
+--   encode(value) -> bytes for Python or another module, with the default options
+--   encode_value(value) -> bytes of a value of the user; this and the rest use the options of `msgpack.cfg`
 --   encode_args(...) -> bytes of the array of all arguments
---   encode_salted(value) -> bytes that cross to Python
+--   encode_salted(value) -> bytes with salt, for tuples that cross to Python
 --   decode(bytes[, offset]) -> value, next offset (1-based)
---   encode_args_at(target, room, ...) -> size of the elements of that array, put to a place in memory
---   decode_args_at(p, pos) -> as decode_args, of an array in memory
+--   encode_args_at(target, room, ...) -> size; writes the elements of that array to memory, without the header
 --   decode_args(bytes) -> the elements of an array, as several results
+--   decode_args_at(p, pos) -> the elements of an array in memory, as several results
 --   encode_tuple(table | tuple) -> bytes of an array; Tarantool's error for anything else
 --   register(ctype, put) / register_extension(type, decode): cdata of other modules
 local ffi = require('ffi')
@@ -24,7 +24,7 @@ local DEFAULTS = {
     decode_invalid_numbers = true, decode_save_metatables = true, decode_max_depth = 128,
 }
 
--- Those of the module `msgpack`, whose `cfg` changes them.
+-- The options of the module `msgpack`, which its `cfg` changes.
 local OPTIONS = {}
 for name, value in pairs(DEFAULTS) do
     OPTIONS[name] = value
@@ -46,7 +46,7 @@ function M.encode_value(value)
     return encode(OPTIONS, value)
 end
 
--- With salt, for a tuple that crosses to Python: see lua/salt.py.
+-- Returns the bytes with salt, see lua/salt.py.
 function M.encode_salted(value)
     return encode_salted(OPTIONS, value)
 end
@@ -81,8 +81,8 @@ function M.decode_args(bytes)
     return decode_args_at(ffi.cast(byte_pointer, bytes), 0)
 end
 
--- The elements of the array of all arguments, without its header, at `target`: their size. With more than `room` bytes
--- nil and the bytes of the array.
+-- Writes the elements of the array of all arguments, without its header, at `target`, and returns their size. If they
+-- take more than `room` bytes, returns nil and the bytes of the whole array.
 function M.encode_args_at(target, room, ...)
     local count = select('#', ...)
     if count == 1 then
@@ -99,12 +99,12 @@ end
 
 M.put_bytes, M.put_string, M.call_aside = encoder.put_bytes, encoder.put_string, encoder.call_aside
 
--- `decode(p, pos, size)` takes the place of the extension's body in memory and returns the value.
+-- `decode(p, pos, size)` returns the value of the extension whose body is at that place in memory.
 function M.register_extension(kind, decode_value)
     decoder.extensions[kind] = decode_value
 end
 
--- Set by internal.tuple, which needs this module.
+-- internal.tuple sets this, as it needs this module itself.
 M.is_tuple, M.raw_tuple = nil, nil
 
 function M.encode_tuple(value)

@@ -1,4 +1,4 @@
--- MessagePack to Lua values. Positions count from the start of the memory that `p` (uint8_t *) points to.
+-- Decodes MessagePack to Lua values. Positions count from the start of the memory that `p` (uint8_t *) points to.
 --
 -- nil becomes box.NULL. Integers of 10^14 and more in absolute value become 64-bit cdata, as in Tarantool. Tables
 -- get the metatables that make them arrays and maps again when they are encoded.
@@ -13,7 +13,7 @@ local new_table = require('table.new')
 local band, bor, lshift = bit.band, bit.bor, bit.lshift
 local error, setmetatable = error, setmetatable
 
--- Integers below this are numbers.
+-- Integers below this become Lua numbers.
 local NUMBER_LIMIT = 1e14
 
 local byte_pointer = ffi.typeof('const uint8_t *')
@@ -22,7 +22,7 @@ local NULL = ffi.cast('void *', 0)
 
 local array_mt, map_mt = marks.array_mt, marks.map_mt
 
--- extension type -> function(p, pos, size) -> value, of the extension's body
+-- Extension type -> function(p, pos, size) -> value, which decodes the body of the extension.
 local extensions = {}
 
 local function be16(p, pos)
@@ -79,7 +79,7 @@ local function finite(cfg, number)
     return number
 end
 
--- Tags 0xcc .. 0xd3: numbers with their bytes behind them.
+-- Tags 0xcc .. 0xd3: integers, whose bytes follow.
 local function get_wide_number(p, pos, tag)
     if tag == 0xcc then
         return p[pos], pos + 1
@@ -109,7 +109,7 @@ local function get_float(cfg, p, pos, tag)
     return finite(cfg, number_cell.f), pos + 4
 end
 
--- A decoder whose maps are made by `new_map(size)`: the room that a table has at first decides the order of pairs().
+-- Makes a decoder. `new_map(size)` makes its maps, because the initial size of a table decides the order of pairs().
 local function new_decoder(new_map)
     local get
 
@@ -137,7 +137,7 @@ local function new_decoder(new_map)
         return result, pos
     end
 
-    -- Strings, binaries, arrays and maps with their size behind the tag, and extensions.
+    -- Strings, binaries, arrays and maps whose size follows the tag, and extensions.
     local function get_long(cfg, p, pos, tag)
         if tag == 0xd9 or tag == 0xc4 then
             return get_string(p, pos + 1, p[pos])
@@ -165,7 +165,7 @@ local function new_decoder(new_map)
         error('Unsupported MsgPack extension type: 0', 0)
     end
 
-    -- The value at `pos` and the position after it. The memory must hold valid MessagePack: see `check`.
+    -- Returns the value at `pos` and the position after it. The memory must hold valid MessagePack: see `check`.
     function get(cfg, p, pos)
         local tag = p[pos]
         if tag < 0x80 then
@@ -195,14 +195,14 @@ local function new_decoder(new_map)
     return get
 end
 
--- Makes maps grow, as Tarantool's decoder of fields of tuples does.
+-- The maps of this decoder grow, as in Tarantool's decoder of fields of tuples.
 local get = new_decoder(function() return {} end)
 
--- Makes maps with room for what they hold, as Tarantool's decoder of all else does.
+-- The maps of this decoder have room for all their keys at once, as in Tarantool's decoder of anything else.
 local get_sized = new_decoder(function(size) return new_table(0, size) end)
 
--- How to get over a value by its tag: `fixed` bytes after the tag, of which the first `width` are a size that
--- counts bytes (`units` 1: strings, extensions) or values (arrays 1, maps 2, in `values`).
+-- How to skip a value by its tag: `fixed` bytes follow the tag. The first `width` of them are a size, which counts
+-- bytes (`units` is 1: strings, extensions) or values (`values` is 1 for arrays, 2 for maps).
 local fixed, width, values = ffi.new('uint8_t[256]'), ffi.new('uint8_t[256]'), ffi.new('uint8_t[256]')
 do
     local sizes = {
@@ -234,7 +234,7 @@ local function size_at(p, pos, bytes)
     return be32(p, pos)
 end
 
--- The position after the value at `pos`; the memory must hold valid MessagePack.
+-- Returns the position after the value at `pos`. The memory must hold valid MessagePack.
 local function skip(p, pos)
     local left = 1
     while left > 0 do
@@ -259,7 +259,7 @@ local function skip(p, pos)
     return pos
 end
 
--- As `skip`, for memory of `limit` bytes that may hold anything: nil if the value does not end in it.
+-- Like `skip`, for memory of `limit` bytes that may hold anything. Returns nil if the value does not end in it.
 local function check(p, pos, limit)
     local left = 1
     while left > 0 do
@@ -290,7 +290,7 @@ local function check(p, pos, limit)
     return pos <= limit and pos or nil
 end
 
--- The number of elements of the array at `pos` and the position of the first; nil if it is none.
+-- Returns the number of elements of the array at `pos` and the position of the first; nil if it is not an array.
 local function array_header(p, pos)
     local tag = p[pos]
     if tag >= 0x90 and tag < 0xa0 then

@@ -1,9 +1,9 @@
 -- Lua values to MessagePack, through one growing FFI buffer.
 --
 -- Every `put_*` takes the position to write at and returns the next one, so a position is never shared state: an
--- error leaves nothing to clean up. Code of the user (`__serialize`) may encode or wait itself, and finalizers may run
--- in between: both have another buffer meanwhile. Leaf functions are small, so that the JIT compiles each as a trace of
--- its own; only the walk over a table's keys stays interpreted (`next` is never compiled).
+-- error leaves nothing to clean up. Code of the user (`__serialize`) may itself encode or wait, and finalizers may run
+-- in between: both get another buffer. Leaf functions are small, so that the JIT compiles each as a trace of its own.
+-- Only the walk over the keys of a table stays interpreted (`next` is never compiled).
 local ffi = require('ffi')
 local bit = require('bit')
 local located = require('internal.caller').located
@@ -13,7 +13,7 @@ local floor, max, sub = math.floor, math.max, string.sub
 local type, getmetatable, tostring, error, pairs, rawget = type, getmetatable, tostring, error, pairs, rawget
 
 local INITIAL_SIZE = 65536
--- A header or number takes at most 9 bytes; room for this many is kept ahead of every position.
+-- The room that is kept after every position. A header or a number takes at most 9 bytes.
 local MARGIN = 32
 
 local bytes_type, int64_type, uint64_type = ffi.typeof('uint8_t[?]'), ffi.typeof('int64_t'), ffi.typeof('uint64_t')
@@ -21,17 +21,18 @@ local NULL = ffi.cast('void *', 0)
 local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
 
 local buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
--- Buffers that are free, a chain: one more than calls out of the encoder have been under way at once.
+-- A chain of free buffers. There are as many as calls out of the encoder have ever been nested, and one more.
 local spares
 local put
 
--- ctype id -> function(value, pos, buffer) -> next position; for decimal, uuid, tuple and other modules' cdata. There is
--- room for MARGIN bytes at `pos`; `put_bytes` and `put_string` make more. It neither raises nor calls code of the user.
+-- ctype id -> function(value, pos, buffer) -> next position, for decimal, uuid, tuple and cdata of other modules. There
+-- is room for MARGIN bytes at `pos`; `put_bytes` and `put_string` make more. The function must not raise or run user
+-- code.
 local by_ctype = {}
--- ctype id -> function(value) -> what is encoded in its place; of the user.
+-- ctype id -> a function of the user from a value to the one that is encoded instead.
 local converters = {}
 
--- Errors that Tarantool raises as objects of type LuajitError.
+-- Raises an error object of type LuajitError, as Tarantool does here.
 local function raise(problem)
     error(require('internal.error').from_serializer(problem), 0)
 end
@@ -47,7 +48,7 @@ local function taken(pos)
     return ffi.string(buffer, pos)
 end
 
--- Another buffer for what is called, until `swap_back` with what this returns.
+-- Makes another buffer current before a call out of the encoder. Pass the result to `swap_back`.
 local function swap()
     local outer, outer_capacity = buffer, capacity
     local spare = spares
@@ -60,9 +61,9 @@ local function swap()
     return outer, outer_capacity
 end
 
--- The buffer of now is free, for whoever else was called has ended or holds its own: it need not be the one `swap` gave.
+-- The current buffer is free, whether or not `swap` gave it: every other call has ended or holds a buffer of its own.
 local function swap_back(outer, outer_capacity)
-    -- A new table may set off a finalizer, which swaps too: it comes before the chain is looked at, and nothing after it
+    -- A new table may start a finalizer, which swaps too. So it is made before the chain is read; nothing after it
     -- allocates.
     local spare = {buffer = buffer, capacity = capacity, next = false}
     spare.next, spares = spares, spare
@@ -86,7 +87,7 @@ local function put_double(value, pos)
     return put_cell(pos, 0xcb)
 end
 
--- A whole number of at least 0 and below 2^64.
+-- Writes a whole number of at least 0 and below 2^64.
 local function put_unsigned(value, pos)
     if value < 0x80 then
         buffer[pos] = value
@@ -110,7 +111,7 @@ local function put_unsigned(value, pos)
     return pos + 9
 end
 
--- A whole number below 0 and at least -2^63.
+-- Writes a whole number below 0 and at least -2^63.
 local function put_negative(value, pos)
     if value >= -0x20 then
         buffer[pos] = band(value, 0xff)
@@ -225,7 +226,7 @@ local function put_map_header(size, pos)
     return pos + 5
 end
 
--- Call code of the user.
+-- Calls code of the user.
 local function call_out(serialize, value)
     local outer, outer_capacity = swap()
     local ok, result = pcall(serialize, value)
@@ -261,7 +262,7 @@ local function put_float(value, pos)
     return pos + 5
 end
 
--- Whether `value`, whose ctype has the number `ctype`, is that ctype itself. It counts as its number then.
+-- Returns whether `value` is a ctype object, of the number `ctype`. It is encoded as that number.
 local function is_ctype(value, ctype)
     return tonumber(value) == ctype and sub(tostring(value), 1, 6) == 'ctype<'
 end
@@ -306,7 +307,7 @@ local function put_cdata(cfg, value, pos)
     return put_other_cdata(cfg, value, pos)
 end
 
--- Elements 1 .. size; holes become nil, whatever `__index` says.
+-- Writes the elements 1 .. size. Holes become nil; `__index` is not asked.
 local function put_elements(cfg, value, size, pos, level)
     for i = 1, size do
         local item = rawget(value, i)
@@ -334,7 +335,7 @@ local function put_map(cfg, value, count, pos, level)
     return pos
 end
 
--- The number of keys and, when all are positive whole numbers, the greatest of them.
+-- Returns the number of keys and, if all are positive whole numbers, the greatest key.
 local function survey(value)
     local count, greatest = 0, 0
     for key in next, value do
@@ -463,7 +464,7 @@ local encoder = {
     by_ctype = by_ctype, converters = converters, NULL = NULL, is_null = is_null, put_bytes = put_bytes, put_string = put_string,
 }
 
--- Call what may have interrupted this module, and which raises nothing, with another buffer.
+-- Calls a function with another buffer. It may have interrupted this module, and must not raise.
 function encoder.call_aside(run, argument)
     local low, high = number_cell.half[0], number_cell.half[1]
     local outer, outer_capacity = swap()
@@ -472,7 +473,7 @@ function encoder.call_aside(run, argument)
     number_cell.half[0], number_cell.half[1] = low, high
 end
 
--- MessagePack bytes of one value.
+-- Returns the MessagePack of one value.
 function encoder.encode(cfg, value)
     return taken(put(cfg, value, 0, 0))
 end
@@ -485,18 +486,18 @@ local function put_salt(pos)
     return pos + 4
 end
 
--- The same with salt, see lua/salt.py.
+-- Returns the MessagePack of one value with salt, see lua/salt.py.
 function encoder.encode_salted(cfg, value)
     return taken(put_salt(put(cfg, value, 0, 0)))
 end
 
--- An array of the values in `list[1 .. count]`, nil included.
+-- Returns the array of the values in `list[1 .. count]`, which may be nil.
 function encoder.encode_array(cfg, list, count)
     return taken(put_array(cfg, list, count, 0, 0))
 end
 
--- The bytes of `list[1 .. count]`, without the header of an array, at `target`: their size. With more than `room` bytes
--- nil and the bytes of the array.
+-- Writes the values in `list[1 .. count]`, without the header of an array, at `target`, and returns their size. If they
+-- take more than `room` bytes, returns nil and the bytes of the whole array.
 function encoder.encode_elements_at(cfg, target, room, list, count)
     local size = put_elements(cfg, list, count, 0, 0)
     if size > room then
@@ -507,7 +508,7 @@ function encoder.encode_elements_at(cfg, target, room, list, count)
     return size
 end
 
--- The same of one value.
+-- Does so for one value.
 function encoder.encode_at(cfg, target, room, value)
     local size = put(cfg, value, 0, 0)
     if size > room then

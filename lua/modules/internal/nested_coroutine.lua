@@ -1,11 +1,12 @@
--- A coroutine inside a fiber's: when the fiber waits in it, it yields a mark, which is passed on to the scheduler.
+-- Coroutines inside that of a fiber. If the fiber waits in one, the coroutine yields a mark, which is passed on to the
+-- scheduler.
 local scheduler = require('internal.scheduler')
 
 local PARK, running, MOST_NESTED = scheduler.PARK, scheduler.running, scheduler.MOST_NESTED
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
 local setmetatable = setmetatable
 
--- Coroutines in whose middle a fiber waits.
+-- The coroutines in which a fiber waits now.
 local parked = setmetatable({}, {__mode = 'k'})
 
 local function count_off(...)

@@ -1,9 +1,9 @@
--- Objects that are userdata for the user and a table for us: fibers, conditions, channels.
+-- Objects that are userdata to the user and a table to us: fibers, conditions, channels.
 --
--- The table belongs to the userdata by a weak map and must not point back to it: that would keep both for ever.
+-- A weak map leads from the userdata to the table. The table must not refer back, which would keep both for ever.
 local setmetatable = setmetatable
 
--- A class `name` (what getmetatable() shows) with `methods`. Returns new(state) and state_of(object).
+-- Makes a class `name`, which getmetatable() shows, with `methods`. Returns new(state) and state_of(object).
 return function(name, methods)
     local states = setmetatable({}, {__mode = 'k'})
     local prototype = newproxy(true)

@@ -1,5 +1,5 @@
--- Members of `os` that Tarantool adds: the process's environment. os.exit belongs to internal.globals. On a machine with
--- clocks of its own `os` tells their time.
+-- Members that Tarantool adds to `os`: the environment of the process. os.exit belongs to internal.globals. On a
+-- simulated machine `os` tells the time of its clocks.
 local python = require('internal.python')
 local ffi = require('ffi')
 
@@ -22,7 +22,7 @@ local function entries()
     end
 end
 
--- All variables by name. What has no '=' is none.
+-- Returns all variables by name. A text without '=' is skipped.
 function os.environ()
     local variables = {}
     for entry in entries() do
@@ -34,7 +34,7 @@ function os.environ()
     return variables
 end
 
--- Set a variable; nil removes it. Raises what the system says about the name.
+-- Sets a variable; nil removes it. Raises the error of the system for a wrong name.
 function os.setenv(name, value)
     local is_refused = value ~= nil and C.setenv(name, value, 1) ~= 0 or value == nil and C.unsetenv(name) ~= 0
     if is_refused then

@@ -1,7 +1,7 @@
--- How a strand waits: it parks its coroutine until a token has ended, a timer has expired, or somebody wakes it.
+-- How a strand waits: it parks its coroutine until a token has ended, a timer has expired, or it is woken.
 --
--- `require('internal.parking')(running, make_ready)`, once, by internal.scheduler: `running.strand` is the one that runs,
--- `make_ready(strand)` has it run in the next round.
+-- internal.scheduler calls `require('internal.parking')(running, make_ready)` once: `running.strand` is the current
+-- strand, `make_ready(strand)` lets a strand run in the next round.
 local python = require('internal.python')
 local cells, woken = require('internal.cells'), require('internal.woken')
 
@@ -9,13 +9,13 @@ local raw_yield = coroutine.yield
 local pcall, select, unpack = pcall, select, unpack
 local count_woken = cells.count_woken
 
--- What a coroutine yields when its strand waits.
+-- A coroutine yields this when its strand waits.
 local PARK = {}
 -- Waits of this many seconds and more have no deadline.
 local FOREVER = 3e9
--- In `waiting`: nobody wants to know how this token ends.
+-- In `waiting`: nothing waits for this token any more.
 local NOBODY = {}
--- The outcome of tokens that have ended without a value.
+-- The outcome of a token that has ended without a value.
 local NOTHING = {ok = true, n = 0}
 local MUST_NOT_WAIT = 'a finalizer must not wait'
 
@@ -37,7 +37,7 @@ return function(running, make_ready)
         end
     end
 
-    -- Tokens that have ended without a value; before anything else becomes ready, so that the order stays.
+    -- Takes the tokens that have ended without a value. Called before anything else becomes ready, to keep the order.
     local function take_woken()
         local count = count_woken()
         if count > 0 then
@@ -49,7 +49,7 @@ return function(running, make_ready)
     end
     parking.take_woken = take_woken
 
-    -- The strand that is running, which is about to wait.
+    -- Returns the running strand, which is about to wait.
     local function waiting_strand()
         local strand = running.strand
         if strand == nil then
@@ -61,7 +61,8 @@ return function(running, make_ready)
     end
     parking.waiting_strand = waiting_strand
 
-    -- The strand cannot wait where it is: in a hook, or in a function that C code has called. Nothing wakes it for that.
+    -- The strand cannot wait inside a hook, or inside a function that C code has called. It must not be woken for it
+    -- later.
     local function stay(strand, problem)
         local timer, token = strand.timer, strand.token
         strand.yielding, strand.timer, strand.token = false, nil, nil
@@ -93,7 +94,7 @@ return function(running, make_ready)
     end
     parking.park = park
 
-    -- Park until something makes the strand ready; true if that was the deadline, `timeout` seconds from now.
+    -- Parks until something makes the strand ready. Returns whether that was the deadline, `timeout` seconds from now.
     function parking.suspend(timeout)
         if timeout == nil or timeout >= FOREVER then
             park()
@@ -116,7 +117,7 @@ return function(running, make_ready)
         return false
     end
 
-    -- From Python: a timer has expired.
+    -- Called by Python: a timer has expired.
     function parking.fire(timer)
         take_woken()
         local strand = timers[timer]
@@ -130,7 +131,7 @@ return function(running, make_ready)
         end
     end
 
-    -- From Python: what a token stands for has come, as values or as the bytes of an error.
+    -- Called by Python: a token has ended, with values or the bytes of an error.
     function parking.deliver(token, ...)
         take_woken()
         complete(token, {ok = true, n = select('#', ...), ...})
@@ -141,8 +142,8 @@ return function(running, make_ready)
         complete(token, {ok = false, bytes})
     end
 
-    -- Wait for a token. Only its delivery ends the wait; a cancellation asks Python, which knows whether the
-    -- operation can be given up and then delivers an error.
+    -- Waits for a token. Only its end ends the wait: a cancellation asks Python, which ends the token with an error if
+    -- the operation can be abandoned.
     function parking.wait(token)
         local outcome = early[token]
         if outcome then

@@ -1,7 +1,7 @@
--- What may stand in a console's output as it is, and base64 for what may not.
+-- Tells which texts a console may show unchanged, and encodes the others in base64.
 local byte, find, rep, sub = string.byte, string.find, string.rep, string.sub
 local concat, floor = table.concat, math.floor
--- Knows the categories of characters; without it every character counts as printable.
+-- The categories of characters; without this library every character counts as printable.
 local python = package.loaded['internal.python'] or {}
 
 local BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
@@ -31,7 +31,7 @@ local function code_point(char)
     return ((a % 8 * 64 + b % 64) * 64 + c % 64) * 64 + d % 64
 end
 
--- Beyond the basic plane: what Unicode has assigned, control and private characters aside. Once asked, remembered.
+-- Returns whether a character beyond the basic plane is printable: assigned, neither control nor private. Cached.
 local is_assigned = setmetatable({}, {__index = function(known, char)
     local category = python.utf8_category
     local answer = category == nil or category(code_point(char)):sub(1, 1) ~= 'C'
@@ -39,7 +39,7 @@ local is_assigned = setmetatable({}, {__index = function(known, char)
     return answer
 end})
 
--- Well-formed UTF-8 whose characters above 0x7F are printable.
+-- Returns whether a text is well-formed UTF-8 whose characters above 0x7F are printable.
 local function is_text(text)
     if not find(text, '[\128-\255]') then
         return true

@@ -1,9 +1,10 @@
--- os.execute and io.popen of a machine without other programs: they say so. Elsewhere they are those of Lua.
+-- os.execute and io.popen. On a simulated machine, which has no other programs, they fail; elsewhere they are Lua's
+-- own.
 local python = require('internal.python')
 local wait = require('internal.wait')
 
 if python.refuse ~= nil then
-    -- Without a command Lua asks whether there is a shell.
+    -- A call without a command asks whether there is a shell.
     function os.execute(command)
         if command == nil then
             return 0

@@ -1,6 +1,6 @@
--- xpcall whose handler may wait, as on Tarantool. The handler is called above the frames that have failed, where nothing
--- can be yielded; so it runs in a coroutine of its own, which goes on after them if it waits. Until then debug.traceback
--- and debug.getinfo look through it at those frames.
+-- xpcall whose handler may wait, as on Tarantool. The handler is called above the failed frames, where a yield is
+-- impossible. So it runs in a coroutine of its own, which continues after these frames if it waits. Until then
+-- debug.traceback and debug.getinfo show the failed frames through it.
 local nested = require('internal.nested_coroutine')
 local PARK = require('internal.scheduler').PARK
 
@@ -9,12 +9,12 @@ local running = coroutine.running
 local raw_getinfo, raw_traceback = debug.getinfo, debug.traceback
 local error, getmetatable, math, select, setmetatable, type = error, getmetatable, math, select, setmetatable, type
 
--- Handler's coroutine -> the one that has failed and is still there.
+-- Coroutine of a handler -> the failed coroutine, while its frames exist.
 local failed = setmetatable({}, {__mode = 'k'})
--- Frames of this file on the latter: coroutine.resume, and `handle` in the place of its caller.
+-- The frames of this file on the failed coroutine: coroutine.resume, and `handle` instead of its caller.
 local OWN_FRAMES = 2
 
--- What stands for the result of a handler that waits.
+-- Stands for the result of a handler that waits.
 local Waiting = {}
 
 local function handle(handler, problem)
@@ -25,12 +25,12 @@ local function handle(handler, problem)
     if ok and result == PARK then
         return setmetatable({co = co}, Waiting)
     elseif not ok then
-        error(result, 0)    -- with the standard outcome: an error in error handling
+        error(result, 0)    -- ends in the standard way: an error in error handling
     end
     return result
 end
 
--- As many values as there were: nothing is not nil.
+-- Keeps the number of values: no value differs from nil.
 local function outcome(...)
     local ok, result = ...
     if ok or type(result) ~= 'table' or getmetatable(result) ~= Waiting then
@@ -47,7 +47,7 @@ local function is_standard(handler)
     return type(handler) ~= 'function' or raw_getinfo(handler, 'S').what == 'C'
 end
 
--- A tail call leaves no frame: the texts of wrong arguments and the levels are those of the standard function.
+-- A tail call, which leaves no frame, so that error texts and levels are those of the standard function.
 function _G.xpcall(...)
     local body, handler = ...
     if is_standard(handler) then
@@ -56,7 +56,7 @@ function _G.xpcall(...)
     return outcome(xpcall(body, function(problem) return handle(handler, problem) end, select(3, ...)))
 end
 
--- How many frames the running coroutine has above its end, without the two of who asks.
+-- Returns the number of frames of the running coroutine, without the two of the caller.
 local function count_frames()
     local count = 0
     while raw_getinfo(count + 3, 'l') ~= nil do
@@ -65,8 +65,8 @@ local function count_frames()
     return count
 end
 
--- Frames of this node where Tarantool has none, or one of C that stands there as well: the function below that comes before
--- the standard one, what runs a request, a script, a strand.
+-- Frames of this node where Tarantool has none, or a C function that is there as well: our debug.traceback below, and
+-- the functions that run a request, a script, a strand.
 local OWN_LINES = {
     "\n\tbuiltin/internal/protected_call%.lua:%d+: in function 'xpcall'",
     '\n\tbuiltin/box/call[%a_]*%.lua:[^\n]*',
@@ -84,7 +84,7 @@ local function hide(text)
 end
 
 local function look_through(co, message, level)
-    -- Two more frames than for who has called debug.traceback.
+    -- Two frames more than those of the caller of debug.traceback.
     local own = count_frames() - 1
     -- A line end, the heading, and a line for each frame.
     local below = raw_traceback(co, '', OWN_FRAMES + math.max(level - own - 1, 0))
@@ -109,7 +109,7 @@ function debug.traceback(...)
     return hide(look_through(co, message, type(level) == 'number' and level or 1))
 end
 
--- A tail call leaves no frame: the level is still that of the caller.
+-- A tail call, which leaves no frame, so that the level is still that of the caller.
 function debug.getinfo(...)
     local level, what = ...
     local co = type(level) == 'number' and failed[running()]

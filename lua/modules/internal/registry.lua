@@ -1,11 +1,11 @@
--- Lua values that Python holds by number: Python keeps no Lua object itself.
+-- Lua values that Python refers to by number, as it keeps no Lua objects.
 local values = {}
 local free = {}
 local last = 0
 
 local registry = {values = values}
 
--- The handle of a value. Each call makes a new one; it lives until `release`.
+-- Returns a new handle of a value, which is valid until `release`.
 function registry.ref(value)
     local handle = table.remove(free)
     if handle == nil then

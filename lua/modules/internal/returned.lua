@@ -1,4 +1,4 @@
--- returned(pcall(f, ...)): what the protected call returned; its error is raised again as it is.
+-- returned(pcall(f, ...)) returns the results of the protected call, or raises its error unchanged.
 local error = error
 
 return function(ok, ...)

@@ -1,16 +1,16 @@
 -- Fibers as coroutines. Python wakes, Lua schedules.
 --
--- internal.strand has what runs, internal.parking how it waits, internal.finalization the finalizers of the user. Here is
--- who runs when.
+-- This module decides which fiber runs when. internal.strand makes and ends fibers, internal.parking lets them wait,
+-- and internal.finalization runs finalizers of the user.
 --
 -- Life of a strand:
 --     ready ---run---> running ---park---> parked ---(deliver | fire | wake)---> ready
 --                         |---yield---> yielded ---next tick---> ready
 --                         '---return or raise---> finished; its coroutine goes back to the pool
 --
--- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile, in up to a few rounds.
--- Fibers that yielded wait for the next round, and input and timers have their turn between ticks: Tarantool's order as
--- well. A turn of the loop costs more than a round, so that fibers which do little between yields have several in one.
+-- One tick of the Python loop runs all strands that are ready or become ready meanwhile, in up to a few rounds. Fibers
+-- that yielded wait for the next round. Input and timers are handled between ticks, which is Tarantool's order as well.
+-- A turn of the loop costs more than a round, so fibers that do little between yields have several rounds in one tick.
 local python = require('internal.python')
 local cells = require('internal.cells')
 local registry = require('internal.registry')
@@ -22,29 +22,29 @@ local show_running, want_tick, count_woken = cells.show_running, cells.want_tick
 local is_stopped = cells.is_stopped
 local fibers, new_fiber, new_strand = strands.fibers, strands.new_fiber, strands.new
 local take_coroutine, give_back, IDLE = strands.take_coroutine, strands.give_back, strands.IDLE
--- A clock of the caller's, which a simulation has; the system's costs a fifth of a crossing.
+-- A simulation passes a clock. That of the system is cheaper: it costs a fifth of a crossing to Python.
 local seconds = python.seconds or require('clock').monotonic
 
--- At most so many switches in a tick: fibers that keep waking each other must not starve the loop.
+-- The limit of switches in a tick: fibers that keep waking each other must not starve the loop.
 local TICK_BUDGET = 10000
--- So many rounds a tick, as long as they take less than so many seconds.
+-- The limit of rounds in a tick, and of the seconds that they may take.
 local ROUNDS, LONG_TICK = 32, 0.0001
--- So many coroutines may be resumed inside each other: each takes a part of the C stack, whose end is the process's.
+-- The limit of nested coroutines: each takes a part of the C stack, and an overflow would end the process.
 local MOST_NESTED = 800
 
 local queue, queue_head, queue_tail = {}, 0, 0
--- `next_yielded`: the empty table that takes the place of `yielded` in the next round.
+-- `next_yielded` is the empty table that replaces `yielded` in the next round.
 local yielded, next_yielded, yielded_count = {}, {}, 0
 local last_activation = 0
 
--- `strand`, `fiber`: what is running, or nil; fields for who asks too often for a call. `depth`: how many coroutines have
--- been resumed inside each other, those of the user included.
+-- `strand` and `fiber` are the running ones, or nil; fields, because a call would be too slow for frequent readers.
+-- `depth` is the number of nested coroutines, those of the user included.
 local running = {strand = nil, fiber = nil, depth = 0}
 
--- What resumes a strand: another one while times of fibers are measured.
+-- Resumes a strand. While times of fibers are measured another function does.
 local resume = raw_resume
 
--- Run a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
+-- Runs a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
 local function switch(strand)
     local co, first, ok, mark = strand.co, nil, nil, nil
     local previous, fiber = running.strand, strand.fiber
@@ -52,7 +52,7 @@ local function switch(strand)
         co, first = take_coroutine(), strand
         strand.co = co
     end
-    if first == nil or strand.is_first then    -- a call from inside the fiber, as of a trigger, is no switch to it
+    if first == nil or strand.is_first then    -- a call from inside the fiber, as that of a trigger, is no switch
         fiber.csw = fiber.csw + 1
     end
     running.fiber = fiber
@@ -97,7 +97,7 @@ local scheduler = {
     finalize_all = finalization.finalize_all,
 }
 
--- Of those that yielded, the one at a place.
+-- Returns the strand at a place among those that yielded.
 local function promote(batch, place)
     local strand = batch[place]
     batch[place] = nil
@@ -106,8 +106,8 @@ local function promote(batch, place)
     end
 end
 
--- Of those that yielded, the first goes first and the others follow from last to second: a yield is a timer in the
--- peer, and this is how its heap gives out timers of the same time.
+-- Of the strands that yielded the first runs first, then the others from last to second. In Tarantool a yield is a
+-- timer, and its heap returns timers of equal time in this order.
 local function promote_yielded()
     local batch, count = yielded, yielded_count
     yielded, next_yielded, yielded_count = next_yielded, batch, 0
@@ -117,7 +117,7 @@ local function promote_yielded()
     end
 end
 
--- Run what is ready, at most `budget` fibers; what is left of the budget.
+-- Runs ready strands, at most `budget` of them. Returns the rest of the budget.
 local function run_round(budget)
     cells.forget_clocks()
     if yielded_count > 0 then
@@ -138,7 +138,7 @@ local function run_round(budget)
     return budget
 end
 
--- Run what is ready. True if another tick is wanted.
+-- Runs ready strands. Returns whether another tick is needed.
 function scheduler.run()
     take_woken()
     cells.want_no_tick()
@@ -147,12 +147,12 @@ function scheduler.run()
     end
     local start = yielded_count > 0 and seconds()
     local budget, round = run_round(TICK_BUDGET), 1
-    -- Another round for fibers that have yielded: anything else that is left may stand for more than a round.
+    -- Starts another round only for fibers that have yielded, as anything else may take longer than a round.
     while start and round < ROUNDS and yielded_count > 0 and queue_tail == 0 and count_woken() == 0
             and put_off.head == put_off.tail and seconds() - start < LONG_TICK do
         budget, round = run_round(budget), round + 1
     end
-    -- Tokens may have ended during the run: a fiber that asks the journal for more than a write sends it off first.
+    -- Tokens may have ended during the run, because some requests to the journal complete its pending writes first.
     cells.want_no_tick()
     local more = queue_tail > 0 or yielded_count > 0 or count_woken() > 0 or put_off.head < put_off.tail
     if more then
@@ -161,7 +161,7 @@ function scheduler.run()
     return more
 end
 
--- Give way until the next tick.
+-- Gives way until the next round.
 function scheduler.yield()
     local strand = waiting_strand()
     strand.yielding = true
@@ -171,14 +171,14 @@ function scheduler.yield()
     park_strand(strand)
 end
 
--- A fiber that is ready to run; it has not run yet.
+-- Makes a fiber that is ready to run but has not started.
 function scheduler.new(name, run, ...)
     local fiber = new_fiber(name)
     make_ready(new_strand(fiber, run, ...))
     return fiber
 end
 
--- A fiber that runs at once, until its first wait.
+-- Makes a fiber and runs it until its first wait.
 function scheduler.create(name, run, ...)
     if running.depth >= MOST_NESTED then
         error(scheduler.STACK_OVERFLOW, 0)
@@ -194,15 +194,16 @@ function scheduler.create(name, run, ...)
     return fiber
 end
 
--- The coroutine of the strand that is running, or nil.
+-- Returns the coroutine of the running strand, or nil.
 function scheduler.current_coroutine()
     local strand = running.strand
     return strand and strand.co
 end
 
--- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one. `lent` is
--- the id that the new fiber has to have, because its context is known already, or, below 0, how to make it; 0: it has none.
--- Returns `true, values...` or `false, error bytes` if it ended, else the number that `finish` will report.
+-- Called by Python: runs a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one.
+-- `lent` above 0 is the id of the new fiber, whose context exists already; below 0 it says how to make the context; 0
+-- means that there is none. Returns `true, values...` or `false, error bytes` if it ended, else the number that
+-- `finish` will report.
 function scheduler.start(fiber_id, name, lent, handle, ...)
     take_woken()
     local run = registry.get(handle)
@@ -222,7 +223,7 @@ function scheduler.start(fiber_id, name, lent, handle, ...)
     return last_activation, fiber.id
 end
 
--- From Python: the fiber has a context now, which has to be given back at its end.
+-- Called by Python: the fiber now has a context, which it has to return at its end.
 function scheduler.keep_context(id)
     local fiber = fibers[id]
     if fiber then
@@ -253,7 +254,7 @@ function scheduler.cancel(fiber)
     end
 end
 
--- From Python: whoever waited for this fiber has given up.
+-- Called by Python: nobody waits for this fiber any more.
 function scheduler.cancel_id(id)
     local fiber = fibers[id]
     if fiber then
@@ -261,14 +262,14 @@ function scheduler.cancel_id(id)
     end
 end
 
--- From Python: true if the fiber is inside a bound function, so that a call from there belongs to it.
+-- Called by Python: returns whether the fiber is inside a bound function, so that a call from there belongs to it.
 function scheduler.is_in_python(id)
     local fiber = fibers[id]
     local strand = fiber and fiber.strand
     return strand ~= nil and (strand == running.strand or strand.token ~= nil)
 end
 
--- The fiber that is running, or nil.
+-- Returns the running fiber, or nil.
 function scheduler.current_fiber()
     return running.fiber
 end
@@ -278,7 +279,7 @@ function scheduler.is_cancelled()
     return fiber ~= nil and fiber.cancelled == true
 end
 
--- A cancellation point.
+-- A cancellation point: raises if the running fiber is cancelled.
 function scheduler.test_cancel()
     local fiber = running.fiber
     if fiber and fiber.cancelled then
@@ -286,12 +287,12 @@ function scheduler.test_cancel()
     end
 end
 
--- `measured(resume, running)` gives the function that resumes strands from now on; nil: nothing is measured any more.
+-- `measured(resume, running)` returns the function that resumes strands from now on; nil ends the measurement.
 function scheduler.set_measured(measured)
     resume = measured and measured(raw_resume, running) or raw_resume
 end
 
--- `hook()` is called each time the running fiber is about to give way; nil takes it off.
+-- `hook()` is called whenever the running fiber is about to give way; nil removes it.
 function scheduler.set_yield_hook(hook)
     running.fiber.on_yield = hook
 end

@@ -1,7 +1,7 @@
--- What a Lua value is to a text serializer (yaml, json, the console): one
--- place for the options of the `cfg` tables and for the classification of values.
+-- Classifies Lua values for the text serializers (yaml, json, the console), and holds the options of
+-- their `cfg` tables.
 --
--- classify(cfg, value) tells one of the kinds below and what to render:
+-- classify(cfg, value) returns one of the kinds below and what to render:
 --
 --   NIL, BOOLEAN   the text null, true, false
 --   INTEGER        decimal digits; whole doubles below 2^64 are integers too
@@ -17,7 +17,7 @@ local floor, format = math.floor, string.format
 local next, type, tostring, tonumber, rawget, pcall, error = next, type, tostring, tonumber, rawget, pcall, error
 local getmetatable = debug.getmetatable
 
--- So often may a result of __serialize have a __serialize of its own.
+-- How often the result of __serialize may have a __serialize of its own.
 local MAX_CONVERSIONS = 128
 
 local NIL, BOOLEAN, INTEGER, DOUBLE, STRING, EXTENSION, ARRAY, MAP = 1, 2, 3, 4, 5, 6, 7, 8
@@ -38,8 +38,8 @@ local DEFAULTS = {
     decode_max_depth = 128,
 }
 
--- `new` of the fields that a serializer instance reads. A module's public `cfg` is a copy:
--- assigning to cfg.key changes nothing, calling cfg{key = value} does.
+-- Makes the options that a serializer instance reads. The public `cfg` of a module is a copy: to assign to cfg.key
+-- has no effect, to call cfg{key = value} has.
 local function options(overrides)
     local result = {}
     for name, value in pairs(DEFAULTS) do
@@ -59,7 +59,7 @@ local function coerce(name, value)
     return number >= 0 and floor(number) or -floor(-number)
 end
 
--- The options of one call: those of the instance under those of `overrides`.
+-- Returns the options of one call: those of `overrides`, and those of the instance for the rest.
 local function with_options(cfg, overrides)
     local result = {}
     for name in pairs(DEFAULTS) do
@@ -73,7 +73,7 @@ local function with_options(cfg, overrides)
     return result
 end
 
--- The table `module.cfg`: readable, and callable to change `cfg`.
+-- Makes the table `module.cfg`, which can be read, and called to change `cfg`.
 local function public_cfg(cfg)
     local public = {}
     for name in pairs(DEFAULTS) do
@@ -102,12 +102,12 @@ for precision = 1, 17 do
     NUMBER_FORMATS[precision] = '%.' .. precision .. 'g'
 end
 
--- The sign bit, which a comparison cannot tell for a NaN.
+-- Reads the sign bit, which no comparison shows for a NaN.
 local function is_negative(number)
     return ffi.cast('const uint8_t *', ffi.new('double[1]', number))[7] >= 128
 end
 
--- Errors that Tarantool raises as objects of type LuajitError, which have no place.
+-- Raises an error object of type LuajitError without a place, as Tarantool does here.
 local function raise(problem)
     error(require('internal.error').from_serializer(problem), 0)
 end
@@ -143,8 +143,8 @@ end
 
 -- ---- cdata ----------------------------------------------------------------------------------
 
--- Handlers by the number of the C type. Classification by number, not by ffi.istype: a
--- `const int64_t &` is another type to Tarantool too.
+-- Handlers by the number of the C type. The number is used, not ffi.istype, because to Tarantool too a
+-- `const int64_t &` is another type.
 local by_ctype = {}
 
 local function ctype_number(ctype)
@@ -153,7 +153,7 @@ end
 
 local classify_object
 
--- The FFI tells the object `ffi.typeof('int')` from an int by its text alone.
+-- Only its text shows that a cdata is the object `ffi.typeof('int')`, not an int.
 local function is_ctype(value)
     return tostring(value):find('^ctype<') ~= nil
 end
@@ -213,8 +213,8 @@ local TEXT_TYPES = {
     ['ctype<struct tt_uuid>'] = true, ['ctype<struct datetime>'] = true, ['ctype<struct interval>'] = true,
 }
 
--- The handler of a C type that is met for the first time, from its first value: uuids, decimals, datetimes and intervals
--- are rendered as they are. A decimal is told by its module: without it no such value exists.
+-- Finds the handler of a new C type by its first value: uuids, decimals, datetimes and intervals are shown as their
+-- text. A decimal is recognised by its module, without which no such value exists.
 local function learn(number, value)
     local decimal = package.loaded.decimal
     local handler = classify_object
@@ -234,7 +234,7 @@ local SERIALIZE_HINTS = {
     map = {MAP, true}, mapping = {MAP, false},
 }
 
--- Size of a table that is an array by its hint: the largest integer key, holes included.
+-- Returns the size of a table that is marked as an array: the largest integer key, holes included.
 local function array_length(value)
     local max = 0
     for key in next, value do
@@ -247,7 +247,7 @@ end
 
 local classify
 
--- The result of a __serialize that comes after so many others.
+-- Handles the result of one __serialize too many.
 local function classify_converted(cfg, value, conversions)
     if conversions == MAX_CONVERSIONS then
         error('Too high nest level', 0)
@@ -284,7 +284,7 @@ local function classify_table(cfg, value, conversions)
     local size, max = 0, 0
     for key in next, value do
         size = size + 1
-        -- The type first: a decimal or 1ULL may equal a number, and is none.
+        -- Compares the type first, because a decimal or 1ULL may equal a number.
         if type(key) ~= 'number' or key ~= size and (key < 1 or floor(key) ~= key) then
             return MAP, value, nil, false
         end
@@ -311,7 +311,7 @@ classify_object = function(cfg, value, conversions)
             if type(hint) ~= 'function' then
                 raise('invalid __serialize value')
             end
-            -- A failing __serialize of cdata or userdata yields its message as the value.
+            -- If the __serialize of cdata or userdata fails, its message is the value.
             local _, result = pcall(hint, value)
             return classify_converted(cfg, result, conversions or 0)
         end

@@ -1,14 +1,14 @@
--- What has come from a socket and has not been read: time grows with the data, however small the parts are in which it
--- comes and in which it is read.
+-- The input buffer of a socket. The time of all reads grows with the amount of data, however small the parts in which
+-- it arrives and is read.
 --
---   self._buffer   bytes, of which the first self._start have been read
---   self._more     a list of what came after them, self._more_size bytes
---   self._reads    how many reads there have been: another fiber may read while one waits
+--   self._buffer   bytes; the first self._start of them have been read
+--   self._more     a list of the parts that came after them, self._more_size bytes
+--   self._reads    the number of reads so far: shows a waiting fiber that another one has read
 local fiber = require('fiber')
 
 local concat, find, max, min, sub = table.concat, string.find, math.max, math.min, string.sub
 
--- A buffer whose read part is longer is cut.
+-- If the read part of the buffer is longer than this, it is cut off.
 local READ_PART = 65536
 
 local function available(self)
@@ -41,7 +41,7 @@ local function append(self, data)
     self._more_size = self._more_size + #data
 end
 
--- The position of the last byte of the delimiter that ends first in `text` behind `from`; 0 for an empty delimiter.
+-- Returns the end of the delimiter that ends first in `text` after `from`; 0 for an empty delimiter.
 local function end_of_first(text, from, delimiters)
     local found
     for _, delimiter in ipairs(delimiters) do
@@ -64,12 +64,12 @@ local function longest_of(delimiters)
     return longest
 end
 
--- The end of what has not been read, where a delimiter may have begun.
+-- Returns the last unread bytes, in which a delimiter may have begun.
 local function tail_of(self, longest)
     return sub(self._buffer, max(self._start + 1, #self._buffer - longest + 2))
 end
 
--- The number of buffered bytes that a read returns, once there are enough.
+-- Returns the number of buffered bytes that a read can return now, nil if there are not enough.
 local function enough(self, limit, delimiters)
     local buffer, start = joined(self)
     local last = end_of_first(buffer, start, delimiters)
@@ -79,8 +79,8 @@ local function enough(self, limit, delimiters)
     return available(self) >= limit and limit or nil
 end
 
--- As `enough`, of what has just come: only that is looked through, and the `tail` before it for a delimiter that began
--- there. Second the tail for what comes next.
+-- Like `enough`, for data that has just arrived. Only this is searched, and the `tail` before it for a delimiter that
+-- began there. The second result is the tail for the next data.
 local function enough_with(self, data, tail, limit, delimiters, longest)
     local window = tail .. data
     local last = end_of_first(window, 0, delimiters)
@@ -92,8 +92,8 @@ local function enough_with(self, data, tail, limit, delimiters, longest)
     return nil, longest > 1 and sub(window, -(longest - 1)) or ''
 end
 
--- read_until(self, limit, delimiters, timeout) with `sysread(self, size)`, which gives bytes, '' at the end or nil, and
--- `wait(self, timeout)`, false when there is nothing to wait for.
+-- Makes read_until(self, limit, delimiters, timeout). `sysread(self, size)` returns bytes, '' at the end, or nil.
+-- `wait(self, timeout)` returns false if there is nothing to wait for.
 return function(sysread, wait, read_size)
     return function(self, limit, delimiters, timeout)
         local deadline, longest = fiber.clock() + timeout, longest_of(delimiters)

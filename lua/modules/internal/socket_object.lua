@@ -1,5 +1,5 @@
--- Socket objects: what `socket(domain, type, protocol)` gives. Operations do not block the instance; one that fails
--- returns nil or false, and s:errno(), s:error() and errno() tell why.
+-- The objects that `socket(domain, type, protocol)` returns. Operations do not block the instance. A failed one returns
+-- nil or false; s:errno(), s:error() and errno() tell why.
 local ffi = require('ffi')
 local errno = require('errno')
 local fiber = require('fiber')
@@ -21,7 +21,7 @@ local STRUCT, TEXT = 0, 2
 local IPPROTO_TCP = 6
 
 local constants = decode(python.socket_constants())
--- Options by level: SOL_SOCKET of the table is 1, the number of TCP is 6.
+-- Options by level: 1 is SOL_SOCKET, 6 is TCP.
 local OPTIONS = {[constants.SOL_SOCKET] = constants.SO_OPT[1], [IPPROTO_TCP] = constants.SO_OPT[6]}
 
 local TRANSIENT = {[errno.EAGAIN] = true, [errno.EWOULDBLOCK] = true, [errno.EINTR] = true}
@@ -31,8 +31,8 @@ local TRANSIENT = {[errno.EAGAIN] = true, [errno.EWOULDBLOCK] = true, [errno.EIN
 ffi.cdef('struct lunabox_socket { int fd; };')
 local handle_type = ffi.typeof('struct lunabox_socket')
 
--- Descriptors of sockets that nobody refers to. A collector must not call Python: they are closed with the next one
--- that is opened.
+-- Descriptors of collected sockets. Finalizers must not call Python, so these are closed when the next socket is
+-- opened.
 local abandoned = {}
 
 local function collect(handle)
@@ -67,7 +67,7 @@ local function fd_of(self)
     return self._handle.fd
 end
 
--- The result of an operation; `failure` for one that failed.
+-- Returns the result of an operation; `failure` if it has failed.
 local function outcome(self, failure, result, number)
     if result == nil and number ~= nil then
         self._errno = number
@@ -98,7 +98,7 @@ function methods.close(self)
     return outcome(self, false, python.socket_close(fd))
 end
 
--- The descriptor stays open and is the caller's from now on.
+-- Gives the descriptor up to the caller. It stays open.
 function methods.detach(self)
     local fd = fd_of(self)
     self._handle.fd = -1
@@ -118,7 +118,7 @@ local function wait_ready(fd, mask, timeout)
         timeout = nil
     end
     local ready = wait(python.socket_wait(fd, mask, timeout))
-    fiber.testcancel()    -- also where nothing had to be waited for
+    fiber.testcancel()    -- even if there was no wait
     return ready
 end
 
@@ -165,7 +165,7 @@ local function is_unix(host)
     return host == 'unix/'
 end
 
--- What is no text and no number names no port.
+-- A value that is neither text nor number is no port.
 local function name_of(port)
     local kind = type(port)
     return (kind == 'string' or kind == 'number') and port or nil
@@ -269,7 +269,7 @@ end, READ_SIZE)
 local READ_USAGE = 'Usage: s:read(delimiter|chunk|{delimiter = x, chunk = x}, timeout)'
 
 -- read(size), read(delimiter) or read{chunk =, delimiter = text or list of texts}; all up to the end of the stream.
--- Nil after the timeout: what has come stays for the next read.
+-- Returns nil after the timeout; the data received so far stays for the next read.
 function methods.read(self, options, timeout)
     fd_of(self)
     local kind = type(options)
@@ -289,7 +289,7 @@ function methods.read(self, options, timeout)
     return read_until(self, limit, type(delimiter) == 'table' and delimiter or {delimiter}, timeout or FOREVER)
 end
 
--- The number of bytes that are written, which are all of them; nil after the timeout or a failure.
+-- Writes all bytes. Returns their number; nil after the timeout or a failure.
 function methods.write(self, octets, timeout)
     local kind, deadline = type(octets), fiber.clock() + (timeout or FOREVER)
     if kind == 'table' or kind == 'boolean' then
@@ -310,7 +310,7 @@ end
 function methods.shutdown(self, how)
     local number = SHUTDOWN[how]
     if number == nil then
-        -- As in Tarantool, anything else closes both directions.
+        -- As in Tarantool, any other value closes both directions.
         number = SHUTDOWN.RW
     end
     return outcome(self, false, python.socket_shutdown(fd_of(self), number))
@@ -338,7 +338,7 @@ local function option_of(level, name)
     return known[name]
 end
 
--- As Tarantool puts a value into an `int[1]`.
+-- Converts a value as Tarantool does, which assigns it to an `int[1]`.
 local function number_in(value)
     if type(value) == 'table' then
         value = value[1] or 0

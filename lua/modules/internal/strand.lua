@@ -1,4 +1,4 @@
--- Fibers and their strands: how they are made and how they end (internal.scheduler runs them).
+-- Makes and ends fibers and their strands (internal.scheduler runs them).
 --
 -- A *strand* is one coroutine with its wait state; a *fiber* is the identity that Lua code sees. A fiber begins
 -- with one strand. When Python calls Lua while the fiber is inside a bound Python function (a trigger, a stored
@@ -10,16 +10,16 @@ local take_id = require('internal.cells').take_id
 local raw_create, raw_yield = coroutine.create, coroutine.yield
 local pcall, select, unpack = pcall, select, unpack
 
--- What a coroutine yields when its strand has ended.
+-- A coroutine yields this when its strand has ended.
 local IDLE = {}
 
 local fibers = {}
 local pool, pool_size = {}, 0
 
--- `on_end`, set by internal.fiber: called with a fiber that has ended and with its outcome.
+-- `on_end`, set by `fiber`, is called with a fiber that has ended and its outcome.
 local strands = {IDLE = IDLE, fibers = fibers, on_end = nil}
 
--- `id`: what Python has taken for it; nil: the next one.
+-- `id` is the one that Python has taken for the fiber; nil for the next one.
 function strands.new_fiber(name, id)
     if id == nil then
         id = take_id()
@@ -67,7 +67,7 @@ local function end_fiber(fiber, ok, ...)
     strands.on_end(fiber, ok, ...)
 end
 
--- Python started this strand and waits for its values, or for the bytes of its error.
+-- Python has started this strand and waits for its values or the bytes of its error.
 local function report(strand, ok, ...)
     if not ok then
         strand.count, strand.results = 1, {(require('internal.error').encode((...)))}
@@ -98,7 +98,7 @@ local function work(strand)
     end
 end
 
--- A coroutine that is resumed with a strand runs it to its end, and then yields IDLE.
+-- When a coroutine is resumed with a strand, it runs the strand to its end, then yields IDLE.
 function strands.take_coroutine()
     if pool_size == 0 then
         return raw_create(work)
@@ -109,7 +109,7 @@ function strands.take_coroutine()
     return co
 end
 
--- It has yielded IDLE.
+-- The coroutine has yielded IDLE.
 function strands.give_back(co)
     pool_size = pool_size + 1
     pool[pool_size] = co

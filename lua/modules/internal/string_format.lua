@@ -1,9 +1,8 @@
--- string.format of version 2.0 of the compiler takes nothing but strings and numbers for `%q`; that of Tarantool takes the
--- text of any value.
+-- string.format of LuaJIT 2.0 only accepts strings and numbers for `%q`. Tarantool's uses the text of any value.
 local find, format, gmatch = string.find, string.format, string.gmatch
 local select, tostring, type, unpack = select, tostring, type, unpack
 
--- The arguments with the texts of those that `%q` shows.
+-- Returns the arguments; those for `%q` are replaced by their texts.
 local function as_texts(template, ...)
     local arguments, place = {...}, 0
     for conversion in gmatch(template, '%%[-+ #0]*%d*%.?%d*(.)') do
@@ -17,7 +16,7 @@ local function as_texts(template, ...)
     return unpack(arguments, 1, select('#', ...))
 end
 
--- Both calls are tail calls, so that errors name the caller.
+-- Both are tail calls, so that errors name the caller.
 local function format_any(...)
     local template = ...
     if type(template) == 'string' and find(template, '%q', 1, true) then

@@ -1,8 +1,8 @@
--- Members of `string` that Tarantool adds: splitting, padding, stripping, prefixes, hexadecimal.
+-- Members that Tarantool adds to `string`: splitting, padding, stripping, prefixes, hexadecimal.
 local byte, char, find, format, rep, sub = string.byte, string.char, string.find, string.format, string.rep, string.sub
 local error, floor, max, min, tonumber, type = error, math.floor, math.max, math.min, tonumber, type
 
--- byte -> true, of those in a text. Not a class of a pattern, which is looked through for each byte.
+-- Returns the set of the bytes in a text. The class of a pattern would be searched for each byte.
 local function set_of(chars)
     local set = {}
     for i = 1, #chars do
@@ -13,7 +13,7 @@ end
 
 local BLANKS = set_of(' \t\n\v\f\r')
 
--- `level` counts the functions between this one and the caller to blame.
+-- `level` is the number of functions between this one and the caller whose place the error shows.
 local function bad_argument(position, name, expected, got, level)
     error(format("bad argument #%d to '%s' (%s expected, got %s)", position, name, expected, got), level + 1)
 end
@@ -24,7 +24,7 @@ local function check_string(value, position, name, level)
     end
 end
 
--- Position of the separator's first and last byte from `from` on. Separators of whitespace are as long as they can.
+-- Returns the first and the last position of the next separator. A separator of whitespace is as long as possible.
 local function finder(text, separator)
     if separator then
         return function(from)
@@ -49,8 +49,8 @@ local function check_split(text, separator, limit)
     end
 end
 
--- The parts of a text between separators, at most `limit` separators being looked at. Without a separator the text
--- is split at whitespace, and there are no empty parts.
+-- Returns the parts of a text between separators; at most `limit` separators are used. Without a separator the text is
+-- split at whitespace, and there are no empty parts.
 function string.split(text, separator, limit)
     check_split(text, separator, limit)
     local result, from = {}, 1
@@ -99,7 +99,7 @@ function string.center(text, width, filler)
     return rep(with, left) .. text .. rep(with, missing - left)
 end
 
--- Bounds of a part of a text of `length`, counted from the end where they are negative.
+-- Returns the bounds of a part in a text of `length` bytes; negative ones count from the end.
 local function bounds(length, first, last)
     first, last = first or 1, last or length
     if first < 0 then
@@ -121,7 +121,7 @@ local function check_affix(name, text, affix, first, last)
     end
 end
 
--- Whether the part first..last of a text begins with `head`.
+-- Returns whether the part first..last of a text begins with `head`.
 function string.startswith(text, head, first, last)
     check_affix('string.startswith', text, head, first, last)
     if head == '' then
@@ -131,7 +131,7 @@ function string.startswith(text, head, first, last)
     return last - first + 1 >= #head and sub(text, first, first + #head - 1) == head
 end
 
--- Whether the part first..last of a text ends with `tail`.
+-- Returns whether the part first..last of a text ends with `tail`.
 function string.endswith(text, tail, first, last)
     check_affix('string.endswith', text, tail, first, last)
     if tail == '' then

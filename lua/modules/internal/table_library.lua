@@ -1,4 +1,4 @@
--- Members of `table` that Tarantool adds: copies, comparison, move.
+-- Members that Tarantool adds to `table`: copies, comparison, move.
 local getmetatable, setmetatable, pairs, rawget, type = getmetatable, setmetatable, pairs, rawget, type
 
 local function hook(value, name)
@@ -6,7 +6,7 @@ local function hook(value, name)
     return type(metatable) == 'table' and rawget(metatable, name) or nil
 end
 
--- A copy of a table and its keys, with the same metatable; its `__copy` makes it if it has one.
+-- Returns a copy of a table, with the same metatable. A metamethod `__copy` makes the copy itself.
 function table.copy(value)
     if type(value) ~= 'table' then
         return value
@@ -42,7 +42,7 @@ local function deep(value, done)
     return setmetatable(result, getmetatable(value))
 end
 
--- The same for tables at any depth; what occurs twice is copied once.
+-- Returns a copy with copies of nested tables. A table that occurs twice is copied once.
 function table.deepcopy(value)
     return deep(value, {})
 end
@@ -67,7 +67,7 @@ local function same_keys(left, right)
     return true
 end
 
--- Whether two values are equal, tables by what is in them.
+-- Returns whether two values are equal; tables are compared by their contents.
 function equals(left, right)
     if type(left) ~= 'table' or type(right) ~= 'table' then
         return type(left) == type(right) and left == right
@@ -81,7 +81,7 @@ end
 
 table.equals = equals
 
--- Elements first..last of `from` go to `target` (default: the same table) at `position` and after it.
+-- Copies the elements first..last of `from` to `target` (default: `from`), at `position` and after it.
 local function move(from, first, last, position, target)
     target = target or from
     if position > first and target == from then

@@ -1,9 +1,9 @@
--- Tuples: cdata with the MessagePack bytes of an array; fields are decoded when they are asked for.
+-- Tuples: cdata with the MessagePack bytes of an array. A field is decoded when it is read.
 --
 --     struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[]; }
 --
--- `_format` is the id under which `set_format` registered field names, 0 for none. Other modules add methods to
--- `methods`; a field's name wins over a method's, as in Tarantool.
+-- `_format` is the id under which `set_format` has registered field names, 0 for none. Other modules add methods to
+-- `methods`. As in Tarantool, a field hides a method of the same name.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
@@ -17,9 +17,9 @@ ffi.cdef('int memcmp(const void *, const void *, size_t);')
 local tuple_type = ffi.typeof('struct tuple')
 local size_array = ffi.typeof('const uint32_t *')
 local HEADER_SIZE = ffi.offsetof('struct tuple', '_data')
-local C, ffi_copy = ffi.C, ffi.copy
+local C, ffi_copy, ffi_new = ffi.C, ffi.copy, ffi.new
 
--- The elements of a tuple are returned to code of the user: nested tables carry the serialize metatables.
+-- Decodes with metatables for __serialize in nested tables, because users receive the elements of a tuple.
 local OPTIONS = msgpack.DEFAULTS
 
 local formats = {}
@@ -38,13 +38,13 @@ local function from_memory(p, size, format)
     return tuple
 end
 
--- A tuple with these bytes, which must be one MessagePack array.
+-- Makes a tuple of these bytes, which must be one MessagePack array.
 local function new(raw, format)
     return from_memory(raw, #raw, format or 0)
 end
 M.new = new
 
--- Bytes of a tuple that cross from or to Python have salt behind them: see lua/salt.py.
+-- The bytes of a tuple that crosses to or from Python are followed by salt, see lua/salt.py.
 local SALT_SIZE, ANY_SALT = 4, '\0\0\0\0'
 
 function M.new_salted(raw, format)
@@ -54,15 +54,8 @@ function M.new_salted(raw, format)
     return tuple
 end
 
--- What `copy` takes.
+-- The type of the argument of `copy`.
 M.pointer = ffi.typeof('struct tuple *')
-
--- A copy of the tuple of so many bytes that `source` points to.
-function M.copy(source, size)
-    local tuple = tuple_type(size)
-    ffi_copy(tuple, source, HEADER_SIZE + size)
-    return tuple
-end
 
 local function raw(tuple)
     return ffi.string(tuple._data, tuple._size)
@@ -73,34 +66,43 @@ function M.salted_raw(tuple)
     return raw(tuple) .. ANY_SALT
 end
 
--- Tuples that stand one after another in `blob`. `sizes`: their sizes as native uint32_t, or nil.
-function M.many(blob, sizes, format)
-    local p, result = ffi.cast(byte_pointer, blob), {}
-    format = format or 0
-    if sizes then
-        local list, pos = ffi.cast(size_array, sizes), 0
-        for i = 1, #sizes / 4 do
-            local size = list[i - 1]
-            result[i] = from_memory(p + pos, size, format)
-            pos = pos + size
-        end
-        return result
+-- Copies the tuple of `size` bytes whose image, header and all, is at `p`.
+local function from_image(p, size)
+    local tuple = ffi_new(tuple_type, size)
+    ffi_copy(tuple, p, HEADER_SIZE + size)
+    return tuple
+end
+M.from_image, M.HEADER_SIZE = from_image, HEADER_SIZE
+
+-- Makes the tuples whose images follow each other in `blob`. `sizes` has the sizes without headers as native uint32_t.
+function M.from_images(blob, sizes)
+    local p, list, pos, result = ffi.cast(byte_pointer, blob), ffi.cast(size_array, sizes), 0, {}
+    for i = 1, #sizes / 4 do
+        local size = list[i - 1]
+        result[i] = from_image(p + pos, size)
+        pos = pos + HEADER_SIZE + size
     end
+    return result
+end
+
+-- Makes the tuples that follow each other in `blob` as MessagePack.
+function M.many(blob, format)
+    local p, result = ffi.cast(byte_pointer, blob), {}
     local pos, limit, count = 0, #blob, 0
     while pos < limit do
         local after = skip(p, pos)
         count = count + 1
-        result[count] = from_memory(p + pos, after - pos, format)
+        result[count] = from_memory(p + pos, after - pos, format or 0)
         pos = after
     end
     return result
 end
 
--- Formats of dropped spaces that are kept for their tuples: as many as the Python half keeps.
+-- How many formats of dropped spaces are kept for remaining tuples; Python keeps as many.
 local DROPPED_LIMIT = 128
 local dropped, place_of, last_place = {}, {}, 0
 
--- Names of fields of a format: name -> number of the field, from 1.
+-- Registers the field names of a format: name -> number of the field, from 1.
 function M.set_format(id, names)
     formats[id] = names
     local place = place_of[id]
@@ -109,7 +111,7 @@ function M.set_format(id, names)
     end
 end
 
--- The space is dropped; tuples of it may be there still.
+-- Called when the space is dropped. Some of its tuples may still exist.
 function M.drop_format(id)
     if place_of[id] ~= nil then
         return
@@ -130,10 +132,10 @@ function M.format_of(tuple)
     return tuple._format
 end
 
--- Set by others: `path_lookup(tuple, text)` -> value for names like 'a.b[1]'.
+-- box.tuple sets `path_lookup(tuple, text)` -> value, for names like 'a.b[1]'.
 M.path_lookup = nil
 
--- `decode`: see internal.msgpack_decode; Tarantool's decoder differs for fields by number and by name.
+-- `decode` is one of internal.msgpack_decode: as in Tarantool, fields by number and by name have different decoders.
 local function field(tuple, number, decode)
     local p = tuple._data
     local count, pos = array_header(p, 0)
@@ -187,7 +189,7 @@ local function check(tuple)
     end
 end
 
--- All fields in a table, or those from..to.
+-- Returns all fields in a table, or those from..to.
 function methods.totable(tuple, from, to)
     check(tuple)
     local p = tuple._data
@@ -227,7 +229,7 @@ function methods.bsize(tuple)
     return tuple._size
 end
 
--- Fields of a tuple are found from its start on. In a wider one a loop remembers where it is.
+-- A field is found by a walk from the start of the tuple. In tuples wider than this a loop remembers its position.
 local WIDE = 32
 
 local function step(tuple, number)
@@ -240,7 +242,7 @@ end
 
 M.step = step
 
--- The generator of a loop over a tuple: (tuple, number) -> the next number and that field.
+-- The generator of a loop over a tuple: (tuple, number) -> the next number and its field.
 function M.stepper(tuple)
     if len(tuple) <= WIDE then
         return step
@@ -267,7 +269,7 @@ function M.stepper(tuple)
     end
 end
 
--- Generator, parameter and state of a loop over the fields.
+-- Returns generator, parameter and state of a loop over the fields.
 function methods.ipairs(tuple)
     return M.stepper(tuple), tuple, 0
 end
@@ -277,8 +279,10 @@ methods.__serialize = methods.totable
 
 local function equal(left, right)
     if not is(left) or not is(right) then
-        if type(left) == 'table' or type(right) == 'table' then
-            error("cannot convert 'table' to 'void *'", 2)
+        for _, name in ipairs({'table', 'boolean'}) do
+            if type(left) == name or type(right) == name then
+                error(("cannot convert '%s' to 'void *'"):format(name == 'boolean' and 'bool' or name))
+            end
         end
         return false
     end
@@ -296,7 +300,7 @@ ffi.metatype(tuple_type, {
     __tostring = to_text,
 })
 
--- Loops over a tuple: pairs() and ipairs() look here, see internal.globals.
+-- pairs() and ipairs() of internal.globals find the loops over a tuple here.
 M.pairs = methods.ipairs
 
 msgpack.is_tuple, msgpack.raw_tuple = is, raw

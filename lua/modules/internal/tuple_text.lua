@@ -1,7 +1,7 @@
 -- The text of a tuple, tostring(tuple): one YAML flow sequence without line folding, as Tarantool writes it.
 --
--- Written from the MessagePack itself, which still tells 1 from 1.0. Strings are always quoted: in single quotes, or
--- in double quotes where they hold characters that need an escape; bytes that are no UTF-8 become !!binary.
+-- It is made from the MessagePack, which distinguishes 1 from 1.0. Strings are always quoted: in single quotes, or in
+-- double quotes if they contain characters that need an escape. Bytes that are not UTF-8 become !!binary.
 local ffi = require('ffi')
 local decoder = require('internal.msgpack_decode')
 local printable = require('internal.printable')
@@ -48,7 +48,7 @@ end
 
 local function double_text(number)
     if number ~= number then
-        -- The sign of a NaN shows in its highest bit only.
+        -- Only the highest bit shows the sign of a NaN.
         return ffi.cast(byte_pointer, ffi.new('double[1]', number))[7] >= 0x80 and '-nan' or 'nan'
     elseif number - number ~= 0 then
         return number > 0 and 'inf' or '-inf'
@@ -81,8 +81,8 @@ local function write_scalar(p, pos, depth)
     return integer_text(value), after
 end
 
--- The number of values in the array or map at `pos`, keys included, the position of the first and whether it is a map;
--- nil if it is neither.
+-- Returns the number of values in the array or map at `pos`, keys included, the position of the first, and whether it
+-- is a map; nil if it is neither.
 local function container(p, pos)
     local count, first = array_header(p, pos)
     if count then
@@ -94,11 +94,11 @@ local function container(p, pos)
     end
 end
 
--- The text of the MessagePack value that `p` (uint8_t *) points to. Not recursive: tuples may be nested deeper than Lua
--- has room for calls.
+-- Returns the text of the MessagePack value that `p` (uint8_t *) points to. Not recursive, because tuples may be nested
+-- deeper than Lua can call.
 return function(p)
     local out, n, pos = {}, 0, 0
-    -- Of each container that is open: how many values are to come, and whether it is a map.
+    -- For each open container: how many values are left, and whether it is a map.
     local left, is_map, depth = {}, {}, 0
     repeat
         local count, first, map = container(p, pos)

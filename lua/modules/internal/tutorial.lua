@@ -1,6 +1,6 @@
--- tutorial(): a walk through the node at the console, a screen at a time.
+-- tutorial(): an introduction to the node at the console, screen by screen.
 --
--- Lines that begin with `lunabox> ` are to be typed; a test types them all, in their order.
+-- The reader types the lines that begin with `lunabox> `. A test types them all, in their order.
 local SCREENS = {
     {'A line of Lua', [[
 Every line you enter is Lua. An expression is evaluated, and its value is
@@ -141,8 +141,7 @@ local function list_text()
     return table.concat(lines) .. '\ntutorial(1) begins with the first.\n'
 end
 
--- `present` is the number of the screen that was shown last, 0 before the first. Returns the text and the number of what
--- is shown now.
+-- `present` is the number of the last screen, 0 before the first. Returns the text and the number of the next screen.
 function M.show(present, wanted)
     local number
     if wanted == nil or wanted == 'start' then

@@ -1,4 +1,4 @@
--- Functions of modules that are known gaps: they are there, and say that they do not work.
+-- Functions of modules that are not implemented: they exist, and a call raises an error.
 return function(module, name)
     return function()
         box.error(box.error.UNSUPPORTED, 'Lunabox', ('%s.%s()'):format(module, name))

@@ -1,5 +1,5 @@
--- `wait(python.f(...))`: the end of a bound call. Values are returned, `false, bytes` is raised as an error object,
--- a negative number is the token of something to wait for.
+-- `wait(python.f(...))` completes a bound call. It returns values, raises `false, bytes` as an error object, and waits
+-- for a token, which is a negative number.
 local scheduler = require('internal.scheduler')
 
 local function wait(result, ...)

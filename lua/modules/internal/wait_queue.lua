@@ -1,4 +1,4 @@
--- Strands in the order in which they began to wait, with removal from the middle.
+-- A queue of waiting strands. Any of them can be removed.
 local wait_queue = {}
 wait_queue.__index = wait_queue
 
@@ -6,7 +6,7 @@ function wait_queue.new()
     return setmetatable({first = 1, last = 0, count = 0}, wait_queue)
 end
 
--- Add a waiter at the end; the result is for `remove`.
+-- Adds a waiter at the end. Pass the result to `remove`.
 function wait_queue:push(waiter)
     self.last = self.last + 1
     self[self.last] = waiter
@@ -14,7 +14,7 @@ function wait_queue:push(waiter)
     return self.last
 end
 
--- Add a waiter before all others.
+-- Adds a waiter before all others.
 function wait_queue:push_front(waiter)
     self.first = self.first - 1
     self[self.first] = waiter

@@ -1,13 +1,13 @@
--- Lua values to YAML text, in the form Tarantool's emitter gives them: width 80, indent 2,
--- unicode unescaped, tuples and hinted tables in flow style, everything else in block style.
+-- Writes Lua values as YAML in the form of Tarantool's emitter: width 80, indent 2, unicode unescaped,
+-- tuples and hinted tables in flow style, everything else in block style.
 --
 -- The state of one document is a table `e`:
 --   e[1..e.n]     pieces of the text           e.column      characters in the open line
 --   e.indent      of the innermost collection  e.flow        depth of flow collections
---   e.whitespace  the last thing written ends in white space (no separator is needed)
---   e.indention   the line holds only indentation and `-`, `?` or `:` indicators
+--   e.whitespace  whether the text ends in white space, so that no separator is needed
+--   e.indention   whether the line contains only indentation and `-`, `?` or `:` indicators
 --   e.references  table -> false (seen once), true (seen more often), or its anchor's name
--- A scalar's style depends on its characters and on where it stands (flow, map key): internal/yaml_scalar.lua.
+-- The style of a scalar depends on its characters and its place (flow, map key): see internal/yaml_scalar.lua.
 local printable = require('internal.printable')
 local scalar = require('internal.yaml_scalar')
 local serializer = require('internal.serializer')
@@ -27,8 +27,8 @@ local MAX_DEPTH = 1000        -- a __serialize that nests for ever is an error, 
 
 local write_node
 
--- Anchors: `&0` before the first appearance of a table that is met again, `*0` instead of it then.
--- True if the alias was the whole node.
+-- Anchors: `&0` before the first occurrence of a repeated table, `*0` instead of its later ones.
+-- Returns whether the alias is the whole node.
 local function write_anchor(e, value)
     local name = e.references[value]
     if not name then
@@ -80,12 +80,12 @@ local function write_block_array(e, value, size, in_map)
     e.indent = saved
 end
 
--- `next(map) == nil` would be true for a map whose first key is box.NULL, too.
+-- `next(map) == nil` would also be true for a map whose first key is box.NULL.
 local function is_empty(map)
     return type(next(map)) == 'nil'
 end
 
--- A key may stand before a plain `:` when it is short, of one line and not a filled collection.
+-- Returns whether a key may stand before a plain `:`. It must be short, of one line, and no collection with elements.
 local function is_simple_key(e, kind, value, size)
     if kind == ARRAY then
         return size == 0 or type(e.references[value]) == 'string'
@@ -143,7 +143,7 @@ local function write_block_map(e, map)
     e.indent = saved
 end
 
--- in_map: the node is a key or value of a map; is_key: it stands before `:` on the same line.
+-- `in_map`: the node is a key or a value of a map. `is_key`: it stands before `:` on the same line.
 write_node = function(e, in_map, is_key, kind, value, size, compact)
     if kind ~= ARRAY and kind ~= MAP then
         return write_scalar(e, kind, value, is_key)
@@ -189,7 +189,7 @@ local function find_references(references, value)
     end
 end
 
--- One document with `value`, from `---` to `...`. A tag is a pair like
+-- Returns one document with `value`, from `---` to `...`. A tag is a pair like
 -- `!push!` and `tag:tarantool.io/push,2018`.
 local function encode(cfg, value, tag_handle, tag_prefix)
     local e = {

@@ -1,4 +1,4 @@
--- Scalars of the YAML emitter, and its output primitives. See internal/yaml_emitter.lua for the state `e`.
+-- Scalars and output primitives of the YAML emitter. internal/yaml_emitter.lua describes the state `e`.
 local printable = require('internal.printable')
 local serializer = require('internal.serializer')
 
@@ -50,7 +50,7 @@ local function separate(e)
     end
 end
 
--- An indicator that ends a token: a separator is needed before what follows it.
+-- Writes an indicator that ends a token, so that a separator is needed after it.
 local function write_indicator(e, text, spaced)
     if spaced and not e.whitespace then
         put(e, ' ', 1)
@@ -60,7 +60,7 @@ local function write_indicator(e, text, spaced)
     e.indention = false
 end
 
--- `-`, `?` and `:` of block style keep the line's indentation open: `- - 1`.
+-- After `-`, `?` and `:` of block style the line still counts as indentation: `- - 1`.
 local function write_block_indicator(e, text)
     separate(e)
     put(e, text, 1)
@@ -86,7 +86,7 @@ end
 
 -- ---- scalars: analysis ----------------------------------------------------------------------
 
--- Bytes 0xC2-0xF4 open printable characters, with holes checked in `has_special`.
+-- The bytes 0xC2-0xF4 begin printable characters; `has_special` checks the exceptions.
 local function has_special(text)
     if find(text, '[%z\1-\9\11-\31\127]') then
         return true
@@ -107,7 +107,7 @@ local function find_break(text)
     return find(text, '\226\128[\168\169]') ~= nil
 end
 
--- Indicator characters that end plain style: in any context, and in flow context.
+-- Indicator characters that rule plain style out: in any context, and in flow context.
 local function has_indicators(text)
     if find(text, '^[#,%[%]{}&*!|>\'"%%@`]') or find(text, '^%-%-%-') or find(text, '^%.%.%.')
             or find(text, '^%-[%s%z]') or text == '-' or find(text, '^[?:][%s%z]') or find(text, '^[?:]$')
@@ -117,7 +117,7 @@ local function has_indicators(text)
     return false
 end
 
--- What the characters of a string allow: block_plain, single, literal, multiline.
+-- Returns what the characters of a string allow: block_plain, single, literal, multiline.
 local function analyze(text)
     local special = has_special(text)
     local multiline = find_break(text)
@@ -145,8 +145,8 @@ end
 
 -- ---- scalars: styles ------------------------------------------------------------------------
 
--- A line of a text, where single spaces become line ends past the width. A quoted text keeps its first and its last
--- character: `is_first` and `is_last` tell that they are in this line.
+-- Writes a line of a text, where single spaces beyond the width become line ends. The first and the last character of a
+-- quoted text are kept; `is_first` and `is_last` say that they are in this line.
 local function put_folded(e, line, is_first, is_last)
     local position, size = 1, #line
     while position <= size do
@@ -197,7 +197,7 @@ local function write_plain(e, text, allow_breaks)
     end_scalar(e)
 end
 
--- The position of the next line end, a line feed or a separator.
+-- Returns the position of the next line end: a line feed or a Unicode separator.
 local function find_line_end(text, position)
     while true do
         position = find(text, '[\n\226]', position)
@@ -208,7 +208,7 @@ local function find_line_end(text, position)
     end
 end
 
--- The first and the last position of the next run of line ends.
+-- Returns the first and the last position of the next run of line ends.
 local function find_breaks(text, position)
     local from = find_line_end(text, position)
     if not from then
@@ -226,8 +226,8 @@ local function find_breaks(text, position)
     end
 end
 
--- A run of breaks inside single quotes begins with one line feed more than it has, and what
--- follows it is indented.
+-- Writes a run of line ends inside single quotes: one line feed more than the run has, and the text
+-- after it indented.
 local function put_lines(e, text)
     local position, size = 1, #text
     while position <= size do
@@ -335,7 +335,7 @@ local function write_double(e, text, allow_breaks)
     write_indicator(e, '"', false)
 end
 
--- Indentation hint and chomping of a literal block: `-` no line end at its end, `+` several.
+-- Writes the indentation hint of a literal block and its end: `-` for no line end, `+` for several.
 local function literal_hints(text)
     local indent = (find(text, '^ ') or find_breaks(text, 1) == 1) and tostring(INDENT) or ''
     local flat = gsub(text, '\226\128[\168\169]', '\n')
@@ -379,7 +379,7 @@ local function is_reserved(text)
     return RESERVED[text] or tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil
 end
 
--- `- name`, `key: value`: the frequent case, told by one pattern.
+-- Recognises the frequent cases, such as `- name` and `key: value`, by one pattern.
 local function is_simple_word(text)
     return find(text, '^[%a_][%w_]*$') ~= nil and not is_reserved(text)
 end
@@ -431,7 +431,7 @@ local function write_scalar(e, kind, text, is_key)
     elseif kind == EXTENSION and e.flow > 0 and find(text, '[,:]') then
         write_single(e, text, not is_key, false)
     else
-        -- Only an interval has spaces.
+        -- Of these values only an interval contains spaces.
         write_plain(e, text, not is_key)
     end
     e.indent = saved

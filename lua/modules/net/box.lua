@@ -1,4 +1,4 @@
--- require('net.box'): requests to other instances, and to this one by `self`.
+-- require('net.box'): requests to other instances. The connection `self` is to this instance.
 local errors = require('internal.error')
 local fiber = require('fiber')
 local log = require('log')
@@ -25,7 +25,7 @@ local function shown(remote)
     }
 end
 
--- The version and the features of the server's protocol, which is asked when they are first wanted.
+-- The version and the features of the server's protocol; the server is asked when they are first read.
 local ASKED = {peer_protocol_version = 1, peer_protocol_features = 2}
 
 local function member(remote, name)
@@ -40,7 +40,7 @@ local remote_mt = {__index = member, __serialize = shown, __metatable = false}
 
 -- ---- connecting ------------------------------------------------------------------------------
 
--- connect(uri[, options]), connect(host, port[, options]); as a method too.
+-- connect(uri[, options]), connect(host, port[, options]); also called as a method.
 local function parse_arguments(first, ...)
     local host, port, options = first, ...
     if type(host) == 'table' then
@@ -67,7 +67,7 @@ local function run_all(list, remote)
     for _, trigger in ipairs(list) do
         local ok, problem = pcall(trigger, remote)
         if not ok and errors.is(problem) and problem.type == 'FiberIsCancelled' then
-            error(problem, 0) -- it has closed the connection whose fiber it runs in
+            error(problem, 0) -- the trigger has closed the connection in whose fiber it runs
         elseif not ok then
             log.error('net.box trigger: %s', tostring(problem))
         end
@@ -97,7 +97,7 @@ local function events_of(remote)
             watchers.resume(remote)
         end
         if state == 'error_reconnect' then
-            -- The same reason again is no news.
+            -- A repeated reason is not reported again.
             local say = reason ~= last_reason and log.warn or log.verbose
             say('%s:%s: %s', remote.host or '', remote.port or '', reason)
             last_reason = reason
@@ -208,7 +208,7 @@ local function check_arguments(method, first, args)
     end
 end
 
--- The version of the server's protocol and its features; nothing before there is a connection.
+-- Returns the version of the server's protocol and its features; nothing without a connection.
 function remote_methods._protocol(remote)
     local found = remote._transport:known_protocol()
     if found ~= nil then
@@ -265,7 +265,7 @@ function remote_methods.wait_state(remote, state, timeout)
     return remote._transport:wait_state(state, timeout)
 end
 
--- Requests of this fiber end by then. Obsolete: requests take a timeout themselves.
+-- Sets a deadline for the requests of this fiber. Obsolete: requests have an option `timeout`.
 function remote_methods.timeout(remote, timeout)
     check_remote(remote, 'timeout')
     remote._deadlines[fiber.self()] = timeout and fiber.clock() + timeout
@@ -290,7 +290,8 @@ local function send_async(remote, method, options, format, ...)
     return request
 end
 
--- Send and, unless options.is_async, wait: the value of the reply. Errors are raised.
+-- Sends a request. Returns a future if options.is_async is set, else waits, and returns the value of the reply or
+-- raises its error.
 function remote_methods._request(remote, method, options, format, ...)
     options = options or {}
     if options.is_async then
@@ -372,7 +373,7 @@ function remote_methods.execute(remote, statement, params, sql_options, options)
     return remote:_request('execute', options, nil, statement, params or {})
 end
 
--- The parameters have no meaning before the statement runs.
+-- The descriptions of parameters are of no use to the caller.
 function remote_methods.prepare(remote, statement, _, sql_options, options)
     check_sql(remote, 'prepare', sql_options)
     if type(statement) ~= 'string' then
@@ -397,7 +398,7 @@ local function rollback()
     end
 end
 
--- Errors become those of procedures; tuples and other objects plain values, as if they had been sent.
+-- As over the network: errors become those of procedures, and tuples and other objects plain values.
 local function local_result(ok, ...)
     if not ok then
         rollback()
@@ -476,7 +477,7 @@ end})
 
 local M = {connect = connect, new = connect, self = itself}
 
--- net_box.timeout(seconds).connect(...): connect within that time. Obsolete.
+-- net_box.timeout(seconds).connect(...): connects within that time. Obsolete.
 function M.timeout(timeout, ...)
     if type(timeout) == 'table' then
         timeout = ...

@@ -1,8 +1,9 @@
 -- How the suite runner starts an instance script: `EXE instance.lua SCRIPT ARGUMENTS...`.
 --
--- All instances of a test share a working directory, so that a script can tell where the sockets of the
--- others are. What an instance keeps goes to a directory of its own below it, named TEST_INSTANCE, unless its
--- script says otherwise, and its process id to the file of that name with `.pid`. The script finds its own file name in arg[0], as if it had been started by itself.
+-- All instances of a test share a working directory, so that a script knows the places of the sockets of the
+-- others. Unless its script says otherwise, an instance keeps its data in a directory below, named TEST_INSTANCE,
+-- and its process id in the file of that name with `.pid`. arg[0] is the file name of the script, as if it had been
+-- started by itself.
 local directory = os.getenv('TEST_WORKDIR') .. '/' .. os.getenv('TEST_INSTANCE')
 local defaults = {wal_dir = directory, memtx_dir = directory, vinyl_dir = directory}
 

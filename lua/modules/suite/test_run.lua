@@ -1,4 +1,4 @@
--- require('test_run').new(): a test script's hand on its runner and on the nodes of the test.
+-- require('test_run').new(): lets a test script control its runner and the nodes of the test.
 --
 -- Commands go to the runner's inspector (INSPECTOR_HOST, INSPECTOR_PORT): one line out, one YAML
 -- document back. Conditions are polled until a deadline; the waiting functions return true, or
@@ -6,8 +6,8 @@
 local fiber = require('fiber')
 local yaml = require('yaml')
 
-local TIMEOUT = 60      -- seconds that a wait_* function waits unless it is told otherwise
-local POLL = 0.01       -- seconds between two looks
+local TIMEOUT = 60      -- the default timeout of the wait_* functions, seconds
+local POLL = 0.01       -- seconds between two checks of a condition
 local LOG_TAIL = 65536  -- bytes at the end of a log that are searched
 
 -- ---- talking to the inspector ---------------------------------------------------------------
@@ -51,7 +51,7 @@ end
 
 local methods = {}
 
--- The reply's value; a failure is raised as a string.
+-- Returns the value of the reply; raises a failure as a string.
 function methods:cmd(text)
     local result = command(text)
     if type(result) == 'table' and result.error ~= nil then
@@ -60,7 +60,7 @@ function methods:cmd(text)
     return result
 end
 
--- All values of `expression` on a node, in a list; an error that it raises is `{{error = text}}`.
+-- Returns the list of the values of `expression` on a node; for an error, `{{error = text}}`.
 function methods:eval(node, expression)
     return self:cmd(('eval %s %s'):format(node, quote(expression)))
 end
@@ -126,7 +126,7 @@ local function poll(condition, timeout, delay)
     end
 end
 
--- The node's id, which a node that is just starting has only later.
+-- Returns the id of a node. A starting node may not have one yet.
 function methods:get_server_id(node)
     local id
     poll(function()
@@ -136,7 +136,7 @@ function methods:get_server_id(node)
     return id
 end
 
--- Waits until `waiter` has what `master` has written itself.
+-- Waits until `waiter` has all rows that `master` has originated.
 function methods:wait_lsn(waiter, master)
     local id = self:get_server_id(master)
     local lsn = self:get_lsn(master, id)
@@ -178,8 +178,8 @@ end
 
 -- ---- methods: conditions --------------------------------------------------------------------
 
--- Polls `condition` by pcall until it gives something true; gives its results, or false and the
--- last ones.
+-- Calls `condition` by pcall until it returns something true. Returns its results, or false and its
+-- last results.
 function methods:wait_cond(condition, timeout, delay)
     local reached, results = poll(condition, timeout, delay)
     if reached then
@@ -243,7 +243,7 @@ end
 
 -- ---- methods: clusters ----------------------------------------------------------------------
 
--- All are created before the first is started; with `return_listen_uri`, gives their addresses.
+-- Creates all before it starts the first. With `return_listen_uri`, returns their addresses.
 function methods:create_cluster(nodes, suite, options)
     options = options or {}
     local arguments = options.args and (', args="%s"'):format(options.args) or ''
@@ -263,7 +263,7 @@ end
 
 methods.deploy_cluster = methods.create_cluster
 
--- Those that are stopped already are no problem.
+-- Nodes that are stopped already are skipped.
 function methods:drop_cluster(nodes)
     for _, node in ipairs(nodes) do
         pcall(self.cmd, self, ('stop server %s'):format(node))
@@ -272,7 +272,7 @@ function methods:drop_cluster(nodes)
     end
 end
 
--- Forgets every other member of this node's cluster.
+-- Removes every other member from the cluster of this node.
 function methods:cleanup_cluster()
     local cluster = box.space._cluster
     for _, member in cluster:pairs() do
@@ -296,7 +296,7 @@ local function read_tail(path, bytes)
     return text
 end
 
--- The last match of a pattern in a node's log since it was started.
+-- Returns the last match of a pattern in the log of a node, since its start.
 function methods:grep_log(node, pattern, bytes, options)
     options = options or {}
     local path = options.filename or self:cmd(('get_log server %s'):format(node))

@@ -1,18 +1,19 @@
--- require('table.new'): an empty table with room for elements and fields. The compiler of version 2.0 lacks it; what sees
--- the room is the order in which pairs() visits the fields. Its constructor `{}` has the room as an operand, which no
--- source text can set without fields that stay behind, so the compiled constructor is changed.
+-- require('table.new'): returns an empty table with room for elements and fields. LuaJIT 2.0 lacks the function. The
+-- room is visible, because it decides the order in which pairs() visits the fields. The bytecode of the constructor
+-- `{}` has the room as an operand. No source text sets it without leaving fields in the table, so the bytecode is
+-- patched.
 local char, floor = string.char, math.floor
 
--- One instruction makes the table, the first one: the opcode, a register, and 16 bits of room.
+-- The first instruction makes the table: the opcode, a register, and 16 bits of room.
 local compiled = string.dump(function() return {} end, true)
 local ROOM_AT = 16
 local before, after = compiled:sub(1, ROOM_AT - 1), compiled:sub(ROOM_AT + 2)
 
--- Elements have the low 11 bits, with one for the element 0; the others are the logarithm of the fields.
+-- The low 11 bits are the number of elements, counting the element 0; the upper 5 are the logarithm of the fields.
 local MOST_ELEMENTS = 2046
 local FIELDS_UNIT = 2048
 
--- Operand -> function that makes such a table.
+-- Operand -> a function that makes such a table.
 local makers = {}
 
 local function maker_of(operand)

@@ -78,6 +78,8 @@ class ElectionOutcome:
     equal_after: float = -1.0
     """Seconds from a leader to equal vclocks; -1: never."""
     violations: list[str] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
+    """Known ones of Tarantool 2.8.1."""
 
 
 async def run(chosen: RunChoice) -> ElectionOutcome:
@@ -165,6 +167,7 @@ class _Cluster:
         violations = self._outcome.violations
         for member in self._members:
             violations += [*member.violations, *member.alarms()]
+            self._outcome.crashes += member.crashes
 
     async def _watch(self, member: Member) -> None:
         while True:

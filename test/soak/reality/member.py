@@ -36,6 +36,8 @@ _PAUSE: Final = 0.05
 _ANSWER: Final = 2.0
 """Seconds for an answer to a question about the member itself."""
 _PR_SET_PDEATHSIG: Final = 1
+_KNOWN_CRASH: Final = "in box_promote+"
+"""What the output of Tarantool 2.8.1 says when its queue was emptied while it waited for a quorum."""
 
 
 def _die_with_the_campaign() -> None:
@@ -86,6 +88,8 @@ class Member:
         """That of the last look; the default one if it has not answered."""
         self.is_halted = False
         self.violations: list[str] = []
+        self.crashes: list[str] = []
+        """Ends that are known of Tarantool 2.8.1 (docs/guides/elections.md)."""
         self._process: asyncio.subprocess.Process | None = None
         self._client: PeerConnection | None = None
 
@@ -175,9 +179,13 @@ class Member:
             self._process.send_signal(signal.SIGCONT)
 
     def notice_end(self) -> None:
-        """A process that has ended by itself is a violation, and counts no more."""
+        """A process that has ended by itself is a violation, but for a known crash of Tarantool; it counts no more."""
         if self._process is not None and self._process.returncode is not None:
-            self.violations.append(f"{self.name} has ended by itself: {self._process.returncode} {self.said()}")
+            said = self.said()
+            if not self.is_ours and _KNOWN_CRASH in said:
+                self.crashes.append(f"{self.name} (Tarantool) has crashed in its promotion")
+            else:
+                self.violations.append(f"{self.name} has ended by itself: {self._process.returncode} {said}")
             self._process = None
             self.disconnect()
 

@@ -348,6 +348,9 @@ def test_replies_are_those_of_the_general_way(
             wanted, wanted_totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "general")))
     by_sync = {row.sync: row for row in rows}
     left, right = sorted(map(_shown, found)), sorted(map(_shown, wanted))
+    if wal_mode == "write":
+        # The time of the disk decides whether a reply tells the version before a change of the schema or after it.
+        left, right = ([(sync, *rest) for sync, _, *rest in replies] for replies in (left, right))
     for mine, other in zip(left, right, strict=True):
         assert mine == other, by_sync[mine[0]]
     assert totals == wanted_totals

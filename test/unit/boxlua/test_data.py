@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,7 @@ def test_transactions(run: Run) -> None:
         assert await box.fails("box.rollback_to_savepoint(sp)") == (
             "Can not rollback to savepoint: the savepoint does not exist"
         )
-        assert await box.fails("box.rollback_to_savepoint({})") == "Usage: box.rollback_to_savepoint(savepoint)"
+        assert await box.fails("box.rollback_to_savepoint({})") == "test:1: Usage: box.rollback_to_savepoint(savepoint)"
         assert await box("return box.atomic(function(x) s:insert{5} return x, 2 end, 1)") == [1, 2]
         assert "boom" in await box.fails("box.atomic(function() s:insert{6} error('boom') end)")
         assert await box("return s:get(5), s:get(6) == nil, box.is_in_txn()") == [[5], True, False]
@@ -436,7 +437,8 @@ def test_equality_of_tuples(run: Run) -> None:
             True,
         ]
         assert await box("local t = s:get(1) return t == nil, t == box.NULL, t == 'x', t == 1ULL") == [False] * 4
-        assert await box.fails("return s:get(1) == {1, 'a'}") == "test:1: cannot convert 'table' to 'void *'"
+        text = await box.fails("return s:get(1) == {1, 'a'}")
+        assert re.fullmatch(r"builtin/\S*tuple\.lua:\d+: cannot convert 'table' to 'void \*'", text)
 
     run(body)
 

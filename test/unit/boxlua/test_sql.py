@@ -267,3 +267,49 @@ def test_checks_made_by_sql_are_seen(run: Run) -> None:
         assert await box("return box.space.T.ck_constraint.C") is None
 
     run(body)
+
+
+def test_full_metadata_visits_its_keys_in_one_order(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(
+            """box.execute([[create table t (id int primary key autoincrement, c text collate "unicode_ci")]])
+            box.execute([[set session "sql_full_metadata" = true]])
+            function keys(number)
+                local found = {}
+                for key in pairs(box.execute([[select id, c, c collate "unicode" from t]]).metadata[number]) do
+                    table.insert(found, key)
+                end
+                return table.concat(found, ' ')
+            end"""
+        )
+        orders = [
+            "span type is_autoincrement name is_nullable",
+            "span type is_nullable name collation",
+            "type span name collation",
+        ]
+        found = await box("return keys(1), keys(2), keys(3), jit.version_num >= 20100")
+        if found.pop():  # LuaJIT 2.1 has another order
+            found, orders = ([sorted(text.split()) for text in texts] for texts in (found, orders))
+        assert found == orders
+
+    run(body)
+
+
+def test_a_message_can_be_read_as_a_field_of_a_structure(run: Run) -> None:
+    async def body(box: Box) -> None:
+        text = "local _, e = box.execute('selec') return require('ffi').string(e._errmsg), e:unpack()._errmsg"
+        assert await box(text) == ["Syntax error at line 1 near 'selec'", None]
+
+    run(body)
+
+
+def test_a_tuple_of_a_map_may_have_many_gaps(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(
+            """local s, fields = box.schema.space.create('s'), {}
+            for number = 1, 66 do fields[number] = {name = 'X' .. number, type = 'integer', is_nullable = true} end
+            s:create_index('pk') s:format(fields)"""
+        )
+        assert await box("return box.space.s:frommap({X1 = 1, X65 = 2})") == [1, *[None] * 63, 2]
+
+    run(body)

@@ -178,3 +178,16 @@ def test_beginnings_of_type_names(run: Run) -> None:
         assert await box.fails(row) == "Wrong index options (field 1): index part: unknown field type"
 
     run(body)
+
+
+def test_a_transaction_that_was_aborted_goes_on_until_its_commit(run: Run) -> None:
+    """Triggers see its changes as before; only one that waits itself is an error at once."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:before_replace(function(old, new) return new and new:update{{'!', -1, 'seen'}} end)")
+        await box("fiber = require('fiber') box.begin() s:replace{1} fiber.sleep(0)")
+        assert await box("return s:replace{2}") == [2, "seen"]
+        await box("s:upsert({3}, {})")
+        assert await box.fails("box.commit()") == "Transaction has been aborted by a fiber yield"
+
+    run(body)

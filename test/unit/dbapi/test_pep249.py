@@ -64,6 +64,7 @@ def test_types_and_constructors() -> None:
     assert dbapi.STRING == "string"
     assert dbapi.NUMBER == "integer" != dbapi.STRING
     assert dbapi.BINARY == "varbinary"
+    assert dbapi.DATETIME == "datetime" != dbapi.STRING
     assert dbapi.STRING == dbapi.STRING != dbapi.NUMBER
     assert (repr(dbapi.ROWID), len({dbapi.DATETIME, dbapi.ROWID, dbapi.STRING})) == ("ROWID", 3)
 

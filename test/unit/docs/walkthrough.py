@@ -63,7 +63,7 @@ def _check(command: Command, directory: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     pattern = _TIME.sub(r"[\\d.]+ ?s", re.escape(command.output).replace(re.escape("[…]"), ".*"))

@@ -69,6 +69,7 @@ RINGS = {
         "box.sql.expression_compiler",
         "box.sql.from_clause",
         "box.sql.query",
+        "box.sql.type_names",
     },
     "A space asks its engine, whose methods are about spaces and their dictionary.": {
         "box.schema.schema",

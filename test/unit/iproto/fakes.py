@@ -272,6 +272,15 @@ class FakeSql:
     def prepare(self, ctx: Context, text: str) -> Any:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
 
+    def point(self, ctx: Context, text: str) -> None:
+        """No statement has a short way."""
+
+    def prepared_point(self, ctx: Context, statement_id: int) -> None:
+        """No statement has a short way."""
+
+    def known_point(self, ctx: Context, statement_id: int) -> None:
+        """No statement has a short way."""
+
 
 class FakeNode:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

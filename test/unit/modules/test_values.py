@@ -386,7 +386,8 @@ def test_separators_of_csv_are_one_byte(lua: Lua) -> None:
     assert lua(
         """
         local csv = require('csv')
-        return csv.load('a;b\\n', {delimiter = ';b'}), csv.load('a;b\\n', {delimiter = 59}), csv.dump({1, 2}, {delimiter = 'ab'})"""
+        return csv.load('a;b\\n', {delimiter = ';b'}), csv.load('a;b\\n', {delimiter = 59}),
+            csv.dump({1, 2}, {delimiter = 'ab'})"""
     ) == [[["a", "b"]], [["a", "b"]], "1ab2\n"]
 
 

@@ -110,6 +110,23 @@ def test_a_member_that_ends_by_itself_is_told_of(tmp_path: Path) -> None:
     with_a_member(story, tmp_path)
 
 
+def test_the_known_crash_of_a_tarantool_is_no_violation(tmp_path: Path) -> None:
+    program = tmp_path / "tarantool"
+    program.write_text("#!/bin/sh\necho '#2  0x557504347388 in box_promote+4d8'\nkill -ABRT $$\n")
+    program.chmod(0o700)
+
+    async def story() -> None:
+        member = Member(tmp_path, "n1", [str(program)])
+        starting = asyncio.ensure_future(member.start())
+        await until(lambda: bool(member.crashes), "its end")
+        await starting
+        assert not member.is_up
+        assert not member.violations
+        await member.kill()
+
+    asyncio.run(story())
+
+
 def test_a_run_of_three_members_passes() -> None:
     outcome = asyncio.run(run(RunChoice(3, seconds=3, members=3)))
     assert not outcome.violations

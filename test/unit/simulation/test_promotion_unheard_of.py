@@ -104,3 +104,46 @@ def test_what_is_confirmed_later_is_taken() -> None:
     """The leader that was cut off rolls its own row back, and has what the others have."""
     with Simulation(1) as simulation:
         simulation.run(story(simulation))
+
+
+async def story_of_a_slow_disk(simulation: Simulation) -> None:
+    """As above, but the row of node1 is on its way to the log when it hears who leads."""
+    options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "election_timeout": 1}
+    nodes = one, two, _ = await simulation.start_cluster(3, wal_mode="fsync", **options)
+    await make_space(one, is_sync=True)
+    await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
+    for node in nodes:
+        await node.configure(election_mode="manual")
+    await promote(simulation, two)
+    await put(two, FIRST)
+    await simulation.until(lambda: all(node.has(SPACE, FIRST) for node in nodes), 20, "the first row")
+    simulation.network.isolate(two.name)
+    tasks = [simulation.loop.create_task(put_in_vain(two, WAITING))]
+    await lead_alone(simulation, one)
+    simulation.network.reset_connections(one.name)
+    simulation.network.heal()
+    simulation.network.isolate(one.name)
+    await simulation.until(lambda: two.instance.elections.raft.role is Role.FOLLOWER, 60, "the news of a later term")
+    await promote(simulation, two)
+    await put(two, LATER)
+
+    one.disk.sync_delay = 10.0
+    errors: list[int] = []
+    tasks.append(simulation.loop.create_task(put_and_tell(one, LOST, errors)))
+    await simulation.until(lambda: bool(one.instance.limbo.entries), 10, "the row that is being written")
+    assert not one.instance.limbo.entries[0].written
+    simulation.network.heal()
+    raft = one.instance.elections.raft
+    await simulation.until(lambda: raft.leader_id == two.instance_id, 9, "the word of the leader")
+    assert not one.instance.limbo.entries[0].written
+    one.disk.sync_delay = 0.0
+    rows = [[FIRST], [LATER], [WAITING]]
+    await simulation.until(lambda: all(node.rows(SPACE) == rows for node in nodes), 60, "the same rows everywhere")
+    await asyncio.gather(*tasks)
+    assert errors == [ErrorCode.SYNC_ROLLBACK]
+
+
+def test_what_is_on_its_way_to_the_log_is_rolled_back_too() -> None:
+    """Its leader kept its promotion, and took what the others have confirmed for rows without an effect."""
+    with Simulation(1) as simulation:
+        simulation.run(story_of_a_slow_disk(simulation))

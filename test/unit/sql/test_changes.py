@@ -130,3 +130,10 @@ def test_tuples_of_lua_that_end_early_have_nil_there(db: Session) -> None:
     assert db.sql('select * from "s"') == [[1, None, None, None]]
     assert db.sql('update "s" set "c" = 5 where "id" = 1') == 1
     assert db.rows_of("s") == [[1, None, None, 5]]
+
+
+def test_update_or_replace_counts_the_old_rows_too(db: Session) -> None:
+    db.sql("create table t (id int primary key, a int unique)")
+    db.sql("insert into t values (1, 3), (2, 4), (3, 5)")
+    assert db.sql("update or replace t set a = a + 1") == 5
+    assert db.sql("select * from t") == [[1, 4], [3, 6]]

@@ -263,3 +263,67 @@ def test_a_foreign_key_has_one_action_for_an_event(db: Session, actions: str, po
     text = f"keyword '{word}' is reserved. Please use double quotes if '{word}' is an identifier."
     found = db.error(f"create table t (id int primary key references t {actions})")[1]
     assert found == f"At line 1 at or near position {position}: {text}"
+
+
+def test_names_of_constraints_are_those_of_a_table(db: Session) -> None:
+    """Unique indexes, checks and foreign keys share them."""
+    db.sql("create table t (id int primary key, a int, constraint c check (a > 0), constraint u unique (a))")
+    exists = "CHECK constraint 'C' already exists in space 'T'"
+    assert db.error("create unique index c on t (a)") == ("CONSTRAINT_EXISTS", exists)
+    assert db.error("alter table t add constraint c unique (a)") == ("CONSTRAINT_EXISTS", exists)
+    assert db.sql("create index c on t (a)") == 1
+    parts = [{"field": 1, "type": "integer", "is_nullable": True}]
+    renamed = Request.replace(pack([512, 1, "C2", "tree", {"unique": True}, parts]))
+    db.write("_index", renamed)
+    assert db.sql("alter table t add constraint u check (a > 1)") == 1
+    back = Request.replace(pack([512, 1, "U", "tree", {"unique": True}, parts]))
+    assert db.write_error("_index", back) == ("CONSTRAINT_EXISTS", "CHECK constraint 'U' already exists in space 'T'")
+
+
+def test_the_newest_check_is_first(db: Session) -> None:
+    """Of those of one CREATE TABLE it is the first."""
+    db.sql("create table t (id int primary key, constraint one check (id > 5), constraint two check (id > 6))")
+    assert db.error("insert into t values (1)")[1] == "Check constraint failed 'ONE': id > 5"
+    db.sql("alter table t add constraint three check (id > 7)")
+    assert db.error("insert into t values (1)")[1] == "Check constraint failed 'THREE': id > 7"
+
+
+def test_the_text_of_a_check_has_single_spaces(db: Session) -> None:
+    db.sql("create table t (id int primary key, s text check ( s  like\n '1  a'   or \"S\"  = 'b '' c'))")
+    assert db.rows_of("_ck_constraint")[0][4] == "s like '1  a' or \"S\" = 'b '' c'"
+
+
+def test_a_check_needs_a_format(db: Session) -> None:
+    db.write("_space", Request.insert(pack([600, 1, "S", "memtx", 0, {}, []])))
+    db.write("_index", Request.insert(pack([600, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])))
+    text = "Tarantool does not support CK constraint for space without format"
+    check = Request.insert(pack([600, "C", False, "SQL", "a > 1", True]))
+    assert db.write_error("_ck_constraint", check) == ("UNSUPPORTED", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("create table c (id int primary key, x int, foreign key (y) references p (zz))", "foreign key refers to nonexistent field ZZ"),
+        ("create table c (id int primary key, x int, foreign key (y) references p)", "unknown column Y in foreign key definition"),
+        ("create table c (id int primary key, x int references c (zz))", "unknown column ZZ in foreign key definition"),
+        ("create table c (id int primary key, x int references v (id))", "referenced space can't be VIEW"),
+        ("create table c (id int, x int references c, primary key (id, x))", "number of columns in foreign key does not match the number of columns in the primary index of referenced table"),
+        ("alter table o add constraint f foreign key (z) references p", "foreign key refers to nonexistent field Z"),
+    ],
+)  # fmt: skip
+def test_the_parent_of_a_foreign_key_is_checked_first(db: Session, text: str, reason: str) -> None:
+    db.sql("create table p (id int primary key)")
+    db.sql("create table o (id int primary key)")
+    db.sql("create view v as select id from p")
+    code, message = db.error(text)
+    name = "F" if text.startswith("alter") else "fk_unnamed_C_1"
+    assert (code, message) == ("CREATE_FK_CONSTRAINT", f"Failed to create foreign key constraint '{name}': {reason}")
+
+
+def test_a_referenced_index_keeps_its_fields(db: Session) -> None:
+    db.sql("create table p (id int primary key, a int unique)")
+    db.sql("create table c (id int primary key, x int references p (a))")
+    moved = Request.replace(pack([512, 1, "I", "tree", {"unique": True}, [{"field": 0, "type": "integer"}]]))
+    text = "Can't modify space 'P': can not alter a referenced index"
+    assert db.write_error("_index", moved) == ("ALTER_SPACE", text)

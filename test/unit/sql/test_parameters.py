@@ -62,3 +62,11 @@ def test_statements_are_counted(db: Session) -> None:
         db.sql("selec")
     db.node.sql.prepare(db.ctx, "select 2")
     assert [totals()[name]["total"] for name in ("EXECUTE", "PREPARE")] == [1, 1]
+
+
+def test_the_type_of_a_value_is_that_of_its_place(db: Session) -> None:
+    """The n-th value gives its type to the n-th column that is nothing but a parameter."""
+    assert db.types("select :a, :b, :a", {":a": 1}, {":b": "x"}) == ["integer", "text", "boolean"]
+    assert db.types("select $2, $1", "x", 1) == ["text", "integer"]
+    assert db.types("values (?, ?)", "x", 1) == ["text", "integer"]
+    assert db.types("select * from (select ?, 1)", "x") == ["boolean", "integer"]

@@ -129,5 +129,5 @@ def test_values_of_unlike_types_are_unlike_in_a_set(db: Session) -> None:
     db.sql("create table sc (id int primary key, s scalar)")
     db.sql("insert into sc values (1, true), (2, 1), (3, 'abcd'), (4, '1'), (5, false), (6, null)")
     assert db.sql("select id from sc where s in (true, 1, 'abcd')") == [[1], [2], [3]]
-    assert db.sql("select id from sc where s not in (true, 1)") == [[3], [4], [5]]
+    assert db.sql("select id from sc where s not in (true, 1, 2)") == [[3], [4], [5]]
     assert db.error("select id from sc where s in (1)")[0] == "SQL_TYPE_MISMATCH"

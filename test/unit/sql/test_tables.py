@@ -119,3 +119,16 @@ def test_a_space_without_primary_key_is_not_read(db: Session) -> None:
     row = [600, 1, "S", "memtx", 0, {}, [{"name": "A", "type": "integer"}]]
     db.write("_space", Request.insert(pack(row)))
     assert db.error("select * from s") == ("UNSUPPORTED", "SQL does not support spaces without primary key")
+
+
+@pytest.mark.parametrize(
+    ("column", "code", "message"),
+    [
+        ("a int null on conflict ignore", "SQL_EXECUTE", "Failed to execute SQL statement: NULL declaration for column 'A' of table 'T' has been already set to 'none'"),
+        ("a int null primary key not null", "NULLABLE_PRIMARY", "Primary index of space 'T' can not contain nullable parts"),
+        ("a int primary key null", "SQL_EXECUTE", "Failed to execute SQL statement: NULL declaration for column 'A' of table 'T' has been already set to 'abort'"),
+        ("a int primary key not null on conflict ignore", "SQL_EXECUTE", "Failed to execute SQL statement: NULL declaration for column 'A' of table 'T' has been already set to 'abort'"),
+    ],
+)  # fmt: skip
+def test_nullability_is_said_once(db: Session, column: str, code: str, message: str) -> None:
+    assert db.error(f"create table t ({column}, b int)") == (code, message)

@@ -104,3 +104,48 @@ def test_scalars_are_ordered_by_their_types(db: Session) -> None:
 
 def test_nil_is_like_nothing_whatever_the_other_is(db: Session) -> None:
     assert db.sql("select x'00' like null, null like 5") == [[None, None]]
+
+
+def test_typeof_tells_the_type_of_columns_and_operators(db: Session) -> None:
+    """A value without a column has its own type; nil counts as boolean."""
+    db.sql("create table t (id int primary key, u unsigned, n number, s text, v scalar)")
+    db.sql("insert into t values (1, 1, 1, 'a', 1), (2, null, null, null, null)")
+    columns = [
+        ["integer", "unsigned", "number", "string", "integer"],
+        ["integer", "unsigned", "number", "string", "boolean"],
+    ]
+    assert db.sql("select typeof(id), typeof(u), typeof(n), typeof(s), typeof(v) from t") == columns
+    operators = ["number", "integer", "string", "number", "unsigned"]
+    assert (
+        db.sql("select typeof(u + 1), typeof(u & 1), typeof(s || 'a'), typeof(-u), typeof(+u) from t")
+        == [operators] * 2
+    )
+    assert db.sql("select typeof(length(s)), typeof(coalesce(u, 1)), typeof(nullif(u, 1)) from t") == [
+        ["unsigned", "unsigned", "boolean"], ["boolean", "integer", "unsigned"]
+    ]  # fmt: skip
+    assert db.sql("select typeof(max(u)), typeof(sum(u)), typeof(count(*)) from t") == [
+        ["unsigned", "integer", "unsigned"]
+    ]
+    assert db.sql("select typeof(cast(1 as number)), typeof(1), typeof(-1), typeof((select 1))") == [
+        ["number", *["integer"] * 3]
+    ]
+
+
+def test_an_aggregate_raises_its_first_error(db: Session) -> None:
+    db.sql("create table t (id int primary key, f boolean, s text)")
+    db.sql("insert into t values (1, true, 'a'), (2, false, 'b'), (3, null, null)")
+    for name in ("sum", "avg", "total"):
+        assert db.error(f"select {name}(f) from t") == (
+            "SQL_TYPE_MISMATCH",
+            "Type mismatch: can not convert TRUE to number",
+        )
+        assert db.error(f"select {name}(s) from t") == (
+            "SQL_TYPE_MISMATCH",
+            "Type mismatch: can not convert a to number",
+        )
+
+
+def test_both_sides_of_or_are_looked_at(db: Session) -> None:
+    for text in ("true or 2", "2 or true", "2 or 2"):
+        assert db.error(f"select {text}") == ("SQL_TYPE_MISMATCH", "Type mismatch: can not convert 2 to boolean")
+    assert db.types("select 1 >= 1, 1 > 1") == ["any", "boolean"]

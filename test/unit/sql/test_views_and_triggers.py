@@ -171,3 +171,46 @@ def test_the_row_of_a_trigger_names_the_table_of_its_text(filled: Session) -> No
     text = "trigger space_id does not match the value resolved on AST building from SQL"
     expected = ("SQL_EXECUTE", f"Failed to execute SQL statement: {text}")
     assert filled.write_error("_trigger", Request.insert(pack(row))) == expected
+
+
+def test_the_text_of_a_trigger_is_kept_to_its_end(filled: Session) -> None:
+    for number, end in enumerate(("", "  ", ";", "  ; ", " /* c */ ; -- x")):
+        filled.sql(f"create trigger g{number} after insert on t for each row begin select 1; end{end}")
+        text = f"CREATE TRIGGER g{number} after insert on t for each row begin select 1; end{end}"
+        assert filled.rows_of("_trigger", [f"G{number}"]) == [[f"G{number}", 512, {"sql": text}]]
+
+
+def test_a_row_of_triggers_is_checked_as_a_statement(filled: Session) -> None:
+    filled.sql("create view v as select id from t")
+    wrong = "Failed to execute SQL statement: "
+    for time, table, space_id, reason in (
+        ("instead of", "t", 512, "cannot create INSTEAD OF trigger on space: T"),
+        ("before", "v", 513, "cannot create BEFORE trigger on view: V"),
+        ("before", '"_space"', 280, "cannot create trigger on system table"),
+        ("before", "t", 513, "trigger space_id does not match the value resolved on AST building from SQL"),
+    ):
+        text = f"create trigger g {time} insert on {table} for each row begin select 1; end"
+        row = Request.insert(pack(["G", space_id, {"sql": text}]))
+        assert filled.write_error("_trigger", row) == ("SQL_EXECUTE", wrong + reason)
+    text = 'create trigger g after insert on "_space" for each row begin select 1; end'
+    assert filled.error(text) == ("SQL_EXECUTE", wrong + "cannot create trigger on system table")
+
+
+def test_changes_of_a_view_count_nothing(filled: Session) -> None:
+    filled.sql("create view v as select id from t")
+    filled.sql("create trigger u instead of update on v for each row begin select 1; end")
+    filled.sql("create trigger d instead of delete on v for each row begin select 1; end")
+    assert filled.sql("update v set id = 1") == 0
+    assert filled.sql("delete from v") == 0
+
+
+def test_a_view_is_a_create_view(filled: Session) -> None:
+    for text in ("SELECT 1", "SELECT id FROM t"):
+        fields = [{"name": "A", "type": "integer"}]
+        row = Request.insert(pack([600, 1, "W", "memtx", 1, {"sql": text, "view": True}, fields]))
+        assert filled.write_error("_space", row) == ("SQL_EXECUTE", f"Failed to execute SQL statement: {text}")
+
+
+def test_columns_of_a_query_in_from_have_different_names(filled: Session) -> None:
+    assert filled.names("select * from (select id, id, 1, id from t)") == ["ID", "ID_1", "COLUMN_1", "ID_2"]
+    assert filled.names("with q as (select id, id from t) select * from q") == ["ID", "ID_1"]

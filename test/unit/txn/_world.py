@@ -45,7 +45,7 @@ class FakeJournal:
         self.submitted = asyncio.Event()
         """Set while entries wait."""
 
-    def pass_row(self) -> None:
+    def pass_rows(self, count: int) -> None:
         raise AssertionError("not a void journal")
 
     def submit(self, entry: JournalEntry) -> None:

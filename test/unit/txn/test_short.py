@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error
-from box.wire.change import Request
+from box.wire.change import INSERT, Request
 
 from ._world import World, code
 
@@ -188,6 +188,59 @@ def test_failed_writes_of_every_kind_are_undone(extra: tuple[Any, ...]) -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("count", [1, 1500])
+def test_a_void_journal_counts_the_rows_of_a_short_transaction(count: int) -> None:
+    """None is made; a refusal undoes all; a statement of the general way makes those of all statements before it."""
+
+    async def body() -> None:
+        world = World()
+        space, other = world.space(), world.space("local", space_id=513, group_id=1)
+        world.insert(space, 0, "a")
+        world.journal.write()
+        world.journal.is_void, passed = True, []
+        world.journal.pass_rows = passed.append  # type: ignore[method-assign]
+
+        def change() -> None:
+            world.txns.begin(world.ctx)
+            for number in range(1, count + 1):
+                world.insert(space, number, "b")
+            world.write(space, Request.update([0], [["=", 2, "c"]]))
+            world.write(space, Request.delete([1]))
+
+        change()
+        savepoint = world.txns.savepoint(world.ctx)
+        world.replace(space, 7, "d")
+        world.txns.rollback_to_savepoint(world.ctx, savepoint)
+        world.commit()
+        assert (passed, world.journal.queue, world.pending) == ([count + 2], [], None)
+        before = world.all(space)
+        assert before[:2] == [[0, "c"], [2, "b"]][: len(before)]
+        for number in range(1, count + 1):
+            world.write(space, Request.delete([number]))
+        del passed[:]
+        change()
+        world.replace(other, 1)
+        world.commit()
+        assert passed == []
+        (entry,) = world.journal.queue
+        assert [row.type for row in entry.rows if not row.group_id][:count] == [INSERT] * count
+        assert len(entry.rows) == count + 4  # a NOP closes the transaction for replicas
+        world.journal.write()
+        assert world.all(space) == before
+
+        def refuse(count: int) -> None:
+            raise client_error(ErrorCode.WAL_IO)
+
+        world.journal.pass_rows = refuse  # type: ignore[method-assign]
+        world.txns.begin(world.ctx)
+        world.replace(space, 0, "e")
+        with pytest.raises(BoxError):
+            world.commit()
+        assert world.all(space) == before
+
+    asyncio.run(body())
+
+
 def test_a_void_journal_gets_no_rows() -> None:
     """Without a log a write is only counted; a refusal undoes it."""
 
@@ -196,14 +249,14 @@ def test_a_void_journal_gets_no_rows() -> None:
         space = world.space()
         passed = 0
 
-        def pass_row() -> None:
+        def pass_rows(count: int) -> None:
             nonlocal passed
             if world.journal.refuses:
                 raise client_error(ErrorCode.WAL_IO)
-            passed += 1
+            passed += count
 
         world.journal.is_void = True
-        world.journal.pass_row = pass_row  # type: ignore[method-assign]
+        world.journal.pass_rows = pass_rows  # type: ignore[method-assign]
         world.replace(space, 1, "a")
         assert unpack(world.write(space, Request.update([1], [["=", 2, "b"]])) or b"") == [1, "b"]
         assert (passed, world.journal.queue, world.pending) == (2, [], None)

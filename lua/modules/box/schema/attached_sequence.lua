@@ -1,8 +1,8 @@
 -- The `sequence` option of a primary index: which sequence fills which field.
 --
--- A change takes two steps, since a sequence must be detached while the index changes: prepare() checks,
--- makes a generated sequence if needed and detaches the old one; finish() attaches the new one and drops
--- a generated one that is not needed any more.
+-- A change takes two steps, because a sequence must be detached while the index changes. prepare() checks the option,
+-- generates a sequence if needed and detaches the old one. finish() attaches the new one and drops a generated one that
+-- is no longer needed.
 
 local box_error = require('box.error')
 local catalog = require('box.schema.catalog')
@@ -22,7 +22,7 @@ local function part_of_field(parts, field, path)
     end
 end
 
--- Fills field and path of the sequence; its field must be an integer part of the index.
+-- Sets field and path of the sequence. The field must be an integer part of the index.
 local function check_field(sequence, parts, space_name, index_name)
     local part
     if sequence.field ~= nil then
@@ -48,7 +48,7 @@ local function attached_to(space_id)
     end
 end
 
--- true: a generated one; false: none; a table: {id = , field = }; else the name or id of a sequence.
+-- The option is true for a generated sequence, false for none, a table {id = , field = }, or the name or id of one.
 local function read_option(option)
     if type(option) == 'table' then
         return {id = option.id, field = option.field}
@@ -97,7 +97,7 @@ local function complete(new, old, format, parts, space_name, index_name)
     new.is_generated = new.is_generated or false
 end
 
--- The change to pass to finish(), or nil when there is none.
+-- Returns the change to pass to finish(), nil if there is none.
 function M.prepare(format, parts, options, space, index_id, index_name)
     if index_id ~= 0 then
         if options.sequence then

@@ -1,4 +1,4 @@
--- Look-ups in the system views by name or id: what the reader may not see does not exist.
+-- Look-ups in the system views by name or id. Objects that the reader may not see do not exist here.
 
 local M = {}
 
@@ -11,7 +11,7 @@ local function find(view, name_or_id)
     end
 end
 
--- Id of a user or a role, or nil. A nil name raises ER_EXACT_MATCH, as in Tarantool.
+-- Returns the id of a user or a role, or nil. As in Tarantool, a nil name raises ER_EXACT_MATCH.
 function M.user_or_role(name_or_id)
     local tuple = type(name_or_id) == 'nil' and box.space._vuser:get{} or find('_vuser', name_or_id)
     return tuple and tuple[1]
@@ -22,7 +22,7 @@ function M.grantee(kind, name_or_id)
     return tuple ~= nil and tuple[4] == kind and tuple[1] or nil
 end
 
--- Id and tuple.
+-- Returns the id and the tuple.
 function M.sequence(name_or_id)
     local tuple = find('_vsequence', name_or_id)
     if tuple ~= nil then
@@ -34,7 +34,7 @@ function M.func(name_or_id)
     return find('_vfunc', name_or_id)
 end
 
--- Id of a collation of exactly this name, or nil.
+-- Returns the id of the collation of exactly this name, or nil.
 function M.collation(name)
     local tuple = box.space._collation.index.name:get{name}
     return tuple and tuple[1]
@@ -47,7 +47,7 @@ function M.revoke_object_privileges(object_type, object_id)
     end
 end
 
--- The sequence that a primary index made for itself goes with it.
+-- Removes the sequence that was generated for a primary index.
 function M.drop_sequence_of(space_id)
     local tuple = box.space._space_sequence:delete{space_id}
     if tuple ~= nil and tuple[3] == true then

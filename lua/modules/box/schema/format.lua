@@ -1,15 +1,15 @@
--- Formats of spaces as users write them, made into what _space stores.
+-- Converts formats of spaces, as users write them, to the form in _space.
 
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
 
 local M = {}
 
--- Members that may stand at a position instead of under their name: those that are missing take the positions from 1
--- on. {'a', 'unsigned'}, {'a', type = 'unsigned'} and {name = 'a', 'unsigned'} are the same.
+-- Members that may be given by position instead of by name. The members without a name take the positions from 1 on, so
+-- {'a', 'unsigned'}, {'a', type = 'unsigned'} and {name = 'a', 'unsigned'} are equal.
 local MEMBERS = {'name', 'type'}
 
--- The server refuses what is left at a position.
+-- The dictionary refuses a format with values left at positions.
 local function named(given)
     local names, result = {}, {}
     for _, member in ipairs(MEMBERS) do
@@ -28,7 +28,7 @@ local function collation_id(name, where)
         or check.illegal(("%s: collation was not found by name '%s'"):format(where, name))
 end
 
--- ILLEGAL_PARAMS, which names the field by `where`.
+-- Raises ILLEGAL_PARAMS for the field that `where` names.
 local function field_definition(given, where)
     local field = named(type(given) == 'table' and given or {given})
     if type(field.name) ~= 'string' then
@@ -45,7 +45,7 @@ local function field_definition(given, where)
     return field
 end
 
--- The stored form of a format: a list of maps. ILLEGAL_PARAMS.
+-- Returns the stored form of a format: a list of maps. Raises ILLEGAL_PARAMS.
 function M.definition(format)
     local result = {}
     for number, given in ipairs(format) do

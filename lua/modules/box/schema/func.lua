@@ -14,8 +14,8 @@ local function now()
     return os.date('%Y-%m-%d %H:%M:%S')
 end
 
--- Fields of a _func tuple behind id, owner and name: the option that gives the field and its Lua type, or nothing
--- where users have no say; then the value without the option, or a function that makes it; then what is stored.
+-- The fields of a _func tuple after id, owner and name. For each: the option and its Lua type, nothing if users cannot
+-- set the field; the default value or a function that makes it; a function that makes the stored value.
 local FIELDS = {
     {'setuid', 'boolean', false, function(value) return value and 1 or 0 end},
     {'language', 'string', 'lua', string.upper},
@@ -63,7 +63,7 @@ function M.create(name, options)
     end
 end
 
--- The _func tuple of a name or an id. No name at all is a key without parts, which the view refuses.
+-- Returns the _func tuple of a name or an id. nil is an empty key, which the view refuses.
 local function look_up(name_or_id)
     return name_or_id == nil and box.space._vfunc:get{} or catalog.func(name_or_id)
 end
@@ -90,7 +90,7 @@ function M.call(name, ...)
     return require('box.call').schema_call(name, ...)
 end
 
--- There are no modules in C that could be loaded anew.
+-- There are no C modules that could be reloaded.
 function M.reload(name)
     if name ~= nil and type(name) ~= 'string' then
         error('bad argument to function.reload')

@@ -8,7 +8,7 @@ local parts_of = require('box.schema.parts')
 
 local M = {}
 
--- Options that _index keeps in its map of options.
+-- The options that are stored in the map of options of _index.
 local STORED_OPTIONS = {
     unique = 'boolean', dimension = 'number', distance = 'string', run_count_per_level = 'number',
     run_size_ratio = 'number', range_size = 'number', page_size = 'number', bloom_fpr = 'number',
@@ -152,7 +152,7 @@ function M.rename(space_id, index_id, name)
     box.space._index:update({space_id, index_id}, {{'=', 3, name}})
 end
 
--- A change of the id moves the row: only the name and the type may change with it.
+-- A new id moves the row: only the name and the type may change with it.
 local function alter_id(space_id, index_id, options)
     local others = ''
     for name in pairs(options) do

@@ -1,4 +1,4 @@
--- Index parts: every notation of box.schema.index.create, turned into the maps that _index keeps.
+-- Converts index parts, in every notation of box.schema.index.create, to the maps in _index.
 --
 --   {1, 'unsigned', 2, 'string'}      pairs of number and type (1.6.0)
 --   {1, 'unsigned'}                   one part
@@ -42,8 +42,8 @@ local function number_of(format, name)
     end
 end
 
--- How a full JSON path can begin: the pattern captures what stands for the field, `quotes` is the
--- number of characters around it.
+-- The possible beginnings of a full JSON path. The pattern captures the field, `quotes` is the number of characters
+-- around it.
 local PATH_HEADS = {
     {pattern = '^%[(%d+)%]', quotes = 2, resolve = function(_, head) return tonumber(head) end},
     {pattern = '^%["([^%]]+)"%]', quotes = 4, resolve = number_of},
@@ -51,7 +51,7 @@ local PATH_HEADS = {
     {pattern = '^([^.[]+)', quotes = 0, resolve = number_of},
 }
 
--- One-based number and the rest of the path (nil for a plain name).
+-- Returns the one-based number and the rest of the path, nil for a plain name.
 local function split_path(format, path)
     local number = number_of(format, path)
     if number ~= nil then
@@ -66,7 +66,7 @@ local function split_path(format, path)
     end
 end
 
--- Zero-based field number and relative JSON path of a one-based number or a name or a full JSON path.
+-- Returns the zero-based field number and the relative JSON path of a one-based number, a name or a full JSON path.
 function M.resolve_field(format, field, what)
     local number, path = field, nil
     if type(field) == 'string' then
@@ -89,7 +89,8 @@ local function collation_id(name, what)
     return id
 end
 
--- The options as given, positions resolved, collation by id. Second: true when only field and type are given.
+-- Returns the given options, with positions resolved and the collation by id, and whether only field and type are
+-- given.
 local function read_part(given, what)
     if type(given) ~= 'table' then
         return {field = given}, true
@@ -113,7 +114,7 @@ local function read_part(given, what)
     return part, is_simple
 end
 
--- What the space format says about the field fills what the part leaves open. True when it added an option.
+-- Completes a part from the format of the space. Returns whether that added an option.
 local function inherit(part, field, what)
     local has_added = false
     if part.type == nil then
@@ -163,7 +164,7 @@ local function normalize_part(format, given, what)
     return part, is_simple and part.path == nil and not has_added
 end
 
--- Parts as maps {field (zero-based), type, path?, collation?, is_nullable?, ...}, and whether the short
+-- Returns the parts as maps {field (zero-based), type, path?, collation?, is_nullable?, ...}, and whether the short
 -- form {field, type} can hold them all.
 function M.normalize(format, parts)
     if type(parts) ~= 'table' then
@@ -201,7 +202,7 @@ function M.resolve_type_aliases(parts)
     end
 end
 
--- The short form that _index keeps where nothing else is said: {{0, 'unsigned'}, ...}.
+-- Returns the short form, which is stored if the parts have no other options: {{0, 'unsigned'}, ...}.
 function M.simplify(parts)
     local result = {}
     for i, part in ipairs(parts) do

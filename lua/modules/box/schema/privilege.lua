@@ -13,14 +13,14 @@ local PRIV = {
 }
 M.PRIV = PRIV
 
--- Names that grant() takes, in the order in which info() shows them.
+-- The names for grant(), in the order in which info() shows them.
 local NAMES = {
     {'read', PRIV.R}, {'write', PRIV.W}, {'execute', PRIV.X}, {'session', PRIV.S}, {'usage', PRIV.U},
     {'create', PRIV.C}, {'drop', PRIV.D}, {'alter', PRIV.A}, {'reference', PRIV.REFERENCE},
     {'trigger', PRIV.TRIGGER}, {'insert', PRIV.INSERT}, {'update', PRIV.UPDATE}, {'delete', PRIV.DELETE},
 }
 
--- Bits that may be granted on an object of the type. `execute` on a space is an accident that stays.
+-- The bits that may be granted on an object of each type. `execute` on a space has no effect, but Tarantool allows it.
 local ALLOWED = {
     universe = PRIV.ALL,
     space = bit.bxor(PRIV.ALL, PRIV.S, PRIV.REVOKE, PRIV.GRANT),
@@ -64,7 +64,7 @@ local function checked_bits(privilege, object_type)
     return bits
 end
 
--- Object type -> finder of its id by name or id, and the error when there is none.
+-- Object type -> a function that finds the id by name or id, and the error if there is none.
 local FINDERS = {
     space = {function(name) local space = box.space[name]; return space and space.id end, box_error.NO_SUCH_SPACE},
     ['function'] = {function(name) local t = catalog.func(name); return t and t[1] end, box_error.NO_SUCH_FUNCTION},
@@ -173,7 +173,7 @@ function M.revoke(uid, grantee, privilege, object_type, name, options)
     end
 end
 
--- {{'read,write', 'space', 'name'}, ...}
+-- Returns {{'read,write', 'space', 'name'}, ...}.
 function M.info(uid)
     local result = {}
     for _, tuple in ipairs(box.space._vpriv:select{uid}) do

@@ -9,7 +9,7 @@ local session = require('box.session')
 local M = {}
 
 local GROUP_LOCAL = 1
--- Fields of a _space tuple.
+-- Numbers of fields in a _space tuple.
 local OWNER, NAME, FIELD_COUNT, FLAGS, FORMAT = 2, 3, 5, 6, 7
 
 local function no_such_space(id, name)
@@ -27,7 +27,7 @@ local CREATE_OPTIONS = {
     user = 'string, number', format = 'table', is_local = 'boolean', temporary = 'boolean', is_sync = 'boolean',
 }
 
--- The last id that was given away stands in _schema, so that the id of a dropped space is not used again.
+-- _schema keeps the last id that was taken, so that the id of a dropped space is not used again.
 local function next_id()
     local stored = box.space._schema:update({'max_id'}, {{'+', 2, 1}})
     if stored == nil then
@@ -37,7 +37,7 @@ local function next_id()
     return stored[2]
 end
 
--- Flags that are off are absent.
+-- A flag that is off is not stored.
 local function flags_of(options)
     return setmetatable({
         group_id = options.is_local and GROUP_LOCAL or nil,
@@ -47,7 +47,7 @@ local function flags_of(options)
 end
 
 local function add(name, options)
-    -- An id is taken first: a space that fails for another reason leaves a gap.
+    -- As in Tarantool, the id is taken first, so that a failure leaves a gap in the ids.
     local id = options.id or next_id()
     local owner = options.user and owner_id(options.user) or session.euid()
     local format = options.format or {}
@@ -73,7 +73,7 @@ end
 
 -- ---- changes ---------------------------------------------------------------------------------
 
--- The format of a space, or with a second argument its change.
+-- Returns the format of a space; with a second argument, changes it.
 function M.format(id, format)
     check.param(id, 'id', 'number')
     if format ~= nil then
@@ -91,7 +91,7 @@ function M.rename(space_id, space_name)
     box.space._space:update(space_id, {{'=', NAME, space_name}})
 end
 
--- Options of an alter: the field of _space that each replaces, and what makes the field of the option.
+-- Options of alter(): the field of _space that each replaces, and the function that makes the field from the option.
 local ALTERED_FIELDS = {
     user = {OWNER, owner_id}, name = {NAME}, field_count = {FIELD_COUNT}, format = {FORMAT, format_definition},
 }
@@ -121,8 +121,8 @@ end
 
 -- ---- removal ---------------------------------------------------------------------------------
 
--- What belongs to a space, in the order in which it goes: the system space, the view and its index by which rows are
--- found, and the number of fields in their keys. The primary index goes after the others.
+-- The rows that belong to a space, in the order of their removal: the system space, the view and the index where they
+-- are found, and the number of fields in their keys. The primary index is removed after the others.
 local DEPENDENTS = {
     {'_trigger', '_trigger', 'space_id', 1},
     {'_fk_constraint', '_fk_constraint', 'child_id', 2},

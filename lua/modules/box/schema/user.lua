@@ -13,7 +13,7 @@ local SYSTEM_GRANTS = 'session,usage'
 
 local NO_SUCH = {user = box_error.NO_SUCH_USER, role = box_error.NO_SUCH_ROLE}
 
--- The id of the user or role with this name.
+-- Returns the id of the user or role with this name.
 local function required(kind, name)
     local uid = catalog.grantee(kind, name)
     if uid == nil then
@@ -26,7 +26,7 @@ local function is_system(uid)
     return uid >= box.schema.SYSTEM_USER_ID_MIN and uid <= box.schema.SYSTEM_USER_ID_MAX
 end
 
--- base64(sha1(sha1(password))): what the chap-sha1 exchange needs.
+-- Returns base64(sha1(sha1(password))), which the chap-sha1 exchange needs.
 function user.password(password)
     if #password >= 0 and type(password) ~= 'string' then
         error(("bad argument #1 to 'password_prepare' (cannot convert '%s' to 'const char *')"):format(type(password)))
@@ -64,7 +64,7 @@ function user.create(name, opts)
     end
     uid = box.space._user:auto_increment{session.euid(), name, 'user', auth}[1]
     user.grant(uid, 'public')
-    -- So that the user can change the own password and name.
+    -- Lets the user change its own password and name.
     user.grant(uid, 'alter', 'user', uid)
     -- Only admin may grant on the universe.
     session.su('admin', user.grant, uid, SYSTEM_GRANTS, 'universe', nil, {if_not_exists = true})
@@ -90,7 +90,7 @@ function user.disable(name)
     user.revoke(name, SYSTEM_GRANTS, 'universe', nil, {if_exists = true})
 end
 
--- Everything that the user or role owns goes with it.
+-- Also drops all objects that the user or role owns.
 local function drop_owned(uid)
     for _, t in ipairs(box.space._vspace.index.owner:select{uid}) do
         box.space[t[1]]:drop()
@@ -117,7 +117,7 @@ local function drop(uid)
     box.space._user:delete{uid}
 end
 
--- The id behind a name; nil if there is none and that is no error.
+-- Returns the id of a name; nil if there is none and that is allowed.
 local function to_drop(kind, name, opts)
     opts = opts or {}
     check.options(opts, {if_exists = 'boolean'})

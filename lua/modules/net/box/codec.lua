@@ -1,9 +1,10 @@
--- Bodies of requests of the binary protocol, and what replies mean.
+-- Encodes bodies of requests of the binary protocol, and decodes replies.
 --
--- `bodies.name(...)` gives the type of a request and its body; `results.name(body, format)` the value of its reply.
+-- `bodies.name(...)` returns the type of a request and its body, `results.name(body, format)` the value of its reply.
 local ffi = require('ffi')
 local decoder = require('internal.msgpack_decode')
 local msgpack = require('internal.msgpack')
+local sql_column = require('box.sql_columns')
 local tuples = require('internal.tuple')
 
 local type = type
@@ -27,12 +28,12 @@ local DATA, METADATA, BIND_METADATA, BIND_COUNT, SQL_INFO, STMT_ID = 0x30, 0x32,
 local COLUMN = {[0] = 'name', 'type', 'collation', 'is_nullable', 'is_autoincrement', 'span'}
 local INFO = {[0] = 'row_count', 'autoincrement_ids'}
 
--- A map of pairs of a key and encoded bytes.
+-- Encodes a map; each pair is a key and the encoded bytes of its value.
 local function map(count, ...)
     return table.concat({string.char(0x80 + count), ...})
 end
 
--- A tuple, or operations; the server says the same of what is none.
+-- Encodes a tuple or a list of operations. Anything else is sent as it is: the server refuses it.
 local function encode_tuple(value)
     if type(value) ~= 'table' and not tuples.is(value) then
         box.error(box.error.TUPLE_NOT_ARRAY)
@@ -40,7 +41,7 @@ local function encode_tuple(value)
     return msgpack.encode_tuple(value)
 end
 
--- A key: a table, a tuple, nothing or a single value.
+-- Encodes a key: a table, a tuple, nothing or a single value.
 local function encode_key(key)
     if key == nil then
         return '\x90'
@@ -61,7 +62,7 @@ function bodies.select(space_id, index_id, iterator, offset, limit, key)
         OFFSET, encode(offset), LIMIT, encode(limit), KEY, encode_key(key))
 end
 
--- `after` is a position or a tuple, nil for the beginning.
+-- Encodes the option `after`: a position or a tuple, nil for the beginning.
 function bodies.select_page(space_id, index_id, iterator, offset, limit, key, after, fetches)
     local kind, body = bodies.select(space_id, index_id, iterator, offset, limit, key)
     local count, rest = 7, FETCH_POSITION .. encode(fetches == true)
@@ -69,7 +70,7 @@ function bodies.select_page(space_id, index_id, iterator, offset, limit, key, af
         count, rest = 8, rest .. AFTER_POSITION .. encode(after)
     elseif after ~= nil then
         local tuple = encode_tuple(after)
-        if tuple:byte() < 0x90 or tuple:byte() > 0xdd then -- a map
+        if tuple:byte() < 0x90 or tuple:byte() > 0xdd then -- the tag of a map: 0x80..0x8f, 0xde or 0xdf
             box.error(box.error.TUPLE_NOT_ARRAY)
         end
         count, rest = 8, rest .. AFTER_TUPLE .. tuple
@@ -151,7 +152,7 @@ function bodies.eval(expression, args)
     return TYPE.eval, map(2, EXPRESSION, encode(expression), TUPLE, encode_args(args))
 end
 
--- Parameters of SQL: a list of values and of maps {name = value}.
+-- Encodes parameters of SQL: a list of values and of maps {name = value}.
 local function encode_params(params)
     local list = setmetatable({}, msgpack.array_mt)
     for number = 1, #params do
@@ -160,7 +161,7 @@ local function encode_params(params)
     return encode(list)
 end
 
--- A statement is its text or the number of a prepared one.
+-- A statement is a text, or the number of a prepared statement.
 local function encode_statement(statement)
     if type(statement) == 'number' then
         return STATEMENT_ID .. encode(statement)
@@ -178,7 +179,7 @@ end
 
 bodies.unprepare = bodies.prepare
 
--- Descriptions are plain tables: a console shows them in block style.
+-- Descriptions become plain tables, so that a console shows them in block style.
 local PLAIN = {}
 for name, value in pairs(msgpack.DEFAULTS) do
     PLAIN[name] = value
@@ -187,7 +188,7 @@ PLAIN.decode_save_metatables = false
 
 -- ---- replies ---------------------------------------------------------------------------------
 
--- Memory of a body, and the position of its data; nil if it has none.
+-- Returns the memory of a body and the position of its data; nil if it has none.
 local function find_data(body)
     local p = ffi.cast(decoder.byte_pointer, body)
     if #body == 0 then
@@ -210,7 +211,7 @@ local function rows(body, format)
         return {}
     end
     local _, first = array_header(p, pos)
-    return tuples.many(body:sub(first + 1, skip(p, pos)), nil, format)
+    return tuples.many(body:sub(first + 1, skip(p, pos)), format)
 end
 
 local function first_row(body, format)
@@ -233,7 +234,7 @@ local function values(body)
     return (get(msgpack.DEFAULTS, p, pos))
 end
 
--- The peer's CALL_16 wraps each value into a tuple.
+-- A server's CALL_16 wraps each value into a tuple.
 local function first_value(body)
     local row = values(body)[1]
     if type(row) == 'table' then
@@ -255,12 +256,12 @@ end
 
 local function columns(list)
     for number, column in ipairs(list) do
-        list[number] = named(column, COLUMN)
+        list[number] = sql_column(named(column, COLUMN))
     end
     return list
 end
 
--- The keys of a body but DATA, decoded.
+-- Decodes all keys of a body except DATA.
 local function sql_fields(body)
     local p = ffi.cast(decoder.byte_pointer, body)
     local fields, count, pos, key = {}, map_header(p, 0)
@@ -291,12 +292,12 @@ local function sql_prepared(body)
     }
 end
 
--- {rows, position}: the position is nil without rows.
+-- Returns {rows, position}; without rows the position is nil.
 local function page(body, format)
     return {rows(body, format), sql_fields(body)[POSITION]}
 end
 
--- {version, whether a feature is there by name}
+-- Returns {version, features}, the latter a set of names.
 local function protocol(body)
     local fields, features = sql_fields(body), {}
     for _, name in pairs(FEATURE_NAMES) do
@@ -310,7 +311,7 @@ local function protocol(body)
     return {fields[VERSION] or 0, features}
 end
 
--- {value}
+-- Returns {value}.
 local function event(body)
     return {sql_fields(body)[EVENT_DATA]}
 end
@@ -325,18 +326,18 @@ local results = {
     call_17 = values, eval = values,
 }
 
--- The value of a message that came before the reply.
+-- Returns the value of a pushed message.
 function results.push(body)
     return values(body)[1]
 end
 
--- The bytes behind the map's key, for a user who decodes them himself.
+-- Returns the undecoded bytes of the value, for users with decoders of their own.
 function results.without_header(body)
     local p, pos = find_data(body)
     return p and body:sub(pos + 1, skip(p, pos)) or ''
 end
 
--- The position that a page tells.
+-- Returns the position after a page.
 function results.position(body)
     return sql_fields(body)[POSITION]
 end

@@ -1,4 +1,4 @@
--- Requests that have been sent: futures of their replies.
+-- Futures: the replies of requests that have been sent.
 local ffi = require('ffi')
 local fiber = require('fiber')
 local errors = require('internal.error')
@@ -12,7 +12,7 @@ local error, pcall, setmetatable, type = error, pcall, setmetatable, type
 local PUSH, REPLY = 1, 2
 local results = codec.results
 
--- Numbers of requests that nobody refers to. A collector must not call Python: they are given up with the next one.
+-- Numbers of requests whose futures were collected. Finalizers must not call Python, so the next request gives them up.
 local abandoned = {}
 ffi.cdef('struct lunabox_request { double number; };')
 local ticket_type = ffi.typeof('struct lunabox_request')
@@ -64,7 +64,7 @@ local function is_cancellation(problem)
     return errors.is(problem) and problem.type == 'FiberIsCancelled'
 end
 
--- An error of `on_push` ends the connection.
+-- An error that `on_push` raises ends the connection.
 local function take_push(self, body)
     self._pushes = self._pushes + 1
     local message = self._buffer and store(self, body) or results.push(body)
@@ -96,12 +96,12 @@ local function take_reply(self, body)
     end
 end
 
--- Take one push or the reply; false after the timeout.
+-- Takes one pushed message or the reply. Returns false after the timeout.
 local function advance(self, timeout)
     local known = self._pushes
     local ok, kind, body = pcall(wait, python.netbox_next(self._ticket.number, known, timeout))
     if self._is_done or self._pushes > known then
-        -- Another fiber has waited for the same and was first.
+        -- Another fiber has waited for this reply as well, and has taken it first.
         return true
     elseif not ok then
         if is_cancellation(kind) then
@@ -127,7 +127,7 @@ function methods.is_ready(self)
     return self._is_done == true
 end
 
--- The value, or nil and an error.
+-- Returns the value, or nil and an error.
 function methods.result(self)
     drain(self)
     if not self._is_done then
@@ -144,7 +144,7 @@ local function check_timeout(timeout, usage)
     end
 end
 
--- The same after at most `timeout` seconds; nil and ER_TIMEOUT then.
+-- Waits at most `timeout` seconds. Returns the value, or nil and an error, which may be ER_TIMEOUT.
 function methods.wait_result(self, timeout)
     check_timeout(timeout, 'future:wait_result(timeout)')
     local deadline = timeout and fiber.clock() + timeout
@@ -160,7 +160,7 @@ function methods.wait_result(self, timeout)
     return methods.result(self)
 end
 
--- The number of a request without a reply.
+-- Returns the number of a request that has no reply yet.
 function methods.number(self)
     return self._ticket.number
 end
@@ -171,7 +171,7 @@ function methods.discard(self)
     end
 end
 
--- The state is the number of the message; box.NULL after an error, which ends the loop.
+-- The state is the number of the message, or box.NULL after an error: the next step ends the loop.
 local function next_message(iterator, i)
     if i == nil then
         return nil, nil
@@ -199,7 +199,7 @@ local function next_message(iterator, i)
     return i, value
 end
 
--- Loop over the messages and then the reply, waiting for each at most `timeout` seconds.
+-- Loops over the pushed messages and then the reply, waiting for each at most `timeout` seconds.
 function methods.pairs(self, timeout)
     check_timeout(timeout, 'future:pairs(timeout)')
     return next_message, {future = self, timeout = timeout}, 0

@@ -1,4 +1,4 @@
--- What a connection shows of its server's spaces and indexes: conn.space.name:select() and the like.
+-- The spaces and indexes of the server of a connection: conn.space.name:select() and the like.
 local box_error = require('box.error')
 local iterator_type = require('box.iterator_type')
 local msgpack = require('internal.msgpack')
@@ -8,7 +8,7 @@ local usage = require('box.usage')
 local error, ipairs, setmetatable, tonumber, type = error, ipairs, setmetatable, tonumber, type
 
 local NO_LIMIT = 0xFFFFFFFF
--- Formats of remote spaces have numbers that no space here has. The same names share one.
+-- Formats of remote spaces have numbers that no local space has. Spaces with equal field names share one.
 local FIRST_FORMAT = 0x80000000
 local format_count, format_of_names = 0, {}
 
@@ -20,7 +20,7 @@ local function given(value)
     end
 end
 
--- Field names of a format -> the number under which tuples have them.
+-- Field names of a format -> its number.
 local function format_id(format)
     local names, key = {}, {}
     for i, field in ipairs(format) do
@@ -208,7 +208,7 @@ local function index_of(row, collations)
     return {id = row[2], name = row[3], type = row[4]:upper(), unique = row[5].unique == true, parts = parts}
 end
 
--- The table conn.space from rows of _vspace, _vindex and _vcollation; tables that exist are used again.
+-- Makes conn.space from rows of _vspace, _vindex and _vcollation. Existing tables are reused: users hold them.
 function M.build(remote, spaces, indexes, collations)
     local names, result, old = {}, {}, remote.space or {}
     for _, row in ipairs(collations) do

@@ -1,6 +1,6 @@
--- conn:new_stream(): the requests of one stream, with a transaction that lasts over several of them.
+-- conn:new_stream(): requests that may share one transaction.
 --
--- A stream has everything that its connection has, but sends its requests with a number of its own.
+-- A stream offers all members of its connection, but adds its own number to each request.
 local isolation = require('box.isolation')
 local schema = require('net.box.schema')
 
@@ -22,7 +22,7 @@ local function wrapped(object, fields, methods)
     })
 end
 
--- A table whose members are made of those of another table when they are asked for.
+-- Returns a table that makes each member from the same member of another table, when it is first read.
 local function view(members, make)
     local made = setmetatable({}, {__mode = 'k'})
     return setmetatable({}, {
@@ -75,7 +75,7 @@ function methods.rollback(stream, options)
     return stream:_request('rollback', options)
 end
 
--- The stream number `id` of a connection; `check(stream, method)` tells that a method was called with a colon.
+-- Returns the stream number `id` of a connection. `check(stream, method)` raises if a method was called with a dot.
 function M.new(conn, id, check, shown)
     local stream = {_conn = conn, _stream_id = id}
     for name, method in pairs(methods) do

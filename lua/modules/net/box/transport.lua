@@ -7,8 +7,9 @@
 --     error_reconnect   failed; sleeps for `reconnect_after` seconds and connects again
 --     error, closed     final
 --
--- `events` tells the owner: state_changed(state, reason), handshake(greeting) -> reason to refuse, requires(protocol),
--- schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil, connect_timeout().
+-- The owner's callbacks `events`: state_changed(state, reason), handshake(greeting) -> reason to refuse,
+-- requires(protocol), schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil,
+-- connect_timeout().
 local errors = require('internal.error')
 local fiber = require('fiber')
 local log = require('log')
@@ -70,7 +71,7 @@ local NO_PROTOCOL = {0, {
     streams = false, transactions = false, error_extension = false, watchers = false, pagination = false,
 }}
 
--- {version, features} of the server, which is asked once; older ones do not know the request.
+-- Returns {version, features} of the server, which is asked once. Older servers do not know the request.
 local function fetch_protocol(self, with_errors)
     if self.protocol == nil then
         local kind, body = codec.bodies.id(with_errors)
@@ -84,7 +85,7 @@ local function fetch_protocol(self, with_errors)
     return self.protocol
 end
 
--- The same, or nil if there is no connection and was none.
+-- Returns {version, features}, or nil if there has never been a connection.
 function methods.known_protocol(self)
     if self.protocol == nil and self.id ~= nil and (self.state == 'active' or self.state == 'fetch_schema') then
         return fetch_protocol(self)
@@ -92,7 +93,7 @@ function methods.known_protocol(self)
     return self.protocol
 end
 
--- The schema, loaded again if it changes meanwhile.
+-- Loads the schema; starts over if it changes meanwhile.
 local function fetch_schema(self)
     set_state(self, 'fetch_schema')
     repeat
@@ -139,7 +140,7 @@ local function serve(self)
     end
 end
 
--- Why an attempt ended, as text.
+-- Returns as text why an attempt ended.
 local function reason_of(problem)
     return errors.is(problem) and problem.message or tostring(problem)
 end
@@ -184,7 +185,7 @@ function methods.stop(self)
     end
 end
 
--- Wait for one of the states `wanted` (a name or a set), or a final one. Whether it is one that is wanted.
+-- Waits for one of the states `wanted` (a name or a set) or a final state. Returns whether it is a wanted one.
 function methods.wait_state(self, wanted, timeout)
     local deadline = timeout and fiber.clock() + timeout
     while true do
@@ -199,7 +200,7 @@ function methods.wait_state(self, wanted, timeout)
     end
 end
 
--- Forget a WATCH that waits for an event.
+-- Gives up a WATCH request that waits for an event.
 function methods.unwatch(self, request, key)
     if self.id ~= nil then
         local kind, body = codec.bodies.unwatch(key)
@@ -207,7 +208,7 @@ function methods.unwatch(self, request, key)
     end
 end
 
--- Send a request: its future, or nil and an error.
+-- Sends a request. Returns its future, or nil and an error.
 function methods.send(self, method, options, ...)
     if self.id == nil or (self.state ~= 'active' and self.state ~= 'fetch_schema') then
         local reason = self.reason or ('Connection is not established, state is "%s"'):format(self.state)
@@ -216,7 +217,7 @@ function methods.send(self, method, options, ...)
     local kind, body = codec.bodies[method](...)
     local number = wait(python.netbox_send(self.id, kind, body, options.stream_id))
     options.on_failure = function(problem)
-        -- The fiber of the connection learns it from Python, and changes the state.
+        -- Python then tells the fiber of the connection, which changes the state.
         self.reason = problem
         disconnect(self, problem)
     end

@@ -1,7 +1,7 @@
 -- conn:watch(key, function): values under keys of the server.
 --
--- One fiber follows each key: WATCH is answered by the next event, and after an event it is sent again. A watcher runs
--- in a fiber of its own; while it is busy only the newest value is kept for it.
+-- One fiber follows each key. The server answers WATCH by the next event, so WATCH is sent again after each event. A
+-- watcher runs in a fiber of its own. While it is busy only the newest value is kept for it.
 local fiber = require('fiber')
 local log = require('log')
 
@@ -17,7 +17,7 @@ end
 local watcher_methods = {}
 local watcher_mt = {__index = watcher_methods, __tostring = name_of, __serialize = name_of}
 
--- Watcher -> {entry = of its key, run = function, is_busy, is_late}; not in the watcher, which the user holds.
+-- Watcher -> {entry = state of its key, run = function, is_busy, is_late}. Kept out of the object, which the user sees.
 local registered = setmetatable({}, {__mode = 'k'})
 
 local function run_until_up_to_date(state)
@@ -74,7 +74,7 @@ local function start(entry)
     end)
 end
 
--- The connection is active: follow what is watched.
+-- Called when the connection becomes active: starts to follow the watched keys.
 function M.resume(conn)
     for _, entry in pairs(conn._watched) do
         start(entry)

@@ -1,0 +1,30 @@
+-- Tables that describe the columns of a result. They have room for their keys from the beginning, as those of Tarantool,
+-- so that pairs() visits the keys in its order; a constructor of LuaJIT sets them in another order than C does.
+
+local NAMES = {'name', 'type', 'collation', 'span', 'is_nullable', 'is_autoincrement'}
+
+-- Makers of tables with certain keys, by the numbers of the keys.
+local makers = {}
+
+local function maker(mark)
+    local arguments, items = {}, {}
+    for number in mark:gmatch('%d') do
+        table.insert(arguments, 'a' .. number)
+        table.insert(items, ('%s = a%s'):format(NAMES[tonumber(number)], number))
+    end
+    local text = ('return function(%s) return {%s} end'):format(table.concat(arguments, ', '), table.concat(items, ', '))
+    makers[mark] = assert(loadstring(text))()
+    return makers[mark]
+end
+
+-- The same table, made anew.
+return function(column)
+    local mark, values, count = '', {}, 0
+    for number, name in ipairs(NAMES) do
+        if column[name] ~= nil then
+            mark, count = mark .. number, count + 1
+            values[count] = column[name]
+        end
+    end
+    return (makers[mark] or maker(mark))(unpack(values, 1, count))
+end

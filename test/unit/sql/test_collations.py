@@ -1,0 +1,51 @@
+"""Collations of columns and of COLLATE: where values are compared, and where two cannot meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Session, Start
+
+MIX = ("ILLEGAL_COLLATION_MIX", "Illegal mix of collations")
+
+
+@pytest.fixture
+def letters(start: Start) -> Session:
+    db = start()
+    db.sql('create table t (id int primary key, a text, b text collate "binary", c text collate "unicode_ci")')
+    db.sql("insert into t values (1, 'a', 'a', 'a'), (2, 'A', 'A', 'A'), (3, 'aS', 'aS', 'aS'), (4, 'AS', 'AS', 'AS')")
+    return db
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("select distinct c from t", [["a"], ["aS"]]),
+        ("select distinct substr(c, 1, 1) from t", [["a"]]),
+        ('select distinct a collate "unicode_ci" from t', [["a"], ["aS"]]),
+        ("select count(distinct c), count(distinct a) from t", [[2, 4]]),
+        ("select id from t where c in (select 'A')", [[1], [2]]),
+        ("select id from t where c in ('A', 'x', 'y')", [[1], [2]]),
+        ("with q as (select distinct c from t) select * from q", [["a"], ["aS"]]),
+        ("select greatest(c, 'a'), least(c, 'a') from t where id = 2", [["A", "a"]]),
+    ],
+)
+def test_equal_values_are_one(letters: Session, query: str, rows: list[list[object]]) -> None:
+    assert letters.sql(query) == rows
+
+
+def test_compounds_compare_by_one_collation(letters: Session) -> None:
+    for operator in ("union", "except", "intersect"):
+        assert letters.error(f"select c from t {operator} select b from t") == MIX
+    assert letters.error("select c from t union all select b from t order by 1") == MIX
+    assert len(letters.sql("select c from t union all select b from t")) == 8
+    assert len(letters.sql("select a from t union select c from t")) == 2
+    assert len(letters.sql('select b from t union select c collate "binary" from t')) == 4
+
+
+def test_limit_has_no_collation(letters: Session) -> None:
+    for text in ("1 collate binary", "1 collate binary offset 1", "1 offset 1 collate binary", "1, 1 collate binary"):
+        assert letters.error(f"select 1 limit {text}") == (
+            "SQL_SYNTAX_NEAR_TOKEN",
+            "Syntax error at line 1 near 'COLLATE'",
+        )
