@@ -10,15 +10,17 @@ few.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 
 from box.data.codec import unpack
 from box.index import IteratorType
-from box.sql.stored_values import INT_MAX, load, store
+from box.sql.row_decoder import RowDecoder
+from box.sql.stored_values import load
 
 if TYPE_CHECKING:
     from box.index import Index
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 _EQ: Final = apsw.SQLITE_INDEX_CONSTRAINT_EQ
 _LOW: Final = {apsw.SQLITE_INDEX_CONSTRAINT_GT: "GT", apsw.SQLITE_INDEX_CONSTRAINT_GE: "GE"}
 _HIGH: Final = {apsw.SQLITE_INDEX_CONSTRAINT_LT: "LT", apsw.SQLITE_INDEX_CONSTRAINT_LE: "LE"}
-_PLAIN: Final = frozenset((type(None), str, float))
+_ITERATORS: Final = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}
+_BATCH: Final = 256
+"""The greatest number of rows that are decoded at once."""
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
 """For SQLite's planner: reading a row, and finding the first one. Only their ratio matters."""
@@ -41,8 +45,14 @@ class RunningStatement(Protocol):
     being_declared: Space | None
     """The space whose virtual table is being declared."""
 
+    may_read_ahead: bool
+    """Whether nothing shows that a scan reads tuples before SQLite wants them."""
+
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """Return the tuples of an index that the running statement sees."""
+
+    def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """Return the tuple with a full key of a unique index that the running statement sees."""
 
 
 class SpaceTable:
@@ -51,7 +61,7 @@ class SpaceTable:
     def __init__(self, connection: RunningStatement, space: Space) -> None:
         self.connection = connection
         self.space = space
-        self.booleans = tuple(field.type.value == "boolean" for field in space.definition.fields)
+        self.decoder = RowDecoder(space)
 
     # --- planning ---
 
@@ -160,19 +170,31 @@ class SpaceTable:
     Destroy = Disconnect
 
 
+@lru_cache(1000)
+def _plan_of(text: str) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(text)
+    return plan
+
+
 class SpaceCursor:
-    """A scan of one table."""
+    """A scan of one table. SQLite reads a column by `Column`, the `__getitem__` of the present row."""
+
+    __slots__ = ("Column", "_batch", "_connection", "_is_inside", "_raws", "_row", "_size", "_table")
 
     def __init__(self, table: SpaceTable) -> None:
         self._table = table
         self._connection = table.connection
-        self._booleans = table.booleans
-        self._rows: Iterator[bytes] = iter(())
+        self._is_inside: Callable[[bytes], bool] | None = None
+        self._raws: Iterator[bytes] = iter(())
+        self._batch: Iterator[list[Any]] = iter(())
+        self._size = 1
         self._row: list[Any] | None = None
 
     def Filter(self, number: int, text: str | None, args: tuple[Any, ...]) -> None:
-        plan = json.loads(text or "{}")
-        self._rows = self._open(plan, args)
+        self._is_inside = None
+        self._raws = self._open(_plan_of(text or "{}"), args)
+        self._batch = iter(())
+        self._size = 1
         self.Next()
 
     def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> Iterator[bytes]:
@@ -203,93 +225,83 @@ class SpaceCursor:
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
     ) -> Iterator[bytes]:
+        space, connection = self._table.space, self._connection
         first, last = (high, low) if reverse else (low, high)
         if first[1] is not None:
-            kind = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}[
-                first[0] or ""
-            ]
-            rows = self._connection.scan(self._table.space, index.iid, kind, [*key, first[1]])
-        elif key:
-            return self._until(
-                self._connection.scan(
-                    self._table.space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key
-                ),
-                index,
-                [],
-                last,
-                reverse,
-                len(key),
-            )
-        else:
-            kind = IteratorType.LE if reverse else IteratorType.ALL
-            rows = self._connection.scan(self._table.space, index.iid, kind, [])
-        return self._until(rows, index, key, last, reverse, len(key))
-
-    @staticmethod
-    def _until(
-        rows: Iterator[bytes], index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
-    ) -> Iterator[bytes]:
-        """Stop at the first row beyond the range."""
-        parts = index.definition.parts
-        is_binary = all((part.collation_id or 0) in (0, 3) for part in parts[: equal + 1])
-        if not is_binary:
-            return rows
-        fields = [part.fieldno for part in parts[:equal]]
-        bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
-        if bound is None and not key:
-            return rows
-
-        def is_inside(raw: bytes) -> bool:
-            row = unpack(raw)
-            if key and any(row[number] != value for number, value in zip(fields, key, strict=False)):
-                return False
-            if bound is None:
-                return True
-            value = row[place] if place < len(row) else None
-            if value is None:
-                return not reverse
-            try:
-                given: bool = value >= bound if reverse else value <= bound
-                return given
-            except TypeError:
-                return True
-
-        return takewhile(is_inside, rows)
+            kind = _ITERATORS[first[0] or ""]
+            self._is_inside = _end_of(index, key, last, reverse, len(key))
+            return connection.scan(space, index.iid, kind, [*key, first[1]])
+        if not key:
+            self._is_inside = _end_of(index, key, last, reverse, 0)
+            return connection.scan(space, index.iid, IteratorType.LE if reverse else IteratorType.ALL, [])
+        if index.is_unique and len(key) == len(index.definition.parts):
+            raw = connection.find(space, index.iid, key)
+            return iter(() if raw is None else (raw,))
+        self._is_inside = _end_of(index, [], last, reverse, len(key))
+        return connection.scan(space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key)
 
     def Eof(self) -> bool:
         return self._row is None
 
     def Next(self) -> None:
-        raw = next(self._rows, None)
-        self._row = None if raw is None else unpack(raw)
+        row = next(self._batch, None)
+        if row is None:
+            row = self._next_of_batch()
+        self._row = row
+        if row is not None:
+            self.Column = row.__getitem__
 
-    def Column(self, number: int) -> Any:
-        row = self._row
-        assert row is not None
-        if number < 0:
-            return self.Rowid()
-        if number >= len(row):
+    def _next_of_batch(self) -> list[Any] | None:
+        """Decode some more rows, more each time, and return the first; None at the end."""
+        raws = list(islice(self._raws, self._size))
+        if not raws:
             return None
-        value = row[number]
-        kind = type(value)
-        if kind is int:
-            return value if value <= INT_MAX else store(value)
-        if kind is str:
-            return value if value.isascii() else store(value)
-        if kind is bool and self._booleans[number]:
-            return int(value)
-        return store(value)
+        if self._connection.may_read_ahead:
+            self._size = min(4 * self._size, _BATCH)
+        if self._is_inside is not None and not self._is_inside(raws[-1]):
+            self._raws = iter(())
+        self._batch = iter(self._table.decoder.rows(raws))
+        return next(self._batch)
 
     def Rowid(self) -> int:
         assert self._row is not None
-        space = self._table.space
-        primary = space.primary
+        primary = self._table.space.primary
         assert primary is not None
-        return hash(str(primary.key_def.extract_values(self._row))) & _MASK
+        return hash(str([self._row[part.fieldno] for part in primary.definition.parts])) & _MASK
 
     def Close(self) -> None:
-        self._rows = iter(())
+        self._raws = self._batch = iter(())
         self._row = None
+
+
+def _end_of(
+    index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
+) -> Callable[[bytes], bool] | None:
+    """Return a function that tells whether a tuple is not yet beyond the range; None if the scan needs none."""
+    parts = index.definition.parts
+    bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
+    if bound is None and not key:
+        return None
+    if any((part.collation_id or 0) not in (0, 3) for part in parts[: equal + 1]):
+        return None
+    fields = [part.fieldno for part in parts[:equal]]
+
+    def is_inside(raw: bytes) -> bool:
+        row = unpack(raw)
+        if key and any(row[number] != value for number, value in zip(fields, key, strict=False)):
+            return False
+        if bound is None:
+            return True
+        value = row[place] if place < len(row) else None
+        if value is None:
+            return not reverse
+        try:
+            given: bool = value >= bound if reverse else value <= bound
+            return given
+        except TypeError:
+            return True
+
+    return is_inside
 
 
 class _NoKey:
