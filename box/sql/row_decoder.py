@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from box.schema.space import Space
 
 _ARRAY32: Final = struct.Struct(">BI").pack
+_UINT64: Final = b"\xcf"
+"""The first byte of every integer above those of SQLite; it occurs in other values too."""
+_KNOWN: Final = 1000
 _KEPT: Final = frozenset(("string", "double"))
 """The values of these types are the same in SQLite, if the texts are UTF-8."""
 
@@ -31,11 +34,13 @@ class RowDecoder:
         kept = {*self._integers, *self._booleans, *(number for number, name in enumerate(types) if name in _KEPT)}
         self._others = [number for number in range(len(types)) if number not in kept]
         self._unsafe = [number for number in range(len(types)) if number not in self._booleans]
+        self._known: dict[bytes, list[Any]] = {}
 
     def rows(self, raws: Sequence[bytes]) -> list[list[Any]]:
         """Return the rows of some tuples."""
+        whole = b"".join(raws)
         try:
-            rows: list[list[Any]] = unpackb(_ARRAY32(0xDD, len(raws)) + b"".join(raws), strict_map_key=False)
+            rows: list[list[Any]] = unpackb(_ARRAY32(0xDD, len(raws)) + whole, strict_map_key=False)
         except (ValueError, TypeError):  # a text that is not UTF-8, or a value that the C extension cannot decode
             rows = [unpack(raw) for raw in raws]
             self._pad(rows)
@@ -43,8 +48,18 @@ class RowDecoder:
             return rows
         self._pad(rows)
         self._store(rows, self._others)
-        self._store(rows, [number for number in self._integers if _is_unusual([row[number] for row in rows])])
+        if _UINT64 in whole:
+            self._store(rows, [number for number in self._integers if _is_unusual([row[number] for row in rows])])
         return rows
+
+    def row(self, raw: bytes) -> list[Any]:
+        """Return the row of a tuple. Joins ask for few tuples many times, so some rows are kept."""
+        found = self._known.get(raw)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[raw] = self.rows((raw,))[0]
+        return found
 
     def _pad(self, rows: list[list[Any]]) -> None:
         missing = self._missing

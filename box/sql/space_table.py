@@ -30,6 +30,8 @@ _EQ: Final = apsw.SQLITE_INDEX_CONSTRAINT_EQ
 _LOW: Final = {apsw.SQLITE_INDEX_CONSTRAINT_GT: "GT", apsw.SQLITE_INDEX_CONSTRAINT_GE: "GE"}
 _HIGH: Final = {apsw.SQLITE_INDEX_CONSTRAINT_LT: "LT", apsw.SQLITE_INDEX_CONSTRAINT_LE: "LE"}
 _ITERATORS: Final = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}
+_NO_ROWS: Final[Iterator[Any]] = iter(())
+_FIRST_BATCH: Final = 8
 _BATCH: Final = 256
 """The greatest number of rows that are decoded at once."""
 _ROW_COST: Final = 1.0
@@ -179,7 +181,19 @@ def _plan_of(text: str) -> dict[str, Any]:
 class SpaceCursor:
     """A scan of one table. SQLite reads a column by `Column`, the `__getitem__` of the present row."""
 
-    __slots__ = ("Column", "_batch", "_connection", "_is_inside", "_raws", "_row", "_size", "_table")
+    __slots__ = (
+        "Column",
+        "_batch",
+        "_connection",
+        "_is_inside",
+        "_plan",
+        "_point",
+        "_raws",
+        "_row",
+        "_size",
+        "_table",
+        "_text",
+    )
 
     def __init__(self, table: SpaceTable) -> None:
         self._table = table
@@ -189,13 +203,43 @@ class SpaceCursor:
         self._batch: Iterator[list[Any]] = iter(())
         self._size = 1
         self._row: list[Any] | None = None
+        self._text: str | None = None
+        self._plan: dict[str, Any] = {}
+        self._point: tuple[str, ...] | None = None
 
     def Filter(self, number: int, text: str | None, args: tuple[Any, ...]) -> None:
+        if text != self._text:
+            self._prepare(text)
+        if self._point is not None:
+            self._find(self._point, args)
+            return
         self._is_inside = None
-        self._raws = self._open(_plan_of(text or "{}"), args)
-        self._batch = iter(())
-        self._size = 1
+        self._raws = self._open(self._plan, args)
+        self._batch = _NO_ROWS
+        self._size = _FIRST_BATCH if self._connection.may_read_ahead else 1
         self.Next()
+
+    def _prepare(self, text: str | None) -> None:
+        """Read the plan of the scans that follow. One by a whole unique key keeps the types of its parts."""
+        self._text, self._plan, self._point = text, _plan_of(text or "{}"), None
+        equal = self._plan.get("equal")
+        if equal:
+            index = self._table.space.index(self._plan["index"])
+            if index.is_unique and equal == len(index.definition.parts):
+                self._point = tuple(part.type.value for part in index.definition.parts)
+
+    def _find(self, types: tuple[str, ...], args: tuple[Any, ...]) -> None:
+        """Go to the only row with a key."""
+        self._raws = self._batch = _NO_ROWS
+        self._row = None
+        key = [_key_value(arg, name) for arg, name in zip(args, types, strict=False)]
+        if None in key or _NOTHING in key:
+            return
+        table = self._table
+        raw = self._connection.find(table.space, self._plan["index"], key)
+        if raw is not None:
+            self._row = row = table.decoder.row(raw)
+            self.Column = row.__getitem__
 
     def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> Iterator[bytes]:
         space = self._table.space
@@ -234,9 +278,6 @@ class SpaceCursor:
         if not key:
             self._is_inside = _end_of(index, key, last, reverse, 0)
             return connection.scan(space, index.iid, IteratorType.LE if reverse else IteratorType.ALL, [])
-        if index.is_unique and len(key) == len(index.definition.parts):
-            raw = connection.find(space, index.iid, key)
-            return iter(() if raw is None else (raw,))
         self._is_inside = _end_of(index, [], last, reverse, len(key))
         return connection.scan(space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key)
 
@@ -256,6 +297,8 @@ class SpaceCursor:
         raws = list(islice(self._raws, self._size))
         if not raws:
             return None
+        if len(raws) < self._size:
+            self._raws = _NO_ROWS
         if self._connection.may_read_ahead:
             self._size = min(4 * self._size, _BATCH)
         if self._is_inside is not None and not self._is_inside(raws[-1]):
@@ -314,6 +357,8 @@ _NOTHING: Final = _NoKey()
 
 def _key_value(stored: Any, type_name: str) -> Any:
     """Convert a value of SQLite to a part of a key."""
+    if type(stored) is int and type_name == "integer":
+        return stored
     value = load(stored)
     if type_name in ("integer", "unsigned"):
         if type(value) is float and value.is_integer() and abs(value) < 2**63:

@@ -52,8 +52,8 @@ _QUERIES = {
     "JOIN orders ON o_customer = c_key JOIN item ON i_order = o_key WHERE c_segment = 'BUILDING' "
     "AND o_date < '1995-03-15' AND i_shipped > '1995-03-15' GROUP BY o_key, o_date "
     "ORDER BY revenue DESC, o_key DESC LIMIT 10",
-    "4 order priority": "SELECT o_priority, COUNT(*) FROM orders WHERE o_date >= '1993-07-01' AND o_date < '1994-07-01' "
-    "AND o_key IN (SELECT i_order FROM item WHERE i_committed < i_received) "
+    "4 order priority": "SELECT o_priority, COUNT(*) FROM orders WHERE o_date >= '1993-07-01' "
+    "AND o_date < '1994-07-01' AND o_key IN (SELECT i_order FROM item WHERE i_committed < i_received) "
     "GROUP BY o_priority ORDER BY o_priority",
     "5 local suppliers": "SELECT n_name, SUM(i_price * (1 - i_discount)) AS revenue FROM region "
     "JOIN nation ON n_region = r_key JOIN customer ON c_nation = n_key JOIN orders ON o_customer = c_key "
@@ -113,10 +113,12 @@ def _tables(items: int, seed: int) -> dict[str, list[list[Any]]]:
         for line in range(draw.randrange(1, 2 * items // orders)):
             shipped, committed = day + draw.randrange(1, 120), day + draw.randrange(30, 90)
             tables["ITEM"].append(
-                [number, line, draw.randrange(parts), draw.randrange(suppliers), draw.randrange(1, 51)]
-                + [draw.randrange(900, 90_000) + 0.25, draw.randrange(1, 8) / 64, draw.randrange(1, 8) / 128]
-                + [draw.choice("ANR"), _day(shipped), _day(committed), _day(shipped + draw.randrange(1, 30))]
-                + [draw.choice(_MODES)]
+                [
+                    *(number, line, draw.randrange(parts), draw.randrange(suppliers), draw.randrange(1, 51)),
+                    *(draw.randrange(900, 90_000) + 0.25, draw.randrange(1, 8) / 64, draw.randrange(1, 8) / 128),
+                    *(draw.choice("ANR"), _day(shipped), _day(committed), _day(shipped + draw.randrange(1, 30))),
+                    draw.choice(_MODES),
+                ]
             )
     return tables
 
