@@ -199,8 +199,8 @@ class SpaceCursor:
         self._table = table
         self._connection = table.connection
         self._is_inside: Callable[[bytes], bool] | None = None
-        self._raws: Iterator[bytes] = iter(())
-        self._batch: Iterator[list[Any]] = iter(())
+        self._raws: Iterator[bytes] = _NO_ROWS
+        self._batch: Iterator[list[Any]] = _NO_ROWS
         self._size = 1
         self._row: list[Any] | None = None
         self._text: str | None = None
@@ -313,7 +313,7 @@ class SpaceCursor:
         return hash(str([self._row[part.fieldno] for part in primary.definition.parts])) & _MASK
 
     def Close(self) -> None:
-        self._raws = self._batch = iter(())
+        self._raws = self._batch = _NO_ROWS
         self._row = None
 
 
