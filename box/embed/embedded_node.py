@@ -97,9 +97,9 @@ class Node:
         self._is_stopping = False
         self._options: dict[str, Any] = {**options}
         self._declarations = Declarations(embedding)
-        self.space = Spaces(embedding)
+        self.space: Spaces = Spaces(embedding)
         """The spaces by name: `node.space["goods"]` or `node.space.goods`."""
-        self.schema = SchemaRequests(embedding)
+        self.schema: SchemaRequests = SchemaRequests(embedding)
         """Creates and lists spaces, sequences, users, roles, grants and functions."""
 
     def __repr__(self) -> str:

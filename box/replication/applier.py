@@ -6,7 +6,7 @@ and pauses at READY; `resume` lets the applier subscribe. After an error the app
 `replication_timeout` seconds, unless only a person can resolve the error (STOPPED).
 
 The rows of a transaction are applied together, in the order of their origin (see `box.replication.row_sink`). The
-applier does not wait for their journal write, except for CONFIRM, ROLLBACK and PROMOTE.
+applier does not wait for their journal write, except for ROLLBACK and PROMOTE.
 """
 
 from __future__ import annotations

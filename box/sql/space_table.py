@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import apsw
 
 from box.data.codec import unpack
+from box.errors import ErrorCode, client_error
 from box.index import IteratorType
-from box.sql.stored_values import INT_MAX, load, store
+from box.sql.stored_values import INT_MAX, load, mismatch, store
 
 if TYPE_CHECKING:
     from box.index import Index
@@ -93,7 +94,7 @@ class SpaceTable:
 
     def _count(self) -> int:
         primary = self.space.primary
-        return len(primary) if primary is not None and self.space.is_plain else 100
+        return max(len(primary), 2) if primary is not None and self.space.is_plain else 100
 
     def _plan(
         self, index: Index, info: apsw.IndexInfo, constraints: dict[int, list[tuple[int, int]]], count: int
@@ -119,7 +120,7 @@ class SpaceTable:
         if index.is_unique and len(equal) == len(parts):
             rows = 1
         else:
-            rows = max(1.0, count / 10.0 ** len(equal)) if equal else rows
+            rows = max(0.9, count / 10.0 ** len(equal)) if equal else rows
             rows = rows / 3 if low else rows
             rows = rows / 3 if high else rows
         is_ordered, is_reverse = self._order(info, index, len(equal)) if is_tree else (False, False)
@@ -184,7 +185,10 @@ class SpaceCursor:
         key = []
         equal = plan.get("equal", 0)
         for place in range(equal):
-            value = _key_value(args[place], parts[place].type.value)
+            type_name = parts[place].type.value
+            value = _key_value(args[place], type_name)
+            if value is _NOTHING and type_name == "unsigned" and type(args[place]) is int:
+                raise client_error(ErrorCode.KEY_PART_TYPE, place, type_name)
             if value is _NOTHING:
                 return iter(())
             key.append(value)
@@ -193,9 +197,9 @@ class SpaceCursor:
         low = high = None
         rest = list(args[equal:])
         if plan.get("low"):
-            low = _key_value(rest.pop(0), parts[equal].type.value)
+            low = _bound(rest.pop(0), parts[equal].type.value)
         if plan.get("high"):
-            high = _key_value(rest.pop(0), parts[equal].type.value)
+            high = _bound(rest.pop(0), parts[equal].type.value)
         if low is _NOTHING or high is _NOTHING:
             low = high = None
         return self._scan(index, key, (plan.get("low"), low), (plan.get("high"), high), bool(plan.get("reverse")))
@@ -319,6 +323,17 @@ def _key_value(stored: Any, type_name: str) -> Any:
     elif type_name == "varbinary":
         return value if type(value) is bytes else _NOTHING
     return value
+
+
+def _bound(stored: Any, type_name: str) -> Any:
+    """Convert a value of SQLite to a bound of a range.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH, a negative integer is no bound of an index of unsigned values.
+    """
+    if type_name == "unsigned" and type(stored) is int and stored < 0:
+        raise mismatch(stored, type_name)
+    return _key_value(stored, type_name)
 
 
 class SpaceModule:
