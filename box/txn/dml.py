@@ -98,7 +98,9 @@ class Dml:
         self._general = GeneralWrite(txns)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
-        memtx_of(schema.engines).use(txns.storage, self._planner)
+        self.memtx = memtx_of(schema.engines)
+        """The engine that keeps tuples in memory."""
+        self.memtx.use(txns.storage, self._planner)
         schema.on_alter_spaces.append(self._spaces_altered)
         self._forget_plans()
 

@@ -19,7 +19,6 @@ from box.data.json_path import PathError, follow, parse_field_path
 from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
-from box.txn.engines import memtx_of
 from box.txn.pending import Pending
 from box.wire.change import INSERT, REPLACE, UPDATE, Request
 from box.wire.constants import RequestType
@@ -148,7 +147,7 @@ class DataBinding(Binding):
         if not ctx.credentials.is_admin or self.node.tuples.allows_yield:
             return 0
         txn = ctx.txn
-        return 1 if txn is None else int(self.node.txns.reads_as_others(txn, memtx_of(self.node.schema.engines)))
+        return 1 if txn is None else int(self.node.txns.reads_as_others(txn, self.node.dml.memtx))
 
     @exported("index_finder")
     def finder(self, space_id: int, iid: int) -> Outcome:
