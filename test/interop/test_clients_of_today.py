@@ -97,7 +97,7 @@ def test_tarantool_has_dates_and_errors_as_values(node: Node) -> None:
     try:
         moment = tarantool.Datetime(year=2022, month=8, day=31, hour=18)
         assert list(connection.insert("s", (1, moment))) == [[1, moment]]
-        assert node.space.s.get(1)[1] == datetime(2022, 8, 31, 18, tzinfo=UTC)
+        assert list(node.space.s.select()) == [[1, datetime(2022, 8, 31, 18, tzinfo=UTC)]]
         with pytest.raises(tarantool.DatabaseError) as caught:
             connection.insert("s", (1, moment))
         assert caught.value.extra_info.errcode == 3
