@@ -149,7 +149,7 @@ class BoxError(Exception):
 
     @property
     def log_text(self) -> str:
-        """The error as in Tarantool's log: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: No such file ...`."""
+        """The error as Tarantool logs it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection refused`."""
         if self.custom_type is not None:
             return f"Custom type {self.custom_type}: {self.message}"
         if self.type in _SYSTEM_ERRORS:

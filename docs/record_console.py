@@ -1,4 +1,4 @@
-"""Recordings as they are seen on a terminal, as text and as SVG: a console session, and `lunabox top` of a replica set.
+"""Records a terminal as text and as SVG: a console session, and `lunabox top` of a replica set.
 
 python docs/record_console.py [DIRECTORY]    console-session.txt, console-session.svg, top.txt, top.svg
 """
@@ -25,7 +25,7 @@ STATEMENTS = (
     "s = box.schema.space.create('goods', {format = {{'id', 'unsigned'}, {'name', 'string'}}})",
     "_ = s:create_index('pk')",
     "\\set output table",
-    "s:insert{1, 'pear'}, s:insert{2, '日本語'}",
+    "s:insert{1, 'pear'}, s:insert{2, 'crème brûlée'}",
     "s:insert{1, 'apple'}",
 )
 TYPED = "box.space.goods:in"
@@ -55,7 +55,7 @@ WIDTH, HEIGHT = 8.4, 18
 
 
 def record(directory: Path) -> Emulator:
-    """The terminal after the statements, with the menu of completions open."""
+    """Return the terminal after the statements, with the menu of completions open."""
     terminal = Emulator(directory, columns=COLUMNS, lines=LINES)
     for statement in STATEMENTS:
         terminal.enter(statement)
@@ -68,7 +68,7 @@ def record(directory: Path) -> Emulator:
 
 @contextmanager
 def replica_set(directory: Path) -> Iterator[None]:
-    """Three instances on their usual ports, the first of which writes."""
+    """Run three instances, of which the first writes without end, within this context."""
     (directory / "member.lua").write_text(MEMBER)
     processes = []
     try:
@@ -88,7 +88,7 @@ def _environment() -> dict[str, str]:
 
 
 def record_top(directory: Path) -> Emulator:
-    """The live view, when everybody follows everybody and rates are known."""
+    """Return the terminal with the live view, once all replicas follow each other and the rates are known."""
     command = [*LUNABOX, "top", "--interval", "1", *(f"localhost:{port}" for port in PORTS)]
     terminal = Emulator(directory, command, columns=TOP_COLUMNS, lines=TOP_LINES)
     terminal.wait(lambda text: text.count("follow") >= 12 and "goods" in text and "writer" in text, seconds=120)
@@ -97,7 +97,7 @@ def record_top(directory: Path) -> Emulator:
 
 
 def picture(terminal: Emulator) -> str:
-    """The screen as SVG."""
+    """Return the screen as an SVG picture: one text element for each run of cells with one colour."""
     columns = terminal.screen.columns
     lines = 1 + max(number for number, line in enumerate(terminal.screen.display) if line.strip())
     rows = []
@@ -132,7 +132,7 @@ def main(target: Path) -> None:
 
 
 def keep(terminal: Emulator, target: Path, name: str) -> None:
-    """Both files of one recording."""
+    """Write a recording as text and as a picture, and close the terminal."""
     try:
         (target / f"{name}.txt").write_text(terminal.text + "\n", encoding="utf-8")
         (target / f"{name}.svg").write_text(picture(terminal), encoding="utf-8")

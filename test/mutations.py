@@ -175,7 +175,7 @@ TRANSACTIONS: Final = (
         "box/txn/synchro.py",
         "        self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)\n",
         "        self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)\n"
-        "        self._settle(self.limbo.process(request))\n",
+        "        self.settle(self.limbo.process(request))\n",
         "set",
         "kill,latency,isolate,write",
         seconds=20,

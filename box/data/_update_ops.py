@@ -56,7 +56,7 @@ class _Steps:
         return self.steps[self.pos - 1]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Operation:
     """An update operation. `fieldno` is 0-based or negative; `rest` reads the path below the field."""
 

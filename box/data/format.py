@@ -44,7 +44,7 @@ class FieldDef:
         return self.nullable_action or ("none" if self.is_nullable else "default")
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _Node:
     """A field of the tree: a top-level field, or a place inside one on the path of an index part."""
 

@@ -10,6 +10,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
+import box.instance.parts  # noqa: F401 - otherwise imported while the program's loop runs, which would stop it
 from box.embed.declarations import Declarations
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces
@@ -96,9 +97,9 @@ class Node:
         self._is_stopping = False
         self._options: dict[str, Any] = {**options}
         self._declarations = Declarations(embedding)
-        self.space = Spaces(embedding)
+        self.space: Spaces = Spaces(embedding)
         """The spaces by name: `node.space["goods"]` or `node.space.goods`."""
-        self.schema = SchemaRequests(embedding)
+        self.schema: SchemaRequests = SchemaRequests(embedding)
         """Creates and lists spaces, sequences, users, roles, grants and functions."""
 
     def __repr__(self) -> str:

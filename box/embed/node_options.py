@@ -35,6 +35,7 @@ class NodeOptions(TypedDict, total=False):
     hot_standby: bool | None
     instance_uuid: str | None
     io_collect_interval: float | None
+    iproto_greeting_version: str | None
     iproto_threads: float | None
     listen: str | float | None
     log: str | None

@@ -142,7 +142,7 @@ class SpatialCursor(ForwardCursor):
 class NeighborCursor(Cursor):
     """A cursor over all keys in the order of their distance from the lower corner of a rectangle."""
 
-    __slots__ = ("_chunk", "_distance", "_index", "_search", "_tied", "_version", "point")
+    __slots__ = ("_chunk", "_distance", "_given", "_index", "_search", "_tied", "_version", "point")
 
     def __init__(self, index: PagedIndex, point: Box) -> None:
         self._index = index
@@ -152,6 +152,8 @@ class NeighborCursor(Cursor):
         """Of the last entry before the chunk."""
         self._tied: set[SortKey] = set()
         """Keys of that distance before the chunk."""
+        self._given = 0
+        """The number of entries before the chunk."""
         self._version = -1
 
     def _begin(self) -> None:
@@ -171,7 +173,7 @@ class NeighborCursor(Cursor):
             self._chunk = self._first(limit)
         elif self._version != self._index.version:
             self._begin()
-            self._chunk = self._search.take_after(self._distance, self._tied, limit)
+            self._chunk = self._search.take_after(self._distance, self._tied, limit, self._given)
         else:
             self._chunk = self._search.take(limit)
         return [entry for _, _, entry in self._chunk]
@@ -179,6 +181,7 @@ class NeighborCursor(Cursor):
     def _pass_chunk(self) -> None:
         if not self._chunk:
             return
+        self._given += len(self._chunk)
         last = self._chunk[-1][0]
         if last != self._distance:
             self._distance = last
@@ -194,7 +197,7 @@ class NeighborCursor(Cursor):
         return NeighborView(self._index, before, self.point)
 
 
-class _Rest(NamedTuple):
+class _FartherKeys(NamedTuple):
     """The keys of a page that are farther than a distance."""
 
     nearer: float
@@ -231,10 +234,15 @@ class NeighborSearch:
         del ready[:limit]
         return taken
 
-    def take_after(self, distance: float, tied: set[SortKey], limit: int) -> list[tuple[float, SortKey, Entry]]:
-        """Return the first ones that are farther than `distance`, or at that distance and not among `tied`."""
+    def take_after(
+        self, distance: float, tied: set[SortKey], limit: int, given: int
+    ) -> list[tuple[float, SortKey, Entry]]:
+        """Return the first ones that are farther than `distance`, or at that distance and not among `tied`.
+
+        About `given` others are before them.
+        """
         taken: list[tuple[float, SortKey, Entry]] = []
-        while len(taken) < limit and (found := self.take(max(limit, _SLICE))):
+        while len(taken) < limit and (found := self.take(min(limit + given, _SLICE))):
             for number, each in enumerate(found):
                 if each[0] > distance or (each[0] == distance and each[1] not in tied):
                     taken.append(each)
@@ -267,10 +275,12 @@ class NeighborSearch:
         ready += fresh
         ready.sort()
 
-    def _nearest_of(self, page: BoxPage | _Rest, known: float, missing: int) -> list[tuple[float, SortKey, Entry]]:
+    def _nearest_of(
+        self, page: BoxPage | _FartherKeys, known: float, missing: int
+    ) -> list[tuple[float, SortKey, Entry]]:
         """Return the keys that are wanted of a page, at least; what is farther waits in the heap."""
         over = self._over
-        if type(page) is _Rest:
+        if type(page) is _FartherKeys:
             nearer, found, keys, entries = page
             wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if not far <= nearer]
         else:
@@ -282,7 +292,7 @@ class NeighborSearch:
                 known = sorted(found)[missing - 1]
             wanted = [(far, keys[n], entries[n]) for n, far in enumerate(found) if far <= known]
             if len(wanted) < len(found):
-                heappush(self._heap, (known, id(found), _Rest(known, found, keys, entries)))
+                heappush(self._heap, (known, id(found), _FartherKeys(known, found, keys, entries)))
         return [each for each in wanted if each[1] not in over] if over else wanted
 
 

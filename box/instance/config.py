@@ -19,6 +19,7 @@ from box.journal.wal_modes import WAL_MODES
 from box.log import check_log_target, log_level
 from box.net import uri as uris
 from box.txn.isolation import Isolation, level_of
+from box.wire.greeting import is_version
 
 _QUOTA_MAX = 4398046510080
 _NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"
@@ -27,7 +28,7 @@ Value = Any
 Values = dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Option:
     """An option of `box.cfg`. `types` is Tarantool's text for its Lua types; `order` sorts the application of
     changes.
@@ -61,6 +62,7 @@ OPTIONS: dict[str, Option] = _options(
     Option("hot_standby", _BOOLEAN, False),
     Option("instance_uuid", _STRING, dynamic=True),
     Option("io_collect_interval", _NUMBER, dynamic=True),
+    Option("iproto_greeting_version", _STRING, dynamic=True),
     Option("iproto_threads", _NUMBER, 1),
     Option("listen", "string, number", dynamic=True, order=100),
     Option("log", _STRING),
@@ -331,6 +333,12 @@ def _check_sizes(values: Values) -> None:
     )
 
 
+def _check_greeting_version(values: Values) -> None:
+    version = values["iproto_greeting_version"]
+    if version is not None and not is_version(version):
+        raise _bad("iproto_greeting_version", "expected a version such as 2.11.0")
+
+
 def _is_granularity(value: float) -> bool:
     size = _int64(value)
     return 4 <= size <= 16384 and size & (size - 1) == 0
@@ -390,6 +398,7 @@ def check(values: Values) -> None:
     """
     _check_log(values)
     check_uri("listen", values["listen"])
+    _check_greeting_version(values)
     _check_uuid(values, "instance_uuid")
     _check_uuid(values, "replicaset_uuid")
     _check_replication(values)

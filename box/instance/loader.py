@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from box.errors import BoxError
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
+from box.txn.deferred_indexes import DeferredIndexes, defines
 from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, RequestType
 from box.wire.row import Row
@@ -84,7 +85,15 @@ class SnapshotLoader:
     def _insert(self, space: Space, raw: bytes) -> None:
         """Insert a tuple as the row of the snapshot, because the instance may be read-only."""
         row = Row(RequestType.INSERT, body=space.tuple_prefix + raw)
-        self._dml.write_at_once(self._ctx, space, Request(INSERT, raw, row=row))
+        txns, ctx = self._dml.txns, self._ctx
+        txn = txns.begin(ctx)
+        txn.force_async = True  # a tuple in a snapshot is confirmed
+        try:
+            self._dml.write_at_once(ctx, space, Request(INSERT, raw, row=row))
+        except BoxError:
+            txns.rollback_open(ctx, txn)
+            raise
+        txns.commit_open(ctx, txn, waits=False)
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Add rows that another instance sends."""
@@ -138,16 +147,32 @@ class LogLoader:
         self._synchro = synchro
         self._elections = elections
         self._ctx = ctx
+        self._deferred: DeferredIndexes | None = None
         self._promotions: set[tuple[int, int]] = set()
         """The origin and the lsn of each PROMOTE row so far."""
         self._ends: dict[int, int] = {}
         """The lsn of the newest row of each origin since the first PROMOTE row."""
+
+    def defer_indexes(self, log: Log) -> None:
+        """Leave out secondary indexes from now on where that is possible; `finish` fills them."""
+        self._deferred = self._dml.deferred_indexes(log)
+
+    async def finish(self, give_way: Callable[[], Awaitable[None]]) -> None:
+        """Fill the indexes that were left out.
+
+        Raises:
+            DuplicateKeyError: TUPLE_FOUND, a key is repeated.
+        """
+        for _ in () if self._deferred is None else self._deferred.filling():
+            await give_way()
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
         """Execute one transaction; `give_way` is called now and then. If a request fails its error is raised, and all
         is undone.
         """
         if rows[0].type in SYNCHRO_TYPES:
+            if rows[0].type != RequestType.CONFIRM:
+                await self.finish(give_way)
             self._synchro.recover(rows[0])
             if rows[0].type in PROMOTION_TYPES:
                 self._promotions.add((rows[0].replica_id, rows[0].lsn))
@@ -159,10 +184,11 @@ class LogLoader:
         txn = self._txns.begin(self._ctx)
         try:
             for number, row in enumerate(rows, 1):
-                await self._run(row)
+                await self._run(row, give_way)
                 if number % ROWS_A_TURN == 0:
                     await give_way()
         except BoxError:
+            await self.finish(_stay)
             self._txns.rollback_open(self._ctx, txn)
             raise
         self._txns.commit_open(self._ctx, txn, waits=False)
@@ -172,13 +198,25 @@ class LogLoader:
             if rows[-1].flags & Flag.WAIT_SYNC:
                 self._synchro.promotions.note_recovered(rows[-1].replica_id, self._promotions, self._ends)
 
-    async def _run(self, row: Row) -> None:
+    async def _run(self, row: Row, give_way: Callable[[], Awaitable[None]]) -> None:
         if row.type == RequestType.NOP:
             self._dml.run_nop(self._ctx, row)
         elif row.type in DML_TYPES:
             space_id, request = decode_row(row)
             space = self._schema.space(space_id)
+            if self._deferred is not None and self._needs_all(self._deferred, space, request):
+                await self.finish(give_way)
             if space.system_trigger is None or space.has_triggers:
                 self._dml.write_at_once(self._ctx, space, request)
             else:
                 await self._dml.execute(self._ctx, space, request)
+
+    def _needs_all(self, deferred: DeferredIndexes, space: Space, request: Request) -> bool:
+        """Return whether a change needs the indexes that were left out."""
+        if is_system_id(space.id):
+            return len(deferred) != 0 and (defines(space.id) or space.has_triggers)
+        return deferred.needs_all(space, request)
+
+
+async def _stay() -> None:
+    """Give no way."""

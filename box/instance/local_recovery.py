@@ -87,7 +87,10 @@ class LocalRecovery:
         try:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
+            if not self._is_forced:  # then every row that cannot be applied is to be found
+                self._log_loader.defer_indexes(self._resources.log)
             await self._read_log()
+            await self._log_loader.finish(self._give_way)
             self._state.move(self.log.vclock)
             await self._make_durable()
         finally:

@@ -181,14 +181,15 @@ class Instance:
         """The UUID for an instance without files. Every attempt to start uses it, because it may be registered
         already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
-        self._has_parts = False
+        self.has_parts = False
+        """True once the parts are made."""
         provide_system_events(self)
 
     # -- the parts ------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         """Make the parts for whoever asks for one first."""
-        if name not in _PARTS or self._has_parts:
+        if name not in _PARTS or self.has_parts:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._make_parts()
         return getattr(self, name)
@@ -203,7 +204,7 @@ class Instance:
         """Make the parts of a start, in the order of their dependencies."""
         from box.instance import parts
 
-        self._has_parts = True
+        self.has_parts = True
         resources = self.resources
         self._watch = parts.CollectorWatch()
         self.schema = schema
@@ -322,7 +323,7 @@ class Instance:
     @property
     def is_configured(self) -> bool:
         """True once a start has succeeded."""
-        return self._has_parts and self.state.is_configured
+        return self.has_parts and self.state.is_configured
 
     @property
     def status(self) -> str:
@@ -456,7 +457,7 @@ class Instance:
         self.log.say(Level.FATAL, reason)
         for hook in self.on_panic:
             hook()
-        if self._has_parts:
+        if self.has_parts:
             self.iproto.abort()
         self._panic_end = self.loop.create_task(self.close(), name="panic")
 
@@ -480,7 +481,7 @@ class Instance:
         """Run `on_shutdown`, and let the clients that watch `box.shutdown` finish and leave, as Tarantool 2.11 does."""
         deadline = self.loop.time() + self.shutdown_timeout
         self.events.broadcast(SHUTDOWN, pack(True))
-        leaving = self.iproto.watchers_of(SHUTDOWN)
+        leaving = self.iproto.watchers_of(SHUTDOWN) if self.has_parts else []
         for hook in self.on_shutdown:
             outcome = hook()
             if asyncio.iscoroutine(outcome):
@@ -493,7 +494,7 @@ class Instance:
 
         Otherwise the program would pause when the last reference goes, or when the garbage collector visits them.
         """
-        if not self._has_parts:
+        if not self.has_parts:
             return
         layouts = (space.indexes.values() for space in self.schema.spaces.values())
         for _ in self.releaser.finish(chain.from_iterable(layouts)):
@@ -501,7 +502,7 @@ class Instance:
 
     async def _stop_parts(self) -> None:
         """Stop the parts: first those that bring work, and the log after everything that writes to it."""
-        if not self._has_parts:
+        if not self.has_parts:
             return
         if self._startup is not None:
             await self._startup.stop()

@@ -11,7 +11,6 @@ import os
 import pwd
 
 from box.errors import system_error
-from box.journal.xlog import checksum
 from box.log import Log
 
 
@@ -28,10 +27,17 @@ def become(username: str, log: Log) -> None:
         account = pwd.getpwnam(username)
     except KeyError:
         raise system_error(f"User not found: {username}") from None
-    checksum(b"")  # the first call imports a package that the new user may not be allowed to read
+    _import_checksums()
     try:
         os.setgid(account.pw_gid)
         os.setgroups([])
         os.setuid(account.pw_uid)
     except OSError as error:
         raise system_error("setgid/setuid", error.errno or 0) from error
+
+
+def _import_checksums() -> None:
+    """Import what checksums of log files need, which the new user may not be allowed to read."""
+    from box.journal.xlog import checksum
+
+    checksum(b"")

@@ -48,7 +48,7 @@ class Paths:
         return self.relative(self._config["memtx_dir"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Resources:
     """The resources of one instance; the same objects for its whole life.
 

@@ -111,7 +111,7 @@ class ServerConnection(CallingHalf):
         server = self._server
         server.remember(self)
         self.salt = server.make_salt()
-        self._out.append(encode_greeting(server.node.state.instance_uuid, self.salt))
+        self._out.append(encode_greeting(server.node.state.instance_uuid, self.salt, server.greeting_version))
         if server.node.sessions.on_connect:
             self._stop(Stop.BUSY)
             server.spawn(self._greet())

@@ -19,6 +19,7 @@ from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
 from box.waiters import Waiters
+from box.wire.constants import VERSION
 from box.wire.greeting import SALT_SIZE
 
 if TYPE_CHECKING:
@@ -148,6 +149,11 @@ class IprotoServer:
     def make_salt(self) -> bytes:
         """Return random bytes for a greeting."""
         return self.node.random.randbytes(SALT_SIZE)
+
+    @property
+    def greeting_version(self) -> str:
+        """The version that greetings announce."""
+        return str(self.node.config["iproto_greeting_version"] or VERSION)
 
     def remember(self, connection: ServerConnection) -> None:
         """Count a new connection."""

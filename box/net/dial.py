@@ -8,7 +8,7 @@ import errno
 from box.errors import BoxError, ErrorCode, client_error, timed_out
 from box.net.network import Network
 from box.net.peer_connection import PeerConnection
-from box.net.uri import Uri, parse, socket_error
+from box.net.uri import Uri, address_of, parse, socket_error
 from box.wire.greeting import Greeting
 
 
@@ -22,14 +22,6 @@ def parse_address(address: str) -> Uri:
     if uri is None or uri.service is None:
         raise client_error(ErrorCode.ILLEGAL_PARAMS, f"invalid uri: {address}")
     return uri
-
-
-def address_of(source: str) -> str:
-    """Return an address without user and password: `localhost:3301`, `unix/:/path`."""
-    uri = parse(source)
-    if uri is None:
-        return source.rpartition("@")[2]
-    return f"unix/:{uri.unix}" if uri.unix is not None else f"{uri.host or 'localhost'}:{uri.service}"
 
 
 async def open_connection(

@@ -132,6 +132,14 @@ def _of_groups(parts: dict[str, str]) -> Uri | None:
     return Uri(**parts)
 
 
+def address_of(source: str) -> str:
+    """Return an address without user and password: `localhost:3301`, `unix/:/path`."""
+    uri = parse(source)
+    if uri is None:
+        return source.rpartition("@")[2]
+    return f"unix/:{uri.unix}" if uri.unix is not None else f"{uri.host or 'localhost'}:{uri.service}"
+
+
 def check(text: str, option: str) -> Uri:
     """Parse the address in a configuration option, which has to name a service.
 

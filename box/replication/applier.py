@@ -6,7 +6,7 @@ and pauses at READY; `resume` lets the applier subscribe. After an error the app
 `replication_timeout` seconds, unless only a person can resolve the error (STOPPED).
 
 The rows of a transaction are applied together, in the order of their origin (see `box.replication.row_sink`). The
-applier does not wait for their journal write, except for CONFIRM, ROLLBACK and PROMOTE.
+applier does not wait for their journal write, except for ROLLBACK and PROMOTE.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.net.dial import address_of, open_connection, require_binary
+from box.net.dial import open_connection, require_binary
 from box.net.peer_connection import PeerConnection
-from box.net.uri import check
+from box.net.uri import address_of, check
 from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of
 from box.replication.applier_machine import ApplierEvent, ApplierMachine, ApplierStep, Wishes
 from box.replication.joining import Bootstrap, SnapshotTarget, receive_final_rows, receive_snapshot

@@ -122,7 +122,7 @@ class RowExecutor:
             if await self._execute_in_slices(ctx, rows):
                 return
             rows = self._without_outdated(rows)
-        await self._synchro.enter()
+        await self._synchro.enter(rows[0].replica_id)
         try:
             if is_large(rows) and self.execute_now(ctx, rows):
                 return
@@ -151,7 +151,7 @@ class RowExecutor:
                 while staged.go_on():
                     self._dml.on_busy()
                     await asyncio.sleep(0)
-                await self._synchro.enter()
+                await self._synchro.enter(rows[0].replica_id)
                 try:
                     if failures != self._failures():
                         raise client_error(ErrorCode.WAL_IO)  # rows before it may be lost
@@ -177,7 +177,7 @@ class RowExecutor:
                 if txn.state is not TxnState.INPROGRESS or not self._run_slice(ctx, part, counted):
                     return False
                 await asyncio.sleep(0)
-            await self._synchro.enter()
+            await self._synchro.enter(rows[0].replica_id)
             try:
                 if failures != self._failures():
                     raise client_error(ErrorCode.WAL_IO)  # rows before it may be lost

@@ -2,8 +2,8 @@
 
 `applied` is the vclock of everything handed to the journal, a little ahead of the journal's own vclock. It shows which
 rows are known already when two peers send the same change. A transaction of an origin starts only after the one before
-it was handed to the journal (the origin's latch). CONFIRM, ROLLBACK and PROMOTE hold the latch until they are written,
-because they may change the owner of the limbo.
+it was handed to the journal (the origin's latch). ROLLBACK and PROMOTE hold the latch until they are written, because
+they may change the owner of the limbo; a CONFIRM mostly need not (`box.txn.incoming_confirms`).
 
 Most transactions need no wait: `apply_now` runs them without a task switch, `apply` runs the others
 (`box.replication.row_executor`). Plain changes that follow each other are applied together by a faster path
@@ -171,7 +171,7 @@ class RowSink:
         if run.flags and self._elections.is_outdated(origin):
             return start
         start = bisect_right(run.lsns, self.applied[origin], start, stop)
-        if start == stop or not self._synchro.try_enter():
+        if start == stop or not self._synchro.try_enter(origin):
             return start
         try:
             end = self._dml.write_run(ctx, run, start, stop, self._run_ended)
@@ -205,16 +205,40 @@ class RowSink:
             return False
         rows = self._without_outdated(rows)
         if rows[0].type in SYNCHRO_TYPES:
-            return False
+            return self._confirm_now(rows[0])
         rows = self._fresh(rows)
         if not rows:
             return True
-        if not self._synchro.try_enter():
+        if not self._synchro.try_enter(first.replica_id):
             return False
         try:
             return self._executor.execute_now(ctx, rows)
         finally:
             self._synchro.leave()
+
+    def _confirm_now(self, row: Row) -> bool:
+        """Hand a CONFIRM over to the journal; returns False, with nothing done, if it has to wait or is something else.
+
+        Raises:
+            BoxError: the error of the journal.
+        """
+        if self._has(row):
+            return True
+        try:
+            if not self._synchro.confirms.submit(row, self._confirm_ended):
+                return False
+        except BoxError as error:
+            if error.code == ErrorCode.WAL_IO:
+                self._fail(error)
+            raise
+        self._advance(row)
+        return True
+
+    def _confirm_ended(self, error: BoxError | None) -> None:
+        if error is None:
+            self._tell_later()
+        else:
+            self._fail(error)
 
     def may_be_void(self, rows: list[Row]) -> bool:
         """Return whether a transaction that is not here yet may be rolled back by the next owner of the limbo."""

@@ -176,6 +176,10 @@ class Schema:
         except KeyError:
             raise client_error(ErrorCode.NO_SUCH_SPACE, name) from None
 
+    def find_space(self, name: str) -> Space | None:
+        """Return the space with a name, None if there is none."""
+        return self._spaces_by_name.get(name)
+
     def has_space(self, space_id: int) -> bool:
         """Return whether a space exists, uncommitted changes included."""
         return space_id in self.spaces

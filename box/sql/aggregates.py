@@ -5,6 +5,7 @@ Arguments and results are values as SQLite stores them (`box.sql.stored_values`)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from box.sql.builtins import as_text
@@ -80,6 +81,56 @@ class Total(_Sum):
 
     def final(self) -> Stored:
         return self.total
+
+
+class RealSum:
+    """SUM of doubles; it raises no error."""
+
+    __slots__ = ("count", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+
+    def step(self, stored: float | None) -> None:
+        if stored is not None:
+            self.total += stored
+            self.count += 1
+
+    def final(self) -> Stored:
+        return self.total if self.count else None
+
+
+class RealAverage(RealSum):
+    """AVG of doubles."""
+
+    __slots__ = ()
+
+    def final(self) -> Stored:
+        return self.total / self.count if self.count else None
+
+
+class IntegerSum:
+    """SUM of integers; only `final` raises an error."""
+
+    __slots__ = ("count", "exact", "is_overflowed")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.exact = 0
+        self.is_overflowed = False
+
+    def step(self, stored: Any) -> None:
+        if stored is not None:
+            self.exact += stored if type(stored) is int else load(stored)
+            self.count += 1
+            if not INT_MIN <= self.exact <= UINT_MAX:
+                self.is_overflowed = True
+
+    def final(self) -> Stored:
+        if self.is_overflowed:
+            raise execute_error("integer overflow")
+        return store(self.exact) if self.count else None
 
 
 class GroupConcat:
@@ -170,3 +221,9 @@ AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {
 }
 """For each name: the least and the greatest number of arguments, the number that an error text shows, and the type of
 the result column."""
+SAFE: Final[dict[str, Callable[[], Any]]] = {
+    "lb_sum_int": IntegerSum,
+    "lb_sum_real": RealSum,
+    "lb_avg_real": RealAverage,
+}
+"""SUM and AVG of values whose kind is known: their steps cannot fail."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import ErrorCode, client_error, illegal_params
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES
+from box.sql.aggregates import AGGREGATES, SAFE
 from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
 from box.sql.kinds import as_kind, boxed, joined, kind_of
 from box.sql.parse.token_reader import generic
@@ -103,7 +103,10 @@ class CallCompiler:
         if name == "GROUP_CONCAT":
             rest = "" if len(args) == 1 else f", {boxed(args[1])}"
             return f"lb_group_concat({distinct}{boxed(value)}{rest})", "str"
-        return f"lb_{name.lower()}({distinct}{boxed(value)})", "num" if name == "SUM" else "real"
+        function = f"lb_{name.lower()}"
+        if f"{function}_{value.kind}" in SAFE:
+            function += f"_{value.kind}"
+        return f"{function}({distinct}{boxed(value)})", "num" if name == "SUM" else "real"
 
     # --- built-in functions ---
 

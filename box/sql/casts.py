@@ -23,12 +23,17 @@ class NotConvertible(Exception):
 
 def text_to_integer(text: str | bytes) -> int | None:
     """Parse a text as an integer. Returns None if it is not one, or is out of range."""
-    if isinstance(text, bytes):
-        text = text.decode("latin-1")
+    text = _before_nul(text.decode("latin-1") if isinstance(text, bytes) else text)
     if len(text) > _LIMIT or not _INTEGER.fullmatch(text):
         return None
     found = int(text)
     return found if INT_MIN <= found <= UINT_MAX else None
+
+
+def _before_nul(text: str) -> str:
+    """Return what stands in front of the first NUL, where Tarantool 2.8 stops reading. A blank is 0 there."""
+    found, nul, _ = text.partition("\0")
+    return "0" if nul and not found.strip() else found
 
 
 def text_to_double(text: str | bytes) -> float | None:

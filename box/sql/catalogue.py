@@ -42,7 +42,7 @@ class Catalogue:
 
     def find(self, name: str) -> Space | None:
         """Return a table or a view by its name, None if there is none."""
-        return next((space for space in self.schema.spaces.values() if space.name == name), None)
+        return self.schema.find_space(name)
 
     def readable(self, name: str) -> Space:
         """Return a table or a view that the user may read, and add it to `used`.

@@ -406,9 +406,10 @@ class _PointInsert:
         if not self._is_plain(row):
             if not _PLAIN.issuperset(map(type, params)):
                 return None
-            row = [convert(value, name) for value, name in zip(row, self._types, strict=True)]
+            row = list(row)
             if not check_nil(space, row, self._action, -1):
                 return 0, None
+            row = [convert(value, name) for value, name in zip(row, self._types, strict=True)]
         raw = pack(row)
         if self._action != "REPLACE":
             return 1, self._dml.store(ctx, space, INSERT, raw)
@@ -486,11 +487,13 @@ class _PointUpdate:
             return None  # an update of a field that the tuple does not have yet needs those before it
         values = [*params, *self._constants] if self._constants else params
         operations: list[list[Any]] = []
-        for place, number, type_name in zip(self._places, self._numbers, self._types, strict=True):
+        for place, number in zip(self._places, self._numbers, strict=True):
             value = values[number]
-            operations.append(["=", place + 1, convert(None if value != value else value, type_name)])
+            operations.append(["=", place + 1, None if value != value else value])
         if not self._is_nullable and not self._has_values(raw, operations):
             return 0, None
+        for operation, type_name in zip(operations, self._types, strict=True):
+            operation[2] = convert(operation[2], type_name)
         operations.sort()
         return 1, dml.write(ctx, space, Request.update(key, operations))
 

@@ -7,6 +7,7 @@ name that a user has given. The result columns of a query that is read by anothe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -452,6 +453,9 @@ class _Core:
         return [result.alias for result in results]
 
 
+_INTEGER: Final = re.compile(r"[-+( ]*[0-9]+[) ]*", re.ASCII)
+
+
 @dataclass(slots=True)
 class _StarColumn:
     """A column that `*` stands for."""
@@ -462,8 +466,8 @@ class _StarColumn:
 
 
 def _no_constant(item: Typed) -> str:
-    """Hide a number in ORDER BY or GROUP BY behind a plus: SQLite would take it for the place of a column."""
-    return f"(+{item.sql})" if item.literal is not None else item.sql
+    """Hide an integer in ORDER BY or GROUP BY: SQLite would take it, whatever its signs, for the place of a column."""
+    return f"({item.sql} + 0)" if _INTEGER.fullmatch(item.sql) else item.sql
 
 
 def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int | None:

@@ -207,15 +207,19 @@ class ChangeRunner:
         self, ctx: Context, space: Space, row: list[Value], action: str, triggers: Any, result: Changed
     ) -> None:
         fields = space.definition.fields
-        row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
-        try:
-            await self.triggers.run(ctx, triggers, "BEFORE", None, row)
-        except IgnoreRow:
-            return
         auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
-        is_generated = auto >= 0 and row[auto] is None
-        if not check_nil(space, row, action, auto):
+        # As in Tarantool nil is looked for before unlike types are, except that triggers see a row of the right types.
+        if not triggers and not check_nil(space, row, action, auto):
             return
+        row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
+        if triggers:
+            try:
+                await self.triggers.run(ctx, triggers, "BEFORE", None, row)
+            except IgnoreRow:
+                return
+            if not check_nil(space, row, action, auto):
+                return
+        is_generated = auto >= 0 and row[auto] is None
         if action == "REPLACE":
             result.row_count += await self._make_room(ctx, space, row, None)
         pending = self.foreign_keys.before_store(ctx, space, None, row)
@@ -351,8 +355,13 @@ class ChangeRunner:
         fields = space.definition.fields
         old = _padded(unpack(raw), len(fields))
         new = list(old)
+        if not triggers:
+            for place, value in new_values.items():
+                new[place] = value
+            if not check_nil(space, new, action, -1):
+                return
         for place, value in new_values.items():
-            new[place] = convert(value, fields[place].type.value)
+            new[place] = convert(new[place] if value is None else value, fields[place].type.value)
         if triggers:
             try:
                 await self.triggers.run(ctx, triggers, "BEFORE", old, new)
@@ -363,8 +372,8 @@ class ChangeRunner:
                 return
             now = _padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-        if not check_nil(space, new, action, -1):
-            return
+            if not check_nil(space, new, action, -1):
+                return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
         await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)

@@ -10,15 +10,18 @@ few.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import takewhile
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 
 from box.data.codec import unpack
+from box.errors import ErrorCode, client_error
 from box.index import IteratorType
-from box.sql.stored_values import INT_MAX, load, store
+from box.sql.row_decoder import RowDecoder
+from box.sql.stored_values import load, mismatch
 
 if TYPE_CHECKING:
     from box.index import Index
@@ -27,7 +30,11 @@ if TYPE_CHECKING:
 _EQ: Final = apsw.SQLITE_INDEX_CONSTRAINT_EQ
 _LOW: Final = {apsw.SQLITE_INDEX_CONSTRAINT_GT: "GT", apsw.SQLITE_INDEX_CONSTRAINT_GE: "GE"}
 _HIGH: Final = {apsw.SQLITE_INDEX_CONSTRAINT_LT: "LT", apsw.SQLITE_INDEX_CONSTRAINT_LE: "LE"}
-_PLAIN: Final = frozenset((type(None), str, float))
+_ITERATORS: Final = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}
+_NO_ROWS: Final[Iterator[Any]] = iter(())
+_FIRST_BATCH: Final = 8
+_BATCH: Final = 256
+"""The greatest number of rows that are decoded at once."""
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
 """For SQLite's planner: reading a row, and finding the first one. Only their ratio matters."""
@@ -41,8 +48,14 @@ class RunningStatement(Protocol):
     being_declared: Space | None
     """The space whose virtual table is being declared."""
 
+    may_read_ahead: bool
+    """Whether nothing shows that a scan reads tuples before SQLite wants them."""
+
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """Return the tuples of an index that the running statement sees."""
+
+    def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """Return the tuple with a full key of a unique index that the running statement sees."""
 
 
 class SpaceTable:
@@ -51,7 +64,7 @@ class SpaceTable:
     def __init__(self, connection: RunningStatement, space: Space) -> None:
         self.connection = connection
         self.space = space
-        self.booleans = tuple(field.type.value == "boolean" for field in space.definition.fields)
+        self.decoder = RowDecoder(space)
 
     # --- planning ---
 
@@ -93,7 +106,7 @@ class SpaceTable:
 
     def _count(self) -> int:
         primary = self.space.primary
-        return len(primary) if primary is not None and self.space.is_plain else 100
+        return max(len(primary), 2) if primary is not None and self.space.is_plain else 100
 
     def _plan(
         self, index: Index, info: apsw.IndexInfo, constraints: dict[int, list[tuple[int, int]]], count: int
@@ -119,7 +132,7 @@ class SpaceTable:
         if index.is_unique and len(equal) == len(parts):
             rows = 1
         else:
-            rows = max(1.0, count / 10.0 ** len(equal)) if equal else rows
+            rows = max(0.9, count / 10.0 ** len(equal)) if equal else rows
             rows = rows / 3 if low else rows
             rows = rows / 3 if high else rows
         is_ordered, is_reverse = self._order(info, index, len(equal)) if is_tree else (False, False)
@@ -160,20 +173,74 @@ class SpaceTable:
     Destroy = Disconnect
 
 
+@lru_cache(1000)
+def _plan_of(text: str) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(text)
+    return plan
+
+
 class SpaceCursor:
-    """A scan of one table."""
+    """A scan of one table. SQLite reads a column by `Column`, the `__getitem__` of the present row."""
+
+    __slots__ = (
+        "Column",
+        "_batch",
+        "_connection",
+        "_is_inside",
+        "_plan",
+        "_point",
+        "_raws",
+        "_row",
+        "_size",
+        "_table",
+        "_text",
+    )
 
     def __init__(self, table: SpaceTable) -> None:
         self._table = table
         self._connection = table.connection
-        self._booleans = table.booleans
-        self._rows: Iterator[bytes] = iter(())
+        self._is_inside: Callable[[bytes], bool] | None = None
+        self._raws: Iterator[bytes] = _NO_ROWS
+        self._batch: Iterator[list[Any]] = _NO_ROWS
+        self._size = 1
         self._row: list[Any] | None = None
+        self._text: str | None = None
+        self._plan: dict[str, Any] = {}
+        self._point: tuple[str, ...] | None = None
 
     def Filter(self, number: int, text: str | None, args: tuple[Any, ...]) -> None:
-        plan = json.loads(text or "{}")
-        self._rows = self._open(plan, args)
+        if text != self._text:
+            self._prepare(text)
+        if self._point is not None:
+            self._find(self._point, args)
+            return
+        self._is_inside = None
+        self._raws = self._open(self._plan, args)
+        self._batch = _NO_ROWS
+        self._size = _FIRST_BATCH if self._connection.may_read_ahead else 1
         self.Next()
+
+    def _prepare(self, text: str | None) -> None:
+        """Read the plan of the scans that follow. One by a whole unique key keeps the types of its parts."""
+        self._text, self._plan, self._point = text, _plan_of(text or "{}"), None
+        equal = self._plan.get("equal")
+        if equal:
+            index = self._table.space.index(self._plan["index"])
+            if index.is_unique and equal == len(index.definition.parts):
+                self._point = tuple(part.type.value for part in index.definition.parts)
+
+    def _find(self, types: tuple[str, ...], args: tuple[Any, ...]) -> None:
+        """Go to the only row with a key."""
+        self._raws = self._batch = _NO_ROWS
+        self._row = None
+        key = [_key_value(arg, name) for arg, name in zip(args, types, strict=False)]
+        if None in key or _NOTHING in key:
+            return
+        table = self._table
+        raw = self._connection.find(table.space, self._plan["index"], key)
+        if raw is not None:
+            self._row = row = table.decoder.row(raw)
+            self.Column = row.__getitem__
 
     def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> Iterator[bytes]:
         space = self._table.space
@@ -184,7 +251,10 @@ class SpaceCursor:
         key = []
         equal = plan.get("equal", 0)
         for place in range(equal):
-            value = _key_value(args[place], parts[place].type.value)
+            type_name = parts[place].type.value
+            value = _key_value(args[place], type_name)
+            if value is _NOTHING and type_name == "unsigned" and type(args[place]) is int:
+                raise client_error(ErrorCode.KEY_PART_TYPE, place, type_name)
             if value is _NOTHING:
                 return iter(())
             key.append(value)
@@ -193,9 +263,9 @@ class SpaceCursor:
         low = high = None
         rest = list(args[equal:])
         if plan.get("low"):
-            low = _key_value(rest.pop(0), parts[equal].type.value)
+            low = _bound(rest.pop(0), parts[equal].type.value)
         if plan.get("high"):
-            high = _key_value(rest.pop(0), parts[equal].type.value)
+            high = _bound(rest.pop(0), parts[equal].type.value)
         if low is _NOTHING or high is _NOTHING:
             low = high = None
         return self._scan(index, key, (plan.get("low"), low), (plan.get("high"), high), bool(plan.get("reverse")))
@@ -203,93 +273,82 @@ class SpaceCursor:
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
     ) -> Iterator[bytes]:
+        space, connection = self._table.space, self._connection
         first, last = (high, low) if reverse else (low, high)
         if first[1] is not None:
-            kind = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}[
-                first[0] or ""
-            ]
-            rows = self._connection.scan(self._table.space, index.iid, kind, [*key, first[1]])
-        elif key:
-            return self._until(
-                self._connection.scan(
-                    self._table.space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key
-                ),
-                index,
-                [],
-                last,
-                reverse,
-                len(key),
-            )
-        else:
-            kind = IteratorType.LE if reverse else IteratorType.ALL
-            rows = self._connection.scan(self._table.space, index.iid, kind, [])
-        return self._until(rows, index, key, last, reverse, len(key))
-
-    @staticmethod
-    def _until(
-        rows: Iterator[bytes], index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
-    ) -> Iterator[bytes]:
-        """Stop at the first row beyond the range."""
-        parts = index.definition.parts
-        is_binary = all((part.collation_id or 0) in (0, 3) for part in parts[: equal + 1])
-        if not is_binary:
-            return rows
-        fields = [part.fieldno for part in parts[:equal]]
-        bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
-        if bound is None and not key:
-            return rows
-
-        def is_inside(raw: bytes) -> bool:
-            row = unpack(raw)
-            if key and any(row[number] != value for number, value in zip(fields, key, strict=False)):
-                return False
-            if bound is None:
-                return True
-            value = row[place] if place < len(row) else None
-            if value is None:
-                return not reverse
-            try:
-                given: bool = value >= bound if reverse else value <= bound
-                return given
-            except TypeError:
-                return True
-
-        return takewhile(is_inside, rows)
+            kind = _ITERATORS[first[0] or ""]
+            self._is_inside = _end_of(index, key, last, reverse, len(key))
+            return connection.scan(space, index.iid, kind, [*key, first[1]])
+        if not key:
+            self._is_inside = _end_of(index, key, last, reverse, 0)
+            return connection.scan(space, index.iid, IteratorType.LE if reverse else IteratorType.ALL, [])
+        self._is_inside = _end_of(index, [], last, reverse, len(key))
+        return connection.scan(space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key)
 
     def Eof(self) -> bool:
         return self._row is None
 
     def Next(self) -> None:
-        raw = next(self._rows, None)
-        self._row = None if raw is None else unpack(raw)
+        row = next(self._batch, None)
+        if row is None:
+            row = self._next_of_batch()
+        self._row = row
+        if row is not None:
+            self.Column = row.__getitem__
 
-    def Column(self, number: int) -> Any:
-        row = self._row
-        assert row is not None
-        if number < 0:
-            return self.Rowid()
-        if number >= len(row):
+    def _next_of_batch(self) -> list[Any] | None:
+        """Decode some more rows, more each time, and return the first; None at the end."""
+        raws = list(islice(self._raws, self._size))
+        if not raws:
             return None
-        value = row[number]
-        kind = type(value)
-        if kind is int:
-            return value if value <= INT_MAX else store(value)
-        if kind is str:
-            return value if value.isascii() else store(value)
-        if kind is bool and self._booleans[number]:
-            return int(value)
-        return store(value)
+        if len(raws) < self._size:
+            self._raws = _NO_ROWS
+        if self._connection.may_read_ahead:
+            self._size = min(4 * self._size, _BATCH)
+        if self._is_inside is not None and not self._is_inside(raws[-1]):
+            self._raws = iter(())
+        self._batch = iter(self._table.decoder.rows(raws))
+        return next(self._batch)
 
     def Rowid(self) -> int:
         assert self._row is not None
-        space = self._table.space
-        primary = space.primary
+        primary = self._table.space.primary
         assert primary is not None
-        return hash(str(primary.key_def.extract_values(self._row))) & _MASK
+        return hash(str([self._row[part.fieldno] for part in primary.definition.parts])) & _MASK
 
     def Close(self) -> None:
-        self._rows = iter(())
+        self._raws = self._batch = _NO_ROWS
         self._row = None
+
+
+def _end_of(
+    index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
+) -> Callable[[bytes], bool] | None:
+    """Return a function that tells whether a tuple is not yet beyond the range; None if the scan needs none."""
+    parts = index.definition.parts
+    bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
+    if bound is None and not key:
+        return None
+    if any((part.collation_id or 0) not in (0, 3) for part in parts[: equal + 1]):
+        return None
+    fields = [part.fieldno for part in parts[:equal]]
+
+    def is_inside(raw: bytes) -> bool:
+        row = unpack(raw)
+        if key and any(row[number] != value for number, value in zip(fields, key, strict=False)):
+            return False
+        if bound is None:
+            return True
+        value = row[place] if place < len(row) else None
+        if value is None:
+            return not reverse
+        try:
+            given: bool = value >= bound if reverse else value <= bound
+            return given
+        except TypeError:
+            return True
+
+    return is_inside
 
 
 class _NoKey:
@@ -302,6 +361,8 @@ _NOTHING: Final = _NoKey()
 
 def _key_value(stored: Any, type_name: str) -> Any:
     """Convert a value of SQLite to a part of a key."""
+    if type(stored) is int and type_name == "integer":
+        return stored
     value = load(stored)
     if type_name in ("integer", "unsigned"):
         if type(value) is float and value.is_integer() and abs(value) < 2**63:
@@ -319,6 +380,17 @@ def _key_value(stored: Any, type_name: str) -> Any:
     elif type_name == "varbinary":
         return value if type(value) is bytes else _NOTHING
     return value
+
+
+def _bound(stored: Any, type_name: str) -> Any:
+    """Convert a value of SQLite to a bound of a range.
+
+    Raises:
+        ClientError: SQL_TYPE_MISMATCH, a negative integer is no bound of an index of unsigned values.
+    """
+    if type_name == "unsigned" and type(stored) is int and stored < 0:
+        raise mismatch(stored, type_name)
+    return _key_value(stored, type_name)
 
 
 class SpaceModule:

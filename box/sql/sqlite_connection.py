@@ -52,6 +52,7 @@ class Connection:
         self._db = apsw.Connection(":memory:", statementcachesize=200)
         self._env: Environment | None = None
         self.being_declared: Space | None = None
+        self.may_read_ahead = False
         self._declared: dict[int, tuple[Space, Any]] = {}
         self._module = SpaceModule(self)
         add_module: Callable[..., None] = self._db.create_module
@@ -85,11 +86,19 @@ class Connection:
         env = self.env
         return env.reads.cursor(env.ctx, space, iid, iterator, key)
 
+    def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """Return the tuple with a full key of a unique index that the running statement sees."""
+        env = self.env
+        return env.reads.get(env.ctx, space, iid, key)
+
     # --- running ---
 
     def rows(self, env: Environment, sql: str, params: list[Stored]) -> Iterator[tuple[Any, ...]]:
         """Start a query. Returns an iterator of its rows."""
         self._env = env
+        # A function of a user may change what is read, and the reads of a transaction may conflict with others' writes.
+        is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
+        self.may_read_ahead = not is_watched and "lb_call(" not in sql
         try:
             return iter(self._db.execute(sql, _named(params) if params else None))
         except apsw.Error as error:
@@ -125,6 +134,8 @@ class Connection:
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
             self._db.create_aggregate_function(name, partial(_guarded, factory), count)
+        for name, factory in aggregates.SAFE.items():
+            self._db.create_aggregate_function(name, factory, 1)
 
     def _call(self, name: Stored, *args: Any) -> Stored:
         """Call a function of `_func`."""

@@ -2,6 +2,7 @@
 
 ```
 box_node         a running `box.sync.Node` in memory
+box_server       a running `box.sync.Node` in memory that clients of the 2.11 line reach at `box_server.info["listen"]`
 async_box_node   a running `box.Node` in memory, for tests that pytest-asyncio or anyio runs
 box_cluster      makes a `Cluster` whose files are below `tmp_path`: `async with box_cluster(3, synchronous=True) as c`
 simulation       a `Simulation`; the test runs once for each seed
@@ -89,6 +90,19 @@ def box_node() -> Iterator[Node]:
     from box.sync import Node
 
     with Node() as node:
+        yield node
+
+
+@pytest.fixture
+def box_server() -> Iterator[Node]:
+    """Yield a running node in memory for clients of the 2.11 line, at a free port of this host.
+
+    It greets as 2.11.0, keeps transactions open between requests, and anybody may do anything.
+    """
+    from box.sync import Node
+
+    with Node(listen="127.0.0.1:0", iproto_greeting_version="2.11.0", memtx_use_mvcc_engine=True) as node:
+        node.schema.grant("guest", "super")
         yield node
 
 

@@ -26,6 +26,7 @@ from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.untracked import untrack
 from box.schema.access import Privilege
+from box.txn.deferred_indexes import DeferredIndexes
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.engines import memtx_of
 from box.txn.gathered import gather, leave_rows_out
@@ -43,6 +44,7 @@ from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
 from box.wire.row import Row
 
 if TYPE_CHECKING:
+    from box.log import Log
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.session import Context
@@ -120,6 +122,10 @@ class Dml:
     @memory_limit.setter
     def memory_limit(self, size: int) -> None:
         self._schema.memory.set_limit(size)
+
+    def deferred_indexes(self, log: Log) -> DeferredIndexes:
+        """Return an object that leaves out secondary indexes while a log is read."""
+        return DeferredIndexes(self._planner, log)
 
     def set_memory(self, has_memory: bool) -> None:
         """Set the error injection ERRINJ_TUPLE_ALLOC: without memory no tuple can be stored."""

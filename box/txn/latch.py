@@ -65,6 +65,12 @@ class RWLatch:
         self._writing = False
         self._grant()
 
+    def downgrade(self) -> None:
+        """Go on as a reader, as the writer; readers next in the queue join."""
+        self._writing = False
+        self._readers += 1
+        self._grant()
+
     def when_readable(self, granted: Callable[[], None]) -> None:
         """Call `granted` as a reader: at once if possible, otherwise in turn."""
         if self.try_read():

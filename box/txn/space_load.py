@@ -121,26 +121,48 @@ class SpaceLoad:
         log.info(f"Building secondary indexes in space '{self.space.name}'...")
         rest = self._secondary
         if is_sorted:
-            yield from self._fill(rest[0], self._keyed, log)
+            yield from _fill(self.space, rest[0], self._keyed, self._count, log)
             rest = rest[1:]
-        at_once = max(1, _KEYS_AT_ONCE // max(1, self._count))
-        for start in range(0, len(rest), at_once):
-            group = [(index, Keyed()) for index in rest[start : start + at_once]]
-            for part in self._slices():
-                fields = self.space.format.indexed_fields(part)
-                for index, keyed in group:
-                    keyed.add_tuples(index, part, fields)
-                    yield
-            for index, keyed in group:
-                yield from self._fill(index, keyed, log)
+        yield from _fill_all(self.space, rest, self._count, log)
         log.info(f"Space '{self.space.name}': done")
 
-    def _fill(self, index: Index, keyed: Keyed, log: Log) -> Iterator[None]:
-        log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
-        assert isinstance(index, OrderedIndex)
-        return fill(index, keyed, partial(duplicate_key, index, self.space.name))
 
-    def _slices(self) -> Iterator[list[bytes]]:
-        cursor = self._primary.cursor(IteratorType.ALL, [])
-        while part := cursor.fetch(SLICE):
-            yield part
+def fill_secondary(space: Space, log: Log) -> Iterator[None]:
+    """Fill the empty secondary indexes of a space from its primary index, a slice in every step.
+
+    Raises:
+        DuplicateKeyError: TUPLE_FOUND, a key is repeated.
+    """
+    primary = space.index(0)
+    if not len(primary):
+        return
+    log.info(f"Building secondary indexes in space '{space.name}'...")
+    rest = [index for index in space.indexes.values() if index is not primary]
+    yield from _fill_all(space, rest, len(primary), log)
+    log.info(f"Space '{space.name}': done")
+
+
+def _fill_all(space: Space, indexes: list[Index], count: int, log: Log) -> Iterator[None]:
+    """Fill indexes from the primary one, which has `count` tuples."""
+    at_once = max(1, _KEYS_AT_ONCE // max(1, count))
+    for start in range(0, len(indexes), at_once):
+        group = [(index, Keyed()) for index in indexes[start : start + at_once]]
+        for part in _slices(space.index(0)):
+            fields = space.format.indexed_fields(part)
+            for index, keyed in group:
+                keyed.add_tuples(index, part, fields)
+                yield
+        for index, keyed in group:
+            yield from _fill(space, index, keyed, count, log)
+
+
+def _fill(space: Space, index: Index, keyed: Keyed, count: int, log: Log) -> Iterator[None]:
+    log.info(f"Adding {count} keys to {index.definition.type} index '{index.name}' ...")
+    assert isinstance(index, OrderedIndex)
+    return fill(index, keyed, partial(duplicate_key, index, space.name))
+
+
+def _slices(primary: Index) -> Iterator[list[bytes]]:
+    cursor = primary.cursor(IteratorType.ALL, [])
+    while part := cursor.fetch(SLICE):
+        yield part

@@ -4,10 +4,10 @@
 outcome. A CONFIRM, ROLLBACK or PROMOTE row, ours or another instance's, takes effect only once it is in the WAL: before
 that, a restart would bring its transactions back unconfirmed.
 
-While such a row is being written, a writer holds the latch. Appliers hold it as readers for the length of a transaction
-(`enter`, `leave`), so no transaction of another origin meets a limbo that is about to change its owner. Transactions of
-this instance need no lock: they are queued without a wait between check and journal, and are refused outright while the
-limbo rolls back or belongs to another instance.
+While such a row is being written, a writer holds the latch; `box.txn.incoming_confirms` has the exception. Appliers
+hold it as readers for the length of a transaction (`enter`, `leave`), so no transaction of another origin meets a limbo
+that is about to change its owner. Transactions of this instance need no lock: they are queued without a wait between
+check and journal, and are refused outright while the limbo rolls back or belongs to another instance.
 
 The undo of a large transaction is prepared in slices before the row takes effect: while the row is being written the
 limbo does not change, and the latch is held.
@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
+from box.txn.incoming_confirms import IncomingConfirms
 from box.txn.latch import RWLatch
 from box.txn.limbo import Decision, Limbo, LimboOutcome
 from box.txn.promoter import Promoter
@@ -113,6 +114,7 @@ class LimboDriver:
         """Tasks to wake after a change of the queue, an option or an acknowledgement."""
         self.promotions = PromotionRecord(limbo)
         self._promoter = Promoter(limbo, self.promotions, self)
+        self.confirms = IncomingConfirms(self)
         self._is_deposed = False
         """True while our transactions are being rolled back because another instance leads without them."""
         self._heard: dict[int, float] = {}
@@ -172,13 +174,17 @@ class LimboDriver:
             self.limbo.abort(entry)
         self._changed()
 
-    def try_enter(self) -> bool:
+    def try_enter(self, origin_id: int) -> bool:
         """Lock the limbo's owner for an applier's transaction if that needs no wait; returns True if it is locked."""
-        return self.latch.try_read()
+        return not self.confirms.hinder(origin_id) and self.latch.try_read()
 
-    async def enter(self) -> None:
+    async def enter(self, origin_id: int) -> None:
         """Lock the limbo's owner for an applier's transaction."""
         await self.latch.wait_read()
+        while self.confirms.hinder(origin_id):
+            self.latch.release_read()
+            await self.latch.wait_write()
+            self.latch.downgrade()
 
     def leave(self) -> None:
         """Release the lock of `enter` after the transaction has been handed to the journal or has failed."""
@@ -259,7 +265,7 @@ class LimboDriver:
         """
         request = decode_synchro(row)
         self.promotions.contradiction_of(row, request)
-        self._settle(self.promotions.process(row, request))
+        self.settle(self.promotions.process(row, request))
 
     def check_consistent(self) -> None:
         """Check that no later decision has contradicted one that has taken effect here.
@@ -318,7 +324,7 @@ class LimboDriver:
         for _ in self.prepare_rollback(entries):
             await asyncio.sleep(0)
         first = entries[0]
-        self._settle(self.limbo.roll_back(first.lsn))
+        self.settle(self.limbo.roll_back(first.lsn))
         return GivenBack(first.origin_id, first.place[0] - 1)
 
     # -- our own rows
@@ -407,9 +413,9 @@ class LimboDriver:
             self.go_on()
             return
         self.on_write_error(error)
-        self._go_on_later()
+        self.go_on_later()
 
-    def _go_on_later(self) -> None:
+    def go_on_later(self) -> None:
         """Set the timer to retry after the journal has failed."""
         if self._timer is not None:
             self._timer.cancel()
@@ -427,7 +433,7 @@ class LimboDriver:
             if error is None:
                 self.go_on()
             else:
-                self._go_on_later()
+                self.go_on_later()
 
         self._submit(row, request, written)
         error = await future
@@ -473,10 +479,10 @@ class LimboDriver:
         if error is None:
             is_own = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
             timed_out = is_own and not self._is_deposed
-            self._settle(self.promotions.process(row, request), timed_out=timed_out)
+            self.settle(self.promotions.process(row, request), timed_out=timed_out)
         self.latch.release_write()
 
-    def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
+    def settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions their outcome. One that is not written yet is told at the end of its own write."""
         for entry in outcome.committed:
             entry.wait_sync = False

@@ -41,6 +41,13 @@ class Greeting(NamedTuple):
         return f"{self.version_id >> 16}.{self.version_id >> 8 & 255}.{self.version_id & 255}"
 
 
+def is_version(text: str) -> bool:
+    """Return whether a text may be the version of a greeting: three numbers below 256 in decimal digits."""
+    return re.fullmatch(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){2}", text) is not None and all(
+        int(part) < 256 for part in text.split(".")
+    )
+
+
 def encode_greeting(uuid: UUID, salt: bytes, version: str = VERSION) -> bytes:
     """Encode the 128 bytes of a greeting; `salt` has 32 bytes."""
     first = f"Tarantool {version} (Binary) {uuid}".encode("ascii")

@@ -9,8 +9,8 @@ import sys
 from typing import Final
 
 from box.errors import BoxError
-from box.net.dial import address_of, parse_address
-from box.net.uri import Uri
+from box.net.dial import parse_address
+from box.net.uri import Uri, address_of
 from console import streams
 from console.interactive.settings import TerminalSettings, load
 from console.remote.nodes import address_problem, dial, reason_of

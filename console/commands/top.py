@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from box.net.dial import address_of
+from box.net.uri import address_of
 from console import streams
 from console.interactive.settings import load
 from console.remote.nodes import address_problem

@@ -20,10 +20,10 @@ import yaml
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, timed_out
-from box.net.dial import address_of, connect, open_connection, parse_address
+from box.net.dial import connect, open_connection, parse_address
 from box.net.peer_connection import PeerConnection
 from box.net.sockets import SocketNetwork
-from box.net.uri import Uri, parse
+from box.net.uri import Uri, address_of, parse
 from box.wire.constants import Key, RequestType
 from box.wire.row import Row
 from console.sent_modules import call_of, sent_source

@@ -57,7 +57,7 @@ def serve(descriptor: int, runner: int) -> None:
 
 def import_node() -> None:
     """Import everything that a node imports until it is ready."""
-    for name in ("console.cli", "console.program"):
+    for name in ("console.cli", "console.program", "box.instance.parts"):
         importlib.import_module(name)
     from lua.runtime import default_flavour
 

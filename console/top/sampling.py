@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from box.errors import BoxError
-from box.net.dial import address_of
+from box.net.uri import address_of
 from console.remote.nodes import Lost, RemoteNode, dial, reason_of
 
 LIMIT: Final = 200

@@ -12,9 +12,7 @@ import struct
 from typing import Final
 
 from box.data import codec
-from box.data.times import arithmetic, calendar, iso, points, scan, shown, zones
-from box.data.times.arithmetic import OutOfRange, PartOutOfRange
-from box.data.times.iso import UnknownZone
+from box.data.times import calendar, points, shown, zones
 from box.data.times.points import ADJUSTMENTS, Datetime, Interval
 from lua.bindings.binding import Binding, exported
 
@@ -82,9 +80,11 @@ class DatetimeBinding(Binding):
     @exported("datetime_parse")
     def parse(self, text: bytes) -> tuple[bytes | None, int | bytes]:
         """Return a point in time and how many bytes its text takes; or None and what is to be said of the zone."""
+        from box.data.times import iso
+
         try:
             value, size = iso.read_datetime(text.decode("latin-1"))
-        except UnknownZone as error:
+        except iso.UnknownZone as error:
             return None, b" - ambiguous timezone" if error.is_ambiguous else b""
         except ValueError:
             return None, b""
@@ -93,6 +93,8 @@ class DatetimeBinding(Binding):
     @exported("datetime_scan")
     def scan(self, text: bytes, template: bytes) -> tuple[bytes | None, int]:
         """Return a point in time after a format, and how many bytes its text takes."""
+        from box.data.times import scan
+
         try:
             value, size = scan.read_formatted(_until_zero(text), _until_zero(template))
         except ValueError:
@@ -102,6 +104,8 @@ class DatetimeBinding(Binding):
     @exported("datetime_parse_date")
     def parse_date(self, text: bytes) -> tuple[int | None, int]:
         """Return the day of a date, and how many bytes its text takes."""
+        from box.data.times import iso
+
         try:
             return iso.read_date(text.decode("latin-1"))
         except ValueError:
@@ -117,15 +121,19 @@ class DatetimeBinding(Binding):
     @exported("datetime_zone")
     def zone(self, name: bytes, base: float) -> tuple[int | None, int | bytes]:
         """Return offset (minutes) and number of a zone at a moment; or None and what is to be said of its name."""
+        from box.data.times import iso
+
         try:
             offset, index, end = iso.read_zone(name.decode("latin-1"), 0, _whole(base))
-        except UnknownZone as error:
+        except iso.UnknownZone as error:
             return None, b" - ambiguous timezone" if error.is_ambiguous else b""
         return (offset, index) if end else (None, b"")
 
     @exported("datetime_offset")
     def offset(self, text: bytes) -> int | None:
         """Return the minutes of an offset that is the whole text."""
+        from box.data.times import iso
+
         found = iso.read_offset(text.decode("latin-1"))
         return found[0] if found is not None and found[1] == len(text) else None
 
@@ -172,6 +180,8 @@ class DatetimeBinding(Binding):
     @exported("datetime_clock")
     def clock(self, raw: bytes) -> tuple[int, int, int]:
         """Return hour, minute and second, which are negative before 1970."""
+        from box.data.times import arithmetic
+
         found = arithmetic.time_of_day(_datetime(raw))
         return found.hour, found.min, found.sec
 
@@ -180,25 +190,31 @@ class DatetimeBinding(Binding):
     @exported("datetime_add")
     def add(self, moment: bytes, interval: bytes, direction: float) -> tuple[bytes | None, bool]:
         """Return a point in time plus or minus an interval; or None and whether that is too late."""
+        from box.data.times import arithmetic
+
         try:
             return _raw_datetime(arithmetic.add(_datetime(moment), _interval(interval), int(direction))), False
-        except OutOfRange as error:
+        except arithmetic.OutOfRange as error:
             return None, error.is_late
 
     @exported("datetime_difference")
     def difference(self, left: bytes, right: bytes) -> bytes | tuple[None, bytes, int]:
         """Return the interval between two points in time; or None, and name and value of what is out of range."""
+        from box.data.times import arithmetic
+
         try:
             return _raw_interval(arithmetic.difference(_datetime(left), _datetime(right)))
-        except PartOutOfRange as error:
+        except arithmetic.PartOutOfRange as error:
             return None, error.name.encode(), error.value
 
     @exported("interval_combine")
     def combine(self, left: bytes, right: bytes, direction: float) -> bytes | tuple[None, bytes, int]:
         """Return the sum or difference of two intervals; or None, and name and value of what is out of range."""
+        from box.data.times import arithmetic
+
         try:
             return _raw_interval(arithmetic.combine(_interval(left), _interval(right), int(direction)))
-        except PartOutOfRange as error:
+        except arithmetic.PartOutOfRange as error:
             return None, error.name.encode(), error.value
 
     # --- MessagePack ---

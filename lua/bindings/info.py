@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.index.memory import TUPLE_COST
-from box.net.dial import address_of
-from box.replication.picture import replication_tree
-from box.replication.state import ApplierState, RelayState
+from box.net.uri import address_of
 from box.wire.constants import PACKAGE_VERSION
 from lua.bindings.binding import Binding, exported, guarded, text
 
@@ -44,6 +42,8 @@ def _with_error(described: dict[str, Any], error: BoxError | None) -> dict[str, 
 def _names_of_applier(applier: Applier) -> Iterator[str]:
     if applier.is_running:
         yield f"applier/{applier.address}"
+        from box.replication.state import ApplierState
+
         if applier.state in (ApplierState.SYNC, ApplierState.FOLLOW):
             yield f"applierw/{applier.address}"
 
@@ -85,6 +85,8 @@ class InfoBinding(Binding):
     @exported("box_fibers")
     def fibers(self) -> bytes:
         """Return the names of the fibers that fetch and send rows, one a line, as Tarantool names them."""
+        if not self.node.has_parts:
+            return b""
         replicaset = self.node.replication.replicaset
         names = [name for applier in replicaset.appliers for name in _names_of_applier(applier)]
         relays = [replica.relay for replica in replicaset]
@@ -94,6 +96,8 @@ class InfoBinding(Binding):
     @guarded("ctl_replication_tree")
     def replication_tree(self) -> bytes:
         """Draw the replication graph as text."""
+        from box.replication.picture import replication_tree
+
         names = ("id", "uuid", "status", "vclock", "replication", "replication_anon")
         return codec.pack(replication_tree({name: self._fields[name]() for name in names}))
 
@@ -120,6 +124,8 @@ class InfoBinding(Binding):
         return {str(replica.uuid): self._replica(replica) for replica in anonymous}
 
     def _replica(self, replica: Replica) -> dict[str, Any]:
+        from box.replication.state import ApplierState, RelayState
+
         described: dict[str, Any] = {
             "id": replica.id,
             "uuid": str(replica.uuid),
@@ -142,6 +148,8 @@ class InfoBinding(Binding):
         return _with_error(described, applier.error)
 
     def _downstream(self, relay: Relay) -> dict[str, Any]:
+        from box.replication.state import RelayState
+
         if relay.state is RelayState.FOLLOW:
             idle = self.node.loop.time() - relay.last_row_time
             return {"status": "follow", "vclock": dict(relay.vclock), "idle": idle}

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from box.data import codec
 from box.errors import BoxError, ErrorCode, client_error
-from box.net.dial import connect
-from box.net.peer_connection import EOF_TEXT, PeerConnection
 from box.net.uri import UNIX_HOST
 from box.wire.constants import RequestType
 from box.wire.row import Row, StreamRow, encode_packet
@@ -22,6 +20,7 @@ from lua.bindings.binding import Binding, Outcome, exported, guarded, text, wait
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
+    from box.net.peer_connection import PeerConnection
     from lua.runtime import Runtime
 
 _TIMEOUT, _PUSH, _REPLY = 0, 1, 2
@@ -38,6 +37,8 @@ def _no_connection(reason: str) -> BoxError:
 
 def _reason(error: BaseException) -> str:
     """Return the reason for a lost connection in the words of Tarantool's client."""
+    from box.net.peer_connection import EOF_TEXT
+
     if isinstance(error, BoxError):
         if error.message.startswith(EOF_TEXT):
             return _PEER_CLOSED
@@ -47,7 +48,7 @@ def _reason(error: BaseException) -> str:
     return str(error)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _Remote:
     """A connection to a server. `schema_version` is that of the schema which Lua has."""
 
@@ -57,7 +58,7 @@ class _Remote:
     """The token of the fiber that waits for `netbox_event`, 0 if none waits."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _RequestWaiter:
     """A fiber that waits for a request; it has taken the first `known` pushes."""
 
@@ -66,7 +67,7 @@ class _RequestWaiter:
     timer: asyncio.TimerHandle | None = None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _Request:
     """A request whose reply Lua has not taken yet."""
 
@@ -107,6 +108,8 @@ class NetBoxBinding(Binding):
         Raises:
             ClientError: NO_CONNECTION.
         """
+        from box.net.dial import connect
+
         address = f"{text(host)}:{text(port)}"
         if ":" in text(host) and text(host) != UNIX_HOST:
             address = f"[{text(host)}]:{text(port)}"

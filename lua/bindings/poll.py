@@ -9,7 +9,7 @@ from box.errors import fiber_is_cancelled
 from lua.runtime import Runtime
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _PollWaiter:
     """A waiting fiber; `mask` is what it waits for."""
 

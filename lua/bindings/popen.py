@@ -32,7 +32,7 @@ _STREAMS: Final = ("stdin", "stdout", "stderr")
 _DEVNULL, _PIPE, _CLOSE = "devnull", "pipe", "close"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _Child:
     """A child process. `pipes` are the parent's ends by stream, -1 for a closed one."""
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.schema.access import password_hash
-from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from lua.bindings.binding import Binding, guarded, waiting
 
 if TYPE_CHECKING:
@@ -174,12 +173,16 @@ class SchemaBinding(Binding):
     @waiting("schema_upgrade")
     async def upgrade(self) -> None:
         """Run `box.schema.upgrade()`."""
+        from box.schema.upgrade import SchemaUpgrade
+
         node = self.node
         await SchemaUpgrade(node.schema, node.dml, self.ctx, node.log, node.clock).run()
 
     @guarded("schema_dictionary")
     def dictionary(self) -> bytes:
         """Return whether the dictionary has an older version, and its version as text."""
+        from box.schema.upgrade import needs_upgrade, version_text
+
         schema = self.node.schema
         return codec.pack([needs_upgrade(schema), version_text(schema)])
 

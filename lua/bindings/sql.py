@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.data.codec import pack, unpack
 from box.errors import illegal_params
-from box.sql.prepared import Prepared
-from box.sql.result import Result, ResultFields, Rows, metadata_maps
 from lua.bindings.binding import Binding, Outcome, guarded, text, waiting
+
+if TYPE_CHECKING:
+    from box.sql.prepared import Prepared
+    from box.sql.result import Result
 
 
 class SqlBinding(Binding):
@@ -64,6 +66,8 @@ def _values(packed: bytes) -> list[Any]:
 
 
 def _packed(result: Result) -> bytes:
+    from box.sql.result import Rows, metadata_maps
+
     found: dict[str, Any]
     if isinstance(result, Rows):
         found = {"metadata": metadata_maps(result), "rows": [pack(row) for row in result.rows]}
@@ -75,6 +79,8 @@ def _packed(result: Result) -> bytes:
 
 
 def _described(prepared: Prepared) -> dict[str, Any]:
+    from box.sql.result import ResultFields, Rows, metadata_maps
+
     found: dict[str, Any] = {
         "stmt_id": prepared.id,
         "param_count": len(prepared.parameters),

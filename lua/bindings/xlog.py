@@ -3,87 +3,16 @@
 from __future__ import annotations
 
 import errno
-import os
-import stat
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from box.data import codec
-from box.errors import system_error, unsupported
-from box.journal.rows import decode_rows
-from box.journal.xlog import XlogDecoder
-from box.journal.xlog_errors import XlogError
-from box.wire.constants import RequestType
-from box.wire.row import Row
+from box.errors import system_error
 from lua.bindings.binding import Binding, Outcome, guarded, text
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
-    from lua.machine import Files
+    from lua.bindings.xlog_rows import XlogRows
     from lua.runtime import Runtime
-
-_READ_SIZE: Final = 1024 * 1024
-_ROW_FILES: Final = frozenset({"XLOG", "SNAP", "RUN", "INDEX", "DATA", "VYLOG"})
-_TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
-
-
-class _LogFile:
-    """The rows of one file, block by block; broken parts are skipped."""
-
-    def __init__(self, files: Files, path: bytes) -> None:
-        self._files = files
-        self._path = path
-        self._fd = files.open(path, os.O_RDONLY, 0)
-        """The descriptor of the file; the end of the loop over the file closes it."""
-        self._decoder = XlogDecoder()
-        if stat.S_ISDIR(files.fstat(self._fd)["mode"]):
-            self.close()
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-
-    def read_meta(self) -> None:
-        """Read the meta.
-
-        Raises:
-            XlogError: the file is not a log file.
-            UnsupportedError: its kind is unknown.
-        """
-        self._feed()
-        meta = self._decoder.read_meta()
-        if meta is None:
-            raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
-        if meta.file_type not in _ROW_FILES:
-            raise unsupported("xlog reader", f"'{meta.file_type}' file type")
-
-    def _feed(self) -> bool:
-        try:
-            data = self._files.read(self._fd, _READ_SIZE)
-        except OSError as error:
-            raise system_error(f"failed to read '{text(self._path)}' file", error.errno or 0) from error
-        self._decoder.feed(data)
-        return bool(data)
-
-    def next_rows(self) -> list[Row]:
-        """Return the rows of the next block; none at the end."""
-        while True:
-            try:
-                block = self._decoder.next_block()
-                if block is not None:
-                    return decode_rows(block)
-                if self._decoder.eof or not self._feed():
-                    return []
-            except XlogError:
-                while not self._decoder.skip():
-                    if not self._feed():
-                        return []
-
-    def close(self) -> None:
-        with suppress(OSError):  # the process of a simulated node may have ended before its Lua state
-            self._files.close(self._fd)
-
-
-def _row_facts(row: Row) -> list[Any]:
-    kind = _TYPE_NAMES.get(row.type, row.type)
-    return [kind, row.sync, row.lsn, row.replica_id, row.group_id, row.tm, row.tsn, row.is_commit, row.body]
 
 
 class XlogBinding(Binding):
@@ -91,7 +20,7 @@ class XlogBinding(Binding):
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
-        self._files: dict[int, _LogFile] = {}
+        self._files: dict[int, XlogRows] = {}
         self._last = 0
         node.on_close.append(self.close_all)
 
@@ -110,8 +39,10 @@ class XlogBinding(Binding):
             XlogError: it is not a log file.
             UnsupportedError: its kind is unknown.
         """
+        from lua.bindings.xlog_rows import XlogRows
+
         try:
-            file = _LogFile(self.runtime.machine.files, path)
+            file = XlogRows(self.runtime.machine.files, path)
         except (OSError, ValueError) as error:  # a null byte in the name is a ValueError
             number = getattr(error, "errno", None) or errno.ENOENT
             raise system_error(f"failed to open '{text(path)}' file", number) from error
@@ -129,12 +60,14 @@ class XlogBinding(Binding):
         """Return packed rows [type, sync, lsn, replica id, group id, timestamp, tsn, is_commit, body], or None at the
         end.
         """
+        from lua.bindings.xlog_rows import row_facts
+
         file = self._files.get(int(number))
         rows = [] if file is None else file.next_rows()
         if not rows:
             self.xlog_close(number)
             return None
-        return codec.pack([_row_facts(row) for row in rows])
+        return codec.pack([row_facts(row) for row in rows])
 
     @guarded("xlog_close")
     def xlog_close(self, number: float) -> Outcome:

@@ -1,12 +1,15 @@
 """How long a start takes, beside Tarantool: `python -m test.bench.startup [SUITE...]`.
 
 ```
+libraries         python -c 'import asyncio, uvloop, lupa, msgpack'
 start-up          a process that does nothing but end
 first select      a bare script: box.cfg, a space, an index, a row, a select
 SUITE             all its tests by lunabox-test, for the tests that pass on both
 ```
 
-Each figure is the best of some runs, which alternate; Tarantool is $LUNABOX_TARANTOOL, or `tarantool`.
+The first three are milliseconds of the processor, the median of some runs; `/ libraries` compares ours with the first
+line. A suite's figure is seconds, the best of some runs. Runs alternate; Tarantool is $LUNABOX_TARANTOOL, or
+`tarantool`.
 """
 
 from __future__ import annotations
@@ -14,13 +17,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 FIRST_SELECT = """
 box.cfg{log = 'log'}
@@ -33,19 +36,22 @@ os.exit(0)
 _PASSED = re.compile(r"^(\S+)  passed.*?\((\d+\.\d+) s\)$", re.MULTILINE)
 
 
-def seconds(command: list[str]) -> float:
-    """Of one run in a directory of its own."""
+def milliseconds(command: list[str]) -> float:
+    """Return the processor's time of one run in a directory of its own."""
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "first.lua").write_text(FIRST_SELECT)
-        begun = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-        return time.perf_counter() - begun
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return 1000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
 
-def best(runs: int, ours: Callable[[], float], tarantool: Callable[[], float]) -> tuple[float, float]:
-    """The shortest of some runs of each, one after the other."""
-    both = [(ours(), tarantool()) for _ in range(runs)]
-    return min(pair[0] for pair in both), min(pair[1] for pair in both)
+def medians(runs: int, commands: dict[str, list[str]]) -> dict[str, float]:
+    """Return the median of some runs of each command, one after the other. Nothing is compiled in them."""
+    for command in commands.values():
+        milliseconds(command)
+    found = [{name: milliseconds(command) for name, command in commands.items()} for _ in range(runs)]
+    return {name: median(each[name] for each in found) for name in commands}
 
 
 def suite_times(suite: Path, executable: str | None) -> dict[str, float]:
@@ -84,20 +90,26 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE")
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=15)
     options = parser.parse_args()
     ours = [str(Path(sys.executable).with_name("lunabox"))]
     tarantool = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
     if tarantool is None:
         sys.exit("Tarantool is not installed: LUNABOX_TARANTOOL=PATH")
-    print(f"{'':<14} {'ours':>8} {'Tarantool':>9} {'ratio':>6}")
-    for name, arguments in (("start-up", ["-e", "os.exit(0)"]), ("first select", ["first.lua"])):
-        mine, theirs = best(
-            options.runs, lambda a=arguments: seconds([*ours, *a]), lambda a=arguments: seconds([tarantool, *a])
-        )
-        print(f"{name:<14} {mine:7.3f}s {theirs:7.3f}s {mine / theirs:6.1f}")
+    starts = {"start-up": ["-e", "os.exit(0)"], "first select": ["first.lua"]}
+    commands = {"libraries": [sys.executable, "-c", "import asyncio, uvloop, lupa, msgpack"]}
+    for name, arguments in starts.items():
+        commands[name] = [*ours, *arguments]
+        commands[f"their {name}"] = [tarantool, *arguments]
+    found = medians(options.runs, commands)
+    base = found["libraries"]
+    print(f"{'':<14} {'ours':>8} {'Tarantool':>9} {'ratio':>6} {'/ libraries':>11}")
+    print(f"{'libraries':<14} {base:6.0f}ms")
+    for name in starts:
+        mine, theirs = found[name], found[f"their {name}"]
+        print(f"{name:<14} {mine:6.0f}ms {theirs:7.0f}ms {mine / theirs:6.1f} {mine / base:11.1f}")
     for suite in options.suites:
-        mine, theirs = compare_suite(suite.resolve(), tarantool, max(options.runs // 2, 1))
+        mine, theirs = compare_suite(suite.resolve(), tarantool, max(options.runs // 7, 1))
         print(f"{suite.name:<14} {mine:7.2f}s {theirs:7.2f}s {mine / theirs:6.1f}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test.interop.sql_statements import script
+from test.interop import sql_statements, sql_tables
 from test.interop.test_indexes_tarantool import TARANTOOL, is_of_the_line, lines_of
 
 COUNT = int(os.environ.get("SQL_STATEMENTS", "300"))
@@ -22,16 +22,26 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_statements_give_the_same(seed: int, tmp_path: Path) -> None:
+def differences(text: str, directory: Path) -> list[str]:
+    """Run a script on both, and return each statement that gives something else, with both results."""
     assert TARANTOOL is not None
-    text = script(seed, COUNT)
-    ours = lines_of(str(Path(sys.executable).with_name("lunabox")), text, tmp_path / "ours")
-    theirs = lines_of(TARANTOOL, text, tmp_path / "theirs")
+    ours = lines_of(str(Path(sys.executable).with_name("lunabox")), text, directory / "ours")
+    theirs = lines_of(TARANTOOL, text, directory / "theirs")
     statements = text.split("]==]")
-    differences = [
+    return [
         f"{statements[number].split('[==[')[-1]}\n  ours   {line}\n  theirs {other}"
         for number, (line, other) in enumerate(zip(ours, theirs, strict=True))
         if line != other
     ]
-    assert not differences, "\n".join(differences[:20])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_statements_give_the_same(seed: int, tmp_path: Path) -> None:
+    found = differences(sql_statements.script(seed, COUNT), tmp_path)
+    assert not found, "\n".join(found[:20])
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_statements_on_generated_tables_give_the_same(seed: int, tmp_path: Path) -> None:
+    found = differences(sql_tables.script(seed, COUNT * 2 // 3), tmp_path)
+    assert not found, "\n".join(found[:20])

@@ -26,6 +26,7 @@ from test.soak import (
     repeats,
     rounds,
     simulated,
+    sql,
     streams,
 )
 from test.soak.reality import campaign as reality
@@ -85,6 +86,7 @@ CAMPAIGNS = {
     "simulated": Campaign(
         simulated.run_campaign, "runs of ten simulated minutes, behind those that failed once", 4, 2000
     ),
+    "sql": Campaign(_by_size(sql.run_campaign), "statements of SQL, run by Tarantool too", 1000, 20_000),
     "cluster": Campaign(
         _by_size(cluster.run_campaign), "exports on a Spark cluster, half of them while a worker is killed", 4, 20
     ),

@@ -66,7 +66,7 @@ def zone_name(tzindex: int) -> str:
     return "" if zone is None else zone.name
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Local:
     """The local clock and calendar of a datetime."""
 

@@ -39,11 +39,12 @@ def test_the_end_of_the_process_keeps_code_and_output(source: str, code: int, ou
     assert done.stderr.endswith("registered\n")
 
 
-def test_a_console_without_box_cfg_loads_no_checksums() -> None:
-    """Packages that only the log, the prompt or a server of HTTP needs are imported where they are used."""
+def test_a_console_without_box_cfg_loads_neither_node_nor_checksums() -> None:
+    """What only the data, the log, the prompt or a server of HTTP needs is imported where it is used."""
     program = (
         "import sys; from console.cli import main; code = main(['-e', 'x = 1'])\n"
-        "print([name for name in ('crc32c', 'prompt_toolkit', 'email', 'http.client') if name in sys.modules], code)"
+        "names = ('crc32c', 'prompt_toolkit', 'email', 'http.client', 'BTrees', 'box.instance.parts')\n"
+        "print([name for name in names if name in sys.modules], code)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[] 0\n"

@@ -117,3 +117,89 @@ def test_a_key_that_a_snapshot_repeats_ends_the_start(tmp_path: Path) -> None:
                 pass
 
     asyncio.run(asyncio.wait_for(main(), DEADLINE))
+
+
+_MANY_CHANGES = """
+    local function indexed(name, options)
+        local s = box.schema.space.create(name, options)
+        s:create_index('pk', {sequence = name == 'auto' or nil})
+        s:create_index('tag', {parts = {{2, 'unsigned'}}, unique = false})
+        s:create_index('hash', {type = 'HASH', parts = {{1, 'unsigned'}, {3, 'string', is_nullable = false}}})
+        s:create_index('some', {parts = {{4, 'unsigned', is_nullable = true}}, unique = true})
+        s:create_index('many', {parts = {{5, 'unsigned', path = '[*]'}}, unique = false})
+        return s
+    end
+    local function change(s)
+        for i = 1, 100 do s:insert{i, i % 7, 'a', i % 3 == 0 and i or box.NULL, {i, i % 5}} end
+        for i = 1, 100, 4 do s:update(i, {{'=', 2, 50}, {'=', 5, {i, 1000}}}) end
+        for i = 1, 100, 9 do s:delete(i) end
+        s.index.some:delete(42)
+        s:upsert({1, 1, 'b', box.NULL, {7}}, {{'+', 2, 1}})
+        s:upsert({2, 1, 'b', box.NULL, {7}}, {{'+', 2, 1}})
+        box.begin() s:replace{3, 0, 'c', 3, {1}} s:delete(4) s:replace{4, 1, 'd', 4, {2}} box.commit()
+    end
+    change(indexed('plain'))
+    change(indexed('sync', {is_sync = true}))
+    change(indexed('renamed'))
+    box.space.renamed:rename('other')
+    for i = 200, 220 do box.space.other:insert{i, 1, 'x', i, {i}} end
+    change(indexed('fewer'))
+    box.space.fewer.index.tag:drop()
+    change(indexed('empty'))
+    box.space.empty:truncate()
+    box.space.empty:insert{5, 1, 'z', 1, {1}}
+    change(indexed('more'))
+    box.space.more:create_index('last', {parts = {{3, 'string'}, {1, 'unsigned'}}})
+    indexed('gone'):insert{1, 1, 'a', 1, {1}}
+    box.space.gone:drop()
+    local auto = indexed('auto')
+    for i = 1, 50 do auto:insert{box.NULL, i % 4, 'q', i, {i, i + 1}} end
+    local r = box.schema.space.create('tree')
+    r:create_index('pk')
+    r:create_index('place', {type = 'RTREE', parts = {{2, 'array'}}, unique = false})
+    for i = 1, 30 do r:insert{i, {i % 5, i}} end
+    local filled = box.schema.space.create('filled')
+    filled:create_index('pk')
+    for i = 1, 30 do filled:insert{i, i % 4} end
+    filled:create_index('late', {parts = {{2, 'unsigned'}}, unique = false})
+    for i = 31, 60 do filled:insert{i, i % 4} end
+"""
+_CONTENTS = """
+    local found = {}
+    for id, s in pairs(box.space) do
+        if type(id) == 'number' and id > 511 then
+            for n, i in pairs(s.index) do
+                if type(n) == 'number' then
+                    local tuples = i:select()
+                    local what = i.type == 'HASH' and #tuples or tuples
+                    found[s.name .. '.' .. i.name] = {what, i:len(), i:bsize(), s:bsize()}
+                end
+            end
+        end
+    end
+    return found
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"memtx_use_mvcc_engine": True}, {"force_recovery": True}])
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_all_indexes_are_as_before(snapshot: bool, options: dict[str, Any], tmp_path: Path) -> None:
+    """Whatever the log says about a space, its indexes have the same tuples in the same order."""
+
+    async def main() -> None:
+        async with Node(tmp_path, log_level=0, **options) as node:
+            await node.eval(_MANY_CHANGES)
+            if snapshot:
+                await node.eval("box.snapshot()")
+                await node.eval("for i = 300, 330 do box.space.plain:insert{i, 1, 'y', i, {i}} end")
+            expected = await node.eval(_CONTENTS)
+        for _ in range(2):
+            async with Node(tmp_path, log_level=5, log=str(tmp_path / "log"), **options) as node:
+                assert await node.eval(_CONTENTS) == expected
+                await node.eval("box.space.plain:replace{1, 5, 'b', 1000, {8}} box.space.auto:delete(9)")
+                await node.eval("box.space.other:update(1, {{'=', 2, 77}})")
+                expected = await node.eval(_CONTENTS)
+        if not (options or snapshot):
+            assert "Building secondary indexes in space 'plain'..." in (tmp_path / "log").read_text()
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE))

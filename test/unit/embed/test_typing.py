@@ -7,19 +7,35 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import box
 from box import (
+    BoxError,
+    Change,
+    ChangeStream,
+    Datetime,
+    GrantedPrivilege,
     IndexHandle,
+    Interval,
     Node,
     PreparedStatement,
+    RowPage,
     SchemaRequests,
     SequenceHandle,
+    SessionInfo,
     SpaceHandle,
+    SqlColumn,
+    SqlResult,
     TransactionBlock,
+    dbapi,
 )
+from box import sync as blocking
+from box.testing import Cluster, KillableNode
 
 pytest.importorskip("mypy")
 ROOT = Path(__file__).parents[3]
@@ -47,14 +63,35 @@ def test_the_program_is_right_but_for_its_mistakes(tmp_path: Path) -> None:
     assert {(int(number), code) for number, code in found} == expected, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [Node, PreparedStatement, SpaceHandle, IndexHandle, SchemaRequests, SequenceHandle, TransactionBlock],
-)
-def test_the_program_uses_every_public_call(kind: type) -> None:
-    used = {node.attr for node in ast.walk(ast.parse(PROGRAM.read_text())) if isinstance(node, ast.Attribute)}
-    calls = {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
-    assert not calls - used
+HANDLES = (Node, SpaceHandle, IndexHandle, SchemaRequests, SequenceHandle, TransactionBlock, PreparedStatement)
+VALUES = (Change, ChangeStream, Datetime, GrantedPrivilege, Interval, RowPage, SessionInfo, SqlColumn, SqlResult)
+OTHERS = (BoxError, dbapi.DatabaseConnection, dbapi.DatabaseCursor, Cluster, KillableNode)
+BLOCKING = tuple(getattr(blocking, name) for name in blocking.__all__)
+INNER = {"sort_key", "unchecked"}
+"""Names of `Datetime` that are for the node itself."""
+
+
+@pytest.mark.parametrize("kind", [*HANDLES, *VALUES, *OTHERS, *BLOCKING], ids=lambda kind: kind.__name__)
+def test_the_program_uses_every_public_name(kind: type) -> None:
+    """Methods, properties and attributes, without those that tuples, lists, mappings and exceptions have anyway."""
+    inherited = {name for base in (tuple, list, Exception, Mapping) if issubclass(kind, base) for name in dir(base)}
+    names = {name for name, _ in inspect.getmembers(kind) if not name.startswith("_")} - inherited - INNER
+    assert not names - _attributes()
+
+
+@pytest.mark.parametrize("module", [box, dbapi], ids=lambda module: module.__name__)
+def test_the_program_uses_every_name_of_a_module(module: ModuleType) -> None:
+    used = _attributes() | {
+        alias.name
+        for node in ast.walk(ast.parse(PROGRAM.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert not set(module.__all__) - used
+
+
+def _attributes() -> set[str]:
+    return {node.attr for node in ast.walk(ast.parse(PROGRAM.read_text())) if isinstance(node, ast.Attribute)}
 
 
 def test_errors_name_what_was_meant() -> None:

@@ -7,30 +7,63 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import box
 from box import (
+    AccessDeniedError,
+    AlreadyExistsError,
     BoxError,
+    BoxSystemError,
     Change,
     ChangesLost,
+    ChangeStream,
+    ClientError,
+    ConfigError,
+    CryptoError,
+    CustomError,
+    DataError,
+    Datetime,
+    DiskWriteError,
     DuplicateKeyError,
     ErrorCode,
+    FiberIsCancelled,
     GrantedPrivilege,
+    IllegalParams,
     IndexHandle,
+    Interval,
+    LuajitError,
     NamedRow,
     Node,
     NodeInfo,
+    NodeOptions,
+    NoSuchIndexError,
     NoSuchSpaceError,
+    NotReadyError,
+    OutOfMemory,
     PreparedStatement,
+    QuorumTimeoutError,
+    ReadOnlyError,
+    RequestTimeoutError,
+    RowPage,
+    SchemaError,
+    SchemaRequests,
     SequenceHandle,
     SessionInfo,
+    SocketError,
     SpaceHandle,
     SqlColumn,
     SqlResult,
+    TimedOut,
     TransactionBlock,
     TransactionConflictError,
+    TransactionError,
+    TransactionYieldError,
+    UnsupportedError,
+    dbapi,
 )
+from box import TimeoutError as BoxTimeoutError
 from box.sync import BlockingSpace
 from box.sync import Node as BlockingNode
 from box.testing import Cluster, KillableNode
@@ -46,7 +79,7 @@ class Goods(NamedTuple):
 
 @dataclass
 class Job:
-    """Another."""
+    """A row as an object that can change."""
 
     id: int
     text: str
@@ -60,6 +93,8 @@ async def lives(directory: str) -> None:
     info: NodeInfo = node.info
     uuid: str = info["uuid"]
     lsn: int = info["vclock"][info["id"]] + info["lsn"]
+    options: NodeOptions = {"listen": 3301, "wal_mode": "none"}
+    await node.configure(**options)
     print(uuid, lsn, info["cluster"]["uuid"], info["status"], info["ro"], info["listen"], node.is_running)
     await node.stop()
     Node(listn=3301)  # mistake: call-arg
@@ -70,7 +105,7 @@ async def lives(directory: str) -> None:
 
 async def dictionary(node: Node) -> None:
     """Spaces, sequences, users, roles, functions."""
-    schema = node.schema
+    schema: SchemaRequests = node.schema
     goods: SpaceHandle[Goods] = await schema.create_space("goods", row=Goods, if_not_exists=True)
     plain: SpaceHandle[NamedRow] = await schema.create_space("plain", format=[("id", "unsigned"), "text"])
     pk: IndexHandle[Goods] = await goods.create_index("pk", parts=["id"], unique=True, sequence="ids")
@@ -103,6 +138,7 @@ async def dictionary(node: Node) -> None:
     await schema.drop_function("f", if_exists=True)
     await schema.drop_role("clerk", if_exists=True)
     await schema.drop_user("ann", if_exists=True)
+    print(granted[0].object_type, granted[0].object_name)
     print(names, granted[0].privileges, list(node.space), len(node.space), "goods" in node.space)
     await schema.create_space("x", formt=[])  # mistake: call-overload
 
@@ -123,7 +159,9 @@ async def requests(node: Node, goods: SpaceHandle[Goods]) -> None:
         print(price)
     rows: list[Goods] = await goods.select(1, index="pk", iterator="GE", offset=1, limit=10)
     rows += await goods.index["by_name"].select("a", iterator="ge", limit=None)
-    page = await goods.page(iterator="GE", limit=10)
+    page: RowPage[Goods] = await goods.page(iterator="GE", limit=10)
+    where: str | None = page.position
+    print(where)
     following = await goods.index["by_name"].page(after=(await goods.index["by_name"].page(limit=10)).position)
     rows += page.rows + following.rows
     async for one in goods.pairs(iterator="ALL"):
@@ -180,7 +218,8 @@ async def transactions(node: Node, goods: SpaceHandle[Goods]) -> None:
 
     goods.on_replace(see).remove()
     goods.before_replace(lambda old, new: new).remove()
-    async with goods.changes(start={1: 5}, limit=10, max_bytes=1000) as stream:
+    watched: ChangeStream[Goods] = goods.changes(start={1: 5}, limit=10, max_bytes=1000)
+    async with watched as stream:
         async for change in stream:
             told: Change[Goods] = change
             print(told.new and told.new.price, told.old, told.lsn, told.replica_id, told.is_truncation, stream.position)
@@ -203,6 +242,54 @@ async def transactions(node: Node, goods: SpaceHandle[Goods]) -> None:
     print(double(1), await discount(1), await node.eval("return ...", 1), await node.call("double", 2), box.__version__)
 
 
+def moments(row: NamedRow) -> None:
+    """Points in time and intervals, beside Python's own."""
+    exact = Datetime(1_700_000_000, nsec=5, tzoffset=60, tz="Europe/Berlin")
+    print(exact.epoch, exact.nsec, exact.tzoffset, exact.tzindex, exact.tz, exact < datetime.now(UTC), exact == row[0])
+    month = Interval(year=0, month=1, week=0, day=0, hour=0, min=0, sec=0, nsec=0, adjust="last")
+    print(month.year, month.month, month.week, month.day, month.hour, month.min, month.sec, month.nsec, month.adjust)
+    Datetime("2026-01-01")  # mistake: arg-type
+    Interval(months=1)  # mistake: call-arg
+
+
+def errors(error: BoxError) -> None:
+    """Every exception, and what an error tells."""
+    kinds: tuple[type[BoxError], ...] = (
+        *(AccessDeniedError, AlreadyExistsError, BoxSystemError, ClientError, ConfigError, CryptoError, CustomError),
+        *(DataError, DiskWriteError, DuplicateKeyError, FiberIsCancelled, IllegalParams, LuajitError, NoSuchIndexError),
+        *(NotReadyError, OutOfMemory, QuorumTimeoutError, ReadOnlyError, RequestTimeoutError, SchemaError, SocketError),
+        *(TimedOut, BoxTimeoutError, TransactionError, TransactionYieldError, UnsupportedError),
+    )
+    print(isinstance(error, kinds), error.fields, error.file, error.line, error.custom_type, error.log_text)
+
+
+def database(directory: str) -> None:
+    """DB-API 2.0."""
+    with dbapi.connect(directory, autocommit=True, wal_mode="none") as connection:
+        connection.autocommit = False
+        opened: dbapi.DatabaseConnection = connection
+        with opened.cursor() as cursor:
+            used: dbapi.DatabaseCursor = cursor
+            used.execute("SELECT id FROM goods WHERE id = ?", (1,)).setinputsizes([1])
+            used.setoutputsize(1, 1)
+            row: NamedRow | None = used.fetchone()
+            rows: list[NamedRow] = [*used.fetchmany(2), *used.fetchall(), *used]
+            print(row, rows, used.description, used.rowcount, used.lastrowid, used.arraysize, used.connection)
+        opened.cursor().executemany("INSERT INTO goods VALUES (?)", [(1,), (2,)]).close()
+        opened.commit()
+        opened.rollback()
+        print(opened.in_transaction, dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle)
+        print(dbapi.Binary(b"x"), dbapi.Date(2026, 1, 2), dbapi.Time(1, 2, 3), dbapi.Timestamp(2026, 1, 2, 3, 4, 5))
+        print(dbapi.DateFromTicks(1), dbapi.TimeFromTicks(1), dbapi.TimestampFromTicks(1))
+        print(dbapi.STRING, dbapi.BINARY, dbapi.NUMBER, dbapi.DATETIME, dbapi.ROWID)
+        opened.close()
+        opened.cursor().execute("SELECT ?", 1)  # mistake: arg-type
+        dbapi.connect(directory, wall_mode="none")  # mistake: call-arg
+    for kind in (dbapi.Error, dbapi.InterfaceError, dbapi.DatabaseError, dbapi.DataError, dbapi.OperationalError):
+        print(kind.code)
+    print(dbapi.IntegrityError, dbapi.InternalError, dbapi.ProgrammingError, dbapi.NotSupportedError, dbapi.Warning)
+
+
 async def statements(node: Node) -> None:
     """SQL."""
     found: SqlResult = await node.execute("SELECT id FROM goods WHERE id > ? AND name = :name", [1, {":name": "pear"}])
@@ -220,7 +307,7 @@ async def statements(node: Node) -> None:
 
 
 def blocking(directory: str) -> None:
-    """The same without a loop."""
+    """A node, its spaces, transactions and statements without a loop."""
     with BlockingNode(directory, wal_mode="none") as node:
         goods: BlockingSpace[Goods] = node.schema.create_space("goods", row=Goods)
         goods.create_index("pk", parts=["id"])
@@ -254,6 +341,8 @@ async def clusters() -> None:
         await cluster.kill(leader)
         print((await cluster.wait_leader(timeout=5)).address, cluster[0].name, len(cluster), leader.term)
         await cluster.start(leader)
+        leader.change_options(read_only=False)
+        print(leader.is_writable)
         await cluster.promote(leader)
         await cluster.heal()
         await cluster.wait_synced()

@@ -79,6 +79,24 @@ class SlowSync(MemoryStorage):
             assert self.may_end.wait(20), "the loop stood still"
 
 
+def test_parts_are_made_for_whoever_asks_first() -> None:
+    """An instance that is never configured has none, and its end makes none."""
+
+    async def body(instance: Instance) -> None:
+        assert (instance.status, instance.is_configured) == ("unconfigured", False)
+        with pytest.raises(AttributeError, match="'Instance' object has no attribute 'nothing'"):
+            _ = instance.nothing  # type: ignore[attr-defined]
+        other = Instance(disk=MemoryStorage())
+        await other.close()
+        await other.let_go()
+        assert not set(PARTS) & set(vars(other))
+        assert instance.new_context().credentials.is_admin
+        assert set(PARTS) <= set(vars(instance))
+        assert instance.schema.errinj is instance.errinj
+
+    with_instance(body)
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_the_loop_lives_on_while_a_start_syncs_what_it_has_read(is_closed: bool) -> None:
     """A start that is given up meanwhile opens no log."""

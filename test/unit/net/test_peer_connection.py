@@ -13,8 +13,8 @@ import uvloop
 from box.errors import BoxError, client_error
 from box.errors import ErrorCode as Code
 from box.journal.rows import insert_body_prefix
-from box.net.dial import address_of
 from box.net.peer_connection import DetachedSocket, PeerConnection
+from box.net.uri import address_of
 from box.wire.constants import RequestType
 from box.wire.error import raise_if_error
 from box.wire.greeting import encode_greeting

@@ -313,7 +313,7 @@ def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=1)
         two.inject("WAL_DELAY", True)
-        assert two.node.synchro.try_enter()
+        assert two.node.synchro.try_enter(2)
         await one.put([1], space=SYNC)
         before = two.node.state.vclock.copy()
         sink = two.node.replication.sink

@@ -327,3 +327,13 @@ def test_a_referenced_index_keeps_its_fields(db: Session) -> None:
     moved = Request.replace(pack([512, 1, "I", "tree", {"unique": True}, [{"field": 0, "type": "integer"}]]))
     text = "Can't modify space 'P': can not alter a referenced index"
     assert db.write_error("_index", moved) == ("ALTER_SPACE", text)
+
+
+def test_nil_is_looked_for_before_types_are(db: Session) -> None:
+    db.sql("create table x (id int primary key, s string, n int not null, m int)")
+    missing = ("SQL_EXECUTE", "Failed to execute SQL statement: NOT NULL constraint failed: X.N")
+    assert db.error("insert into x (id, s, n) values (1, 1, null)") == missing
+    assert db.error("insert into x (id, s) values ('a', 1)") == missing
+    db.sql("insert into x values (1, 'a', 1, 1)")
+    assert db.error("update x set s = 1, n = null") == missing
+    assert db.sql("insert or ignore into x values (2, 1, null, 3)") == 0

@@ -131,3 +131,25 @@ def test_values_of_unlike_types_are_unlike_in_a_set(db: Session) -> None:
     assert db.sql("select id from sc where s in (true, 1, 'abcd')") == [[1], [2], [3]]
     assert db.sql("select id from sc where s not in (true, 1, 2)") == [[3], [4], [5]]
     assert db.error("select id from sc where s in (1)")[0] == "SQL_TYPE_MISMATCH"
+
+
+@pytest.mark.parametrize("number", ["-4", "+4", "7", "- -7"])
+def test_a_constant_that_is_sorted_is_no_place_of_a_column(db: Session, number: str) -> None:
+    db.sql("create table q (id int primary key)")
+    db.sql("insert into q values (1), (2)")
+    value = db.value(f"select {number}")
+    assert db.sql(f"select {number} as z from q order by z") == [[value], [value]]
+    assert db.sql(f"select distinct {number} from q order by 1") == [[value]]
+    assert db.sql(f"select count(*), {number} as z from q group by z") == [[2, value]]
+
+
+def test_a_negative_number_is_no_key_of_an_index_of_unsigned_values(db: Session) -> None:
+    db.sql("create table q (id int primary key, a unsigned, b unsigned)")
+    db.sql("create index q_a on q (a)")
+    db.sql("insert into q values (1, 1, 1)")
+    assert db.sql("select id from q where b > -3") == [[1]]
+    for operator in (">", ">=", "<", "<="):
+        problem = db.error(f"select id from q where a {operator} -3")
+        assert problem == ("SQL_TYPE_MISMATCH", "Type mismatch: can not convert -3 to unsigned")
+    problem = db.error("select id from q where a = -3")
+    assert problem[1] == "Supplied key type of part 0 does not match index part type: expected unsigned"

@@ -28,6 +28,8 @@ BIG = 2**63
         ("quote('it''s')", "'it''s'"), ("char(65, 66)", "AB"), ("unicode('A')", 65), ("coalesce(null, 1)", 1),
         ("nullif(1, 1)", None), ("greatest(1, 3)", 3), ("least(2, 'a')", 2), ("position('b', 'abc')", 2),
         ("printf('%d-%s', 1, 'x')", "1-x"), ("typeof(1.5)", "double"), ("zeroblob(2)", b"\0\0"),
+        ("1 + x'00'", 1), ("1 + x'3100'", 2), ("1 * x'0031'", 0), ("1 + x'310061'", 2), ("1.5 + x'3100'", 2.5),
+        ("1 + char(49, 0)", 2), ("1 & x'00'", 0), ("cast(x'2000' as integer)", 0), ("cast(x'00' as number)", 0),
         ("soundex('Robert')", "R163"), ("version()", "2.8.1-0-g0000000"),
     ],
 )  # fmt: skip

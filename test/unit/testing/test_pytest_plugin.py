@@ -20,6 +20,15 @@ def test_a_node_without_a_loop(box_node):
 def test_another_test_has_another_node(box_node):
     assert "s" not in box_node.space
 
+def test_a_node_for_clients_of_today(box_server):
+    import tarantool
+    host, _, port = box_server.info["listen"].rpartition(":")
+    connection = tarantool.Connection(host, int(port))
+    assert connection.version_id == 2 << 16 | 11 << 8
+    assert list(connection.eval("box.schema.create_space('s') return box.cfg.memtx_use_mvcc_engine")) == [True]
+    connection.close()
+    assert "s" in box_server.space
+
 def test_a_cluster(box_cluster, tmp_path):
     async def test():
         async with box_cluster(2) as c:
@@ -49,7 +58,7 @@ def run(directory: Path, *arguments: str, tests: str = TESTS, code: int = 0) -> 
 
 
 def test_fixtures_work_where_nothing_is_configured(tmp_path: Path) -> None:
-    assert "4 passed" in run(tmp_path, "--simulation-seed", "3")
+    assert "5 passed" in run(tmp_path, "--simulation-seed", "3")
 
 
 ASYNC_TESTS = """

@@ -197,7 +197,7 @@ def test_a_claim_whose_author_leads_no_longer_is_not_written() -> None:
         with pytest.raises(BoxError, match="deposed"):
             await world.synchro.promote(3, check)
         assert not world.journal.queue
-        assert world.synchro.try_enter()
+        assert world.synchro.try_enter(2)
 
     asyncio.run(body())
 

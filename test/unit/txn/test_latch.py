@@ -84,3 +84,23 @@ def test_cancelled_between_grant_and_run() -> None:
         assert latch.is_free
 
     asyncio.run(body())
+
+
+def test_writer_becomes_a_reader() -> None:
+    """Readers that wait join it; a writer waits for all of them."""
+
+    async def body() -> None:
+        latch = RWLatch()
+        assert latch.try_write()
+        reader, writer = asyncio.ensure_future(latch.wait_read()), asyncio.ensure_future(latch.wait_write())
+        await asyncio.sleep(0)
+        latch.downgrade()
+        await reader
+        latch.release_read()
+        await asyncio.sleep(0)
+        assert not writer.done()
+        latch.release_read()
+        await writer
+        assert latch.is_writing
+
+    asyncio.run(body())

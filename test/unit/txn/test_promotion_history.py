@@ -115,7 +115,7 @@ def test_a_promotion_that_is_on_its_way_to_the_log() -> None:
         await learning
         assert world.synchro.promotions.latest == (2, 1)
         assert not world.limbo.is_outdated(2)
-        assert world.synchro.try_enter()
+        assert world.synchro.try_enter(2)
 
     asyncio.run(body())
 
@@ -211,6 +211,6 @@ def test_a_rollback_that_cannot_be_written() -> None:
             await world.synchro.learn_leader(Standing(4, {2: 14}))
         assert world.limbo.is_outdated(2)
         assert not waiting[0].done
-        assert world.synchro.try_enter()
+        assert world.synchro.try_enter(2)
 
     asyncio.run(body())

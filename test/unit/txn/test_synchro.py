@@ -182,14 +182,14 @@ def test_transactions_of_another_instance() -> None:
         assert code(failure.value) == "UNCOMMITTED_FOREIGN_SYNC_TXNS"
         applied = asyncio.ensure_future(world.synchro.apply(synchro(CONFIRM, 2, 1, 2, 2)))
         await asyncio.sleep(0)
-        assert not world.synchro.try_enter()
+        assert not world.synchro.try_enter(2)
         assert world.get(space, 7) is None
         world.journal.write()
         await applied
         assert txn.done
         assert world.get(space, 7) == [7]
         assert changes[-1] is False
-        assert world.synchro.try_enter()
+        assert world.synchro.try_enter(2)
         world.synchro.leave()
 
     asyncio.run(body())
@@ -287,7 +287,7 @@ def test_applier_waits_for_a_change_of_owner(mvcc: bool) -> None:
         await asyncio.sleep(0)
 
         async def applier() -> Any:
-            await world.synchro.enter()
+            await world.synchro.enter(3)
             try:
                 return remote(world, space, 3, 1, 2)
             finally:
@@ -372,7 +372,7 @@ def test_a_promotion_whose_turn_comes_after_the_time_as_leader() -> None:
             for leader in leaders:
                 raise client_error(ErrorCode.INTERFERING_PROMOTE, leader)
 
-        assert world.synchro.try_enter()
+        assert world.synchro.try_enter(2)
         promotion = asyncio.ensure_future(world.synchro.promote(7, check_leads))
         await asyncio.sleep(0)
         leaders.append(3)
@@ -380,7 +380,7 @@ def test_a_promotion_whose_turn_comes_after_the_time_as_leader() -> None:
         with pytest.raises(BoxError, match="Instance with replica id 3 was promoted first"):
             await promotion
         assert not world.journal.queue
-        assert world.synchro.try_enter()
+        assert world.synchro.try_enter(2)
 
     asyncio.run(body())
 

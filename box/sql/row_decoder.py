@@ -1,0 +1,83 @@
+"""Decodes tuples of a space to rows as SQLite stores their values, many at once."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from msgpack import unpackb
+
+from box.data.codec import unpack
+from box.sql.stored_values import INT_MAX, store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from box.schema.space import Space
+
+_ARRAY32: Final = struct.Struct(">BI").pack
+_UINT64: Final = b"\xcf"
+"""The first byte of every integer above those of SQLite; it occurs in other values too."""
+_KNOWN: Final = 1000
+_KEPT: Final = frozenset(("string", "double"))
+"""The values of these types are the same in SQLite, if the texts are UTF-8."""
+
+
+class RowDecoder:
+    """Decodes the tuples of one space. A row has at least the columns of the format; what is missing is nil."""
+
+    def __init__(self, space: Space) -> None:
+        types = [field.type.value for field in space.definition.fields]
+        self._missing: list[None] = [None] * len(types)
+        self._integers = [number for number, name in enumerate(types) if name in ("integer", "unsigned")]
+        self._booleans = [number for number, name in enumerate(types) if name == "boolean"]
+        kept = {*self._integers, *self._booleans, *(number for number, name in enumerate(types) if name in _KEPT)}
+        self._others = [number for number in range(len(types)) if number not in kept]
+        self._unsafe = [number for number in range(len(types)) if number not in self._booleans]
+        self._known: dict[bytes, list[Any]] = {}
+
+    def rows(self, raws: Sequence[bytes]) -> list[list[Any]]:
+        """Return the rows of some tuples."""
+        whole = b"".join(raws)
+        try:
+            rows: list[list[Any]] = unpackb(_ARRAY32(0xDD, len(raws)) + whole, strict_map_key=False)
+        except (ValueError, TypeError):  # a text that is not UTF-8, or a value that the C extension cannot decode
+            rows = [unpack(raw) for raw in raws]
+            self._pad(rows)
+            self._store(rows, self._unsafe)
+            return rows
+        self._pad(rows)
+        self._store(rows, self._others)
+        if _UINT64 in whole:
+            self._store(rows, [number for number in self._integers if _is_unusual([row[number] for row in rows])])
+        return rows
+
+    def row(self, raw: bytes) -> list[Any]:
+        """Return the row of a tuple. Joins ask for few tuples many times, so some rows are kept."""
+        found = self._known.get(raw)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[raw] = self.rows((raw,))[0]
+        return found
+
+    def _pad(self, rows: list[list[Any]]) -> None:
+        missing = self._missing
+        count = len(missing)
+        if min(map(len, rows)) < count:
+            for row in rows:
+                row += missing[len(row) :]
+
+    @staticmethod
+    def _store(rows: list[list[Any]], columns: list[int]) -> None:
+        for number in columns:
+            for row in rows:
+                row[number] = store(row[number])
+
+
+def _is_unusual(values: list[Any]) -> bool:
+    """Whether some of the integers are above those of SQLite, or nil."""
+    try:
+        return bool(max(values) > INT_MAX)
+    except TypeError:
+        return True

@@ -1,0 +1,36 @@
+"""Generated statements of SQL over generated tables, each run by Tarantool 2.8.1 as well.
+
+Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH. Every statement whose rows, columns or error
+differ is printed; the campaign fails when more than one in a hundred does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from test.interop.sql_tables import script
+from test.interop.test_indexes_tarantool import is_of_the_line
+from test.interop.test_sql_tarantool import differences
+
+_STATEMENTS: Final = 250
+"""Statements of one seed, on tables of its own."""
+_ALLOWED: Final = 0.01
+"""The share of statements that may differ."""
+
+
+def run_campaign(seed: int, size: int) -> bool:
+    """Run `size` statements or a few more. Returns whether at least 99 % give the same."""
+    if not is_of_the_line():
+        print("no Tarantool 2.8 on PATH, nor in LUNABOX_TARANTOOL")
+        return True
+    count = different = 0
+    for number in range(seed, seed + -(-size // _STATEMENTS)):
+        with tempfile.TemporaryDirectory(prefix="sql") as directory:
+            found = differences(script(number, _STATEMENTS), Path(directory))
+        for text in found:
+            print(f"seed {number}: {text}", flush=True)
+        count, different = count + _STATEMENTS, different + len(found)
+    print(f"{different} of {count} statements differ")
+    return different <= _ALLOWED * count
