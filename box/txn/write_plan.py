@@ -30,13 +30,12 @@ _OFFSET_SIZE: Final = 4
 
 
 class WritePlan:
-    """`is_usual`: nothing but the indexes has a say in a change, and the journal or the limbo in its commit, see
-    `box.txn.short`. `is_usual_alone`: so it is for a change by itself of an asynchronous space, while no tuple has
-    versions. `is_sync`: the limbo has a say in each commit.
+    """How tuples of one space are checked and stored, and which way its changes take.
 
-    `is_short`: only the indexes and the journal take part in a change, see `box.txn.short`. `is_usual`: the limbo may
-    take part too, at the commit. `is_short_alone`: as `is_short`, also if tuples may have versions, as long as none
-    has. `max_tuple_size` includes Tarantool's overhead; `max_size` is what remains for the MessagePack, in bytes.
+    `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit, see `box.txn.short`.
+    `is_usual_alone`: so it is for a change by itself of an asynchronous space, while no tuple has versions. `is_sync`:
+    the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what remains for
+    the MessagePack, in bytes.
     """
 
     __slots__ = (
