@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgpack import unpackb
 
-from box.data.codec import unpack
+from box.data.codec import decode_ext, unpack
 from box.sql.stored_values import INT_MAX, store
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ class RowDecoder:
         """Return the rows of some tuples."""
         whole = b"".join(raws)
         try:
-            rows: list[list[Any]] = unpackb(_ARRAY32(0xDD, len(raws)) + whole, strict_map_key=False)
+            rows: list[list[Any]] = unpackb(
+                _ARRAY32(0xDD, len(raws)) + whole, strict_map_key=False, ext_hook=decode_ext
+            )
         except (ValueError, TypeError):  # a text that is not UTF-8, or a value that the C extension cannot decode
             rows = [unpack(raw) for raw in raws]
             self._pad(rows)

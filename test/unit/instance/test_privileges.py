@@ -13,13 +13,16 @@ import pytest
 
 SOURCE = """
 import asyncio, os, sys
+from importlib import import_module
 from box.errors import BoxError
 from box.instance.node import Instance
 from box.journal.xlog import checksum
 
 async def main():
     if "as nobody" in sys.argv:
-        checksum(b"")  # the real nobody would have a Python that it may read
+        # The real nobody would have a Python that it may read.
+        checksum(b"")
+        import_module("box.instance.parts")
         os.setuid(65534)
     node = Instance(sys.argv[1])
     try:

@@ -290,7 +290,7 @@ class FakeNode:
         self.dml = FakeDml()
         self.txns = FakeTransactions()
         self.schema: Any = FakeSchema()
-        self.config: dict[str, Any] = {"net_msg_max": 768, "readahead": 16320}
+        self.config: dict[str, Any] = {"net_msg_max": 768, "readahead": 16320, "iproto_greeting_version": None}
         self.errinj = ErrorInjections()
         self.random = Random(1)
         self.log = FakeLog()

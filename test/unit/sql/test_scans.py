@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
+from box import Node
 from box.errors import BoxError
 
 from .conftest import Session, Start
@@ -78,3 +83,19 @@ def test_sums_of_one_kind(filled: Session) -> None:
     assert filled.value("select sum(u) from t where id = 1") == 2**64 - 1
     with pytest.raises(BoxError, match="integer overflow"):
         filled.sql("select sum(u) from t where id < 2")
+
+
+def test_moments_are_ordered_by_time() -> None:
+    """Not by the bytes of their MessagePack: moments far apart, one of them with parts of a second."""
+
+    async def main() -> list[Any]:
+        async with Node() as node:
+            space = await node.schema.create_space(
+                "T", format=[{"name": "ID", "type": "unsigned"}, {"name": "D", "type": "datetime"}]
+            )
+            await space.create_index("pk")
+            for number, year in enumerate((2030, 1960, 2001, 1969)):
+                await space.insert((number, datetime(year, 1, 2, 3, 4, 5, number, tzinfo=UTC)))
+            return [row[0] for row in (await node.execute("SELECT id FROM t ORDER BY d"))]
+
+    assert asyncio.run(main()) == [1, 3, 2, 0]
