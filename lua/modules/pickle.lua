@@ -81,7 +81,11 @@ local function unpack_number(kind, bytes)
     return value
 end
 
-local function unpack_values(format, bytes)
+local function unpack_values(...)
+    if select('#', ...) < 2 then
+        arguments.bad(2, 'string expected, got no value', 2)
+    end
+    local format, bytes = ...
     format, bytes = check_text(format, 1), check_text(bytes, 2)
     local result, position = {}, 1
     for i = 1, #format do

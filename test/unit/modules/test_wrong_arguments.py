@@ -69,7 +69,7 @@ TEXTS = {
     "utf8.char('x')": HERE + "bad argument #1 to 'char' (number expected, got string)",
     "fiber.kill('x')": HERE + "bad argument #1 to 'kill' (fiber expected, got string)",
     "fiber.new(print):name({})": HERE + "bad argument #2 to 'name' (string expected, got table)",
-    "require('clock').bench(1)": "builtin/clock.lua: attempt to call local 'fun' (a number value)",
+    "clock.bench(1)": "builtin/clock.lua: attempt to call local 'fun' (a number value)",
     "fiber.name({})": HERE + "bad argument #1 to 'name' (string expected, got table)",
     "fiber.name(string.rep('x', 300))": HERE + "Fiber name is too long",
     "fiber.create(function() end):cancel()": HERE + "the fiber is dead",
