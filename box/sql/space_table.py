@@ -38,6 +38,8 @@ _BATCH: Final = 256
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
 """For SQLite's planner: reading a row, and finding the first one. Only their ratio matters."""
+_LEAST: Final = 0.9
+"""Rows that an equality finds at least: less than the row of a table of one, so that the index is chosen."""
 _MASK: Final = 2**62 - 1
 """SQLite takes row ids of 63 bits."""
 
@@ -130,9 +132,9 @@ class SpaceTable:
             return None
         rows: float = count
         if index.is_unique and len(equal) == len(parts):
-            rows = 1
+            rows = _LEAST
         else:
-            rows = max(0.9, count / 10.0 ** len(equal)) if equal else rows
+            rows = max(_LEAST, count / 10.0 ** len(equal)) if equal else rows
             rows = rows / 3 if low else rows
             rows = rows / 3 if high else rows
         is_ordered, is_reverse = self._order(info, index, len(equal)) if is_tree else (False, False)

@@ -2,6 +2,8 @@
 -- room is visible, because it decides the order in which pairs() visits the fields. The bytecode of the constructor
 -- `{}` has the room as an operand. No source text sets it without leaving fields in the table, so the bytecode is
 -- patched.
+local arguments = require('internal.arguments')
+
 local char, floor = string.char, math.floor
 
 -- The first instruction makes the table: the opcode, a register, and 16 bits of room.
@@ -12,6 +14,7 @@ local before, after = compiled:sub(1, ROOM_AT - 1), compiled:sub(ROOM_AT + 2)
 -- The low 11 bits are the number of elements, counting the element 0; the upper 5 are the logarithm of the fields.
 local MOST_ELEMENTS = 2046
 local FIELDS_UNIT = 2048
+local MOST_FIELDS = 2 ^ 26      -- LuaJIT's own limit
 
 -- Operand -> a function that makes such a table.
 local makers = {}
@@ -23,6 +26,12 @@ local function maker_of(operand)
 end
 
 local function new(elements, fields)
+    -- With a 64-bit integer the loop below would not end: doubles wrap around when they are compared with it.
+    elements = arguments.number(elements) or arguments.bad(1, 'number expected, got ' .. type(elements), 2)
+    fields = arguments.number(fields) or arguments.bad(2, 'number expected, got ' .. type(fields), 2)
+    if fields > MOST_FIELDS then
+        error('table overflow', 2)
+    end
     local operand = 0
     if elements > 0 then
         operand = (elements < MOST_ELEMENTS and elements or MOST_ELEMENTS) + 1

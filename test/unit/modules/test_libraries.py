@@ -351,3 +351,9 @@ def test_maps_of_yaml_have_room_for_five_fields(lua: Lua) -> None:
         end
         return different > 0, wrong"""
     ) == [True, []]
+
+
+@pytest.mark.parametrize("fields", ["18446744073709551615ULL", "1e308", "2^27"])
+def test_a_table_too_large_is_refused(lua: Lua, fields: str) -> None:
+    (text,) = lua(f"return tostring(select(2, pcall(function() return require('table.new')(1, {fields}) end)))")
+    assert any(reason in text for reason in ("table overflow", "not enough memory", "number expected, got cdata"))

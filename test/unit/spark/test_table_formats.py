@@ -10,8 +10,9 @@ import pytest
 
 from box.spark import table_formats
 from box.spark.direct_parquet import schema_of, write_table
-from box.spark.export import _first_line, _is_direct
+from box.spark.export import _is_direct
 from box.spark.export_options import job_of
+from box.spark.sessions import first_line
 
 from .files import FORMAT, goods, write
 from .test_direct_parquet import Local, table_of
@@ -90,14 +91,14 @@ def test_who_writes_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_package_for_another_spark_is_named() -> None:
     text = "An error occurred while calling o54.load.\n: java.lang.NoSuchMethodError: org.x.Y.z()\n\tat org.x.Y"
     assert (
-        _first_line(Exception(text))
+        first_line(Exception(text))
         == "java.lang.NoSuchMethodError: org.x.Y.z() (a package for another version of Spark?)"
     )
-    assert _first_line(
+    assert first_line(
         Exception("An error occurred while calling o1.save.\n: java.io.IOException: no room\n\tat a")
     ) == ("java.io.IOException: no room")
-    assert _first_line(Exception("one\n  box: two")) == "box: two"
-    assert _first_line(ValueError()) == "ValueError()"
+    assert first_line(Exception("one\n  box: two")) == "box: two"
+    assert first_line(ValueError()) == "ValueError()"
 
 
 def test_packages_are_looked_for_before_anything_is_written(

@@ -98,7 +98,7 @@ def test_an_asynchronous_fixture_without_a_plugin_for_it_says_so(tmp_path: Path)
 
 def test_a_conftest_may_ask_for_the_plugin_as_well(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["box.testing.pytest_plugin"]\n')
-    assert "4 passed" in run(tmp_path, "--simulation-seed", "3")
+    assert "5 passed" in run(tmp_path, "--simulation-seed", "3")
 
 
 def test_pytest_finds_the_plugin_by_itself() -> None:
