@@ -55,10 +55,20 @@ def test_what_is_no_version_is_refused(node: Node, version: str) -> None:
     assert greeting_of(node).startswith(b"Tarantool 2.11.0 ")
 
 
+class StreamingConnection(asynctnt.Connection):
+    """A connection that keeps `stream`.
+
+    The first connection to a server of the 2.8 line replaces `asynctnt.Connection.stream` for the whole process,
+    and such a connection may have been made by another test.
+    """
+
+    stream = asynctnt.Connection.stream
+
+
 def with_asynctnt(node: Node, body: Callable[[asynctnt.Connection], Any]) -> None:
     async def scenario() -> None:
         host, port = address_of(node)
-        async with asynctnt.Connection(host=host, port=port) as connection:
+        async with StreamingConnection(host=host, port=port) as connection:
             await body(connection)
 
     asyncio.run(scenario())
