@@ -213,7 +213,7 @@ def test_an_orderly_end_loses_nothing(tmp_path: Path) -> None:
         await node.transaction(partial(insert_rows, SYNC, [[1]]))
         await node.stop()
         assert not node.is_up
-        assert not node.last_words()
+        assert not node.unexpected_output()
         await node.start()
         await node.look()
         assert node.rows(SYNC) == [[1]]
