@@ -90,7 +90,7 @@ _MALFORMED = st.sampled_from(
         b"\x91" * 40_000,  # nested arrays without an end
     )
 )
-"""Bytes that are no MessagePack, announce more than there is, are nested deeply, or are maps with containers as keys."""
+"""Bytes that are no MessagePack, announce more than there is, nest deeply, or are maps with containers as keys."""
 
 
 def _packed(value: Any) -> bytes:

@@ -74,9 +74,9 @@ class CountingProxy(Proxy):
         super().__init__(path, target)
         self.received = 0
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_backward: bool) -> None:
         while data := await reader.read(65536):
-            if is_back:
+            if is_backward:
                 self.received += len(data)
             writer.write(data)
             await writer.drain()

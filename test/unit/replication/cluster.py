@@ -311,8 +311,8 @@ class Proxy:
         pair = {writer, far_writer}
         self._writers |= pair
         pumps = [
-            asyncio.ensure_future(self._pump(reader, far_writer, is_back=False)),
-            asyncio.ensure_future(self._pump(far_reader, writer, is_back=True)),
+            asyncio.ensure_future(self._pump(reader, far_writer, is_backward=False)),
+            asyncio.ensure_future(self._pump(far_reader, writer, is_backward=True)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -324,7 +324,7 @@ class Proxy:
             for end in pair:
                 end.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_backward: bool) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
                 for start in range(0, len(data), self.fragment or len(data)):
