@@ -1,13 +1,13 @@
 """The client processes of `test.bench.fairness`: the quiet client that is measured, and clients that make load.
 
-    python -m test.bench.load quiet URI SECONDS          prints the latency of each request in seconds, one a line
-    python -m test.bench.load MODE URI SPACE CLIENTS     prints `ready` and makes load until it is killed
+python -m test.bench.load quiet URI SECONDS          prints the latency of each request in seconds, one a line
+python -m test.bench.load MODE URI SPACE CLIENTS     prints `ready` and makes load until it is killed
 
-    quick     selects of one tuple, 1,000 in one write
-    views     selects of all of `_vcollation`, 1,000 in one write
-    whole     selects of all rows of SPACE, one after another
-    unread    4 MB of selects of `_vcollation` whose replies are not read
-    calls     2,000 calls of a function that returns a megabyte after 10 ms; replies are not read
+quick     selects of one tuple, 1,000 in one write
+views     selects of all of `_vcollation`, 1,000 in one write
+whole     selects of all rows of SPACE, one after another
+unread    4 MB of selects of `_vcollation` whose replies are not read
+calls     2,000 calls of a function that returns a megabyte after 10 ms; replies are not read
 """
 
 from __future__ import annotations

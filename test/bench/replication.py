@@ -174,7 +174,7 @@ def fetch(master: Command, replica: Command, root: Path, scale: float) -> Values
 
 
 def catch_up(master: Command, replica: Command, root: Path, scale: float) -> Values:
-    """Measure a replica that lacks the last rows; each row is a block of its own in the file, as programs write them."""
+    """Measure a replica that lacks the last rows; each row is a block of its own in the file, as in most programs."""
     count = int(300_000 * scale)
     with _pair(master, replica, root) as (one, two):
         two.start()

@@ -65,7 +65,7 @@ async def _own_rows(files: dict[str, bytes], force_recovery: bool) -> Rows | Non
         await instance.close()
 
 
-def _peers_rows(command: tuple[str, ...], files: dict[str, bytes], force_recovery: bool) -> Rows | None:
+def _tarantools_rows(command: tuple[str, ...], files: dict[str, bytes], force_recovery: bool) -> Rows | None:
     directory = Path(tempfile.mkdtemp(prefix="damage"))
     try:
         for path, content in files.items():
@@ -84,7 +84,7 @@ def compare(command: tuple[str, ...], original: Original, change: Damage) -> Com
     files = dict(original.files)
     files[change.path] = change.apply(files[change.path])
     own = asyncio.run(_own_rows(files, change.force_recovery))
-    return Comparison(change, own, _peers_rows(command, files, change.force_recovery))
+    return Comparison(change, own, _tarantools_rows(command, files, change.force_recovery))
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:

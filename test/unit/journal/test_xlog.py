@@ -44,7 +44,7 @@ def blocks_of(data: bytes, step: int = 1 << 20) -> tuple[list[bytes], XlogDecode
     return blocks, decoder
 
 
-def test_meta_is_what_the_peer_writes() -> None:
+def test_meta_is_what_tarantool_writes() -> None:
     """File type, version and keys, in this order, and an empty line."""
     assert META.encode() == (
         b"XLOG\n0.13\nVersion: 2.8.1-0-g0000000\nInstance: 11111111-1111-1111-1111-111111111111\n"
@@ -87,7 +87,7 @@ def test_wrong_meta(text: str, message: str) -> None:
         Meta.decode(text.encode())
 
 
-def test_a_small_block_is_plain_and_identical_to_the_peers() -> None:
+def test_a_small_block_is_plain_and_identical_to_tarantools() -> None:
     """Fixheader included, byte for byte."""
     assert BlockEncoder().encode(PEER_BLOCK[FIXHEADER_SIZE:]) == PEER_BLOCK
     assert decode_block(PEER_BLOCK) == (PEER_BLOCK[FIXHEADER_SIZE:], len(PEER_BLOCK))

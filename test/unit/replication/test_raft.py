@@ -541,7 +541,7 @@ def test_a_leader_is_found_while_messages_are_slow(
     assert max(Timed(seed, kinds, lsns, latency).elect(60) for seed in range(40)) < 25
 
 
-def test_waits_of_the_peer_may_find_none() -> None:
+def test_tarantools_pause_before_a_claim_may_find_no_vote() -> None:
     """Or the test above would show nothing."""
     found = [Timed(seed, [Steady, Steady], [5, 6], (0.1, 0.3)).elect(60) for seed in range(40)]
     assert sum(seconds >= 60 for seconds in found) > 5
