@@ -1,4 +1,4 @@
-"""The campaign of elections over real processes: its faults, its judgement, its members."""
+"""The campaign "elections" over real processes: its faults, its checks, its members."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_seed_decides_the_faults() -> None:
 
 
 def told(**endings: Ending) -> ReportedOutcomes:
-    """Keys k1, k2, ... of the synchronous space."""
+    """Make reported outcomes of keys of the synchronous space: `k1` is the outcome of key 1."""
     found = ReportedOutcomes()
     for name, ending in endings.items():
         found.note("orders", int(name[1:]), ending, "n1")
@@ -52,7 +52,7 @@ def told(**endings: Ending) -> ReportedOutcomes:
     ],
 )
 def test_rows_are_held_against_what_clients_were_told(tables: tuple[set[int], set[int]], expected: list[str]) -> None:
-    """Key 1 was acknowledged, 2 refused, and of 3 nobody knows."""
+    """The check compares rows with outcomes: key 1 was acknowledged, key 2 refused, key 3 is unknown."""
     answers = told(k1=Ending.OK, k2=Ending.FAILED, k3=Ending.UNKNOWN)
     rows = {name: {"orders": table, "notes": set[int]()} for name, table in zip(NAMES, tables, strict=False)}
     assert list(answers.disagreements(rows)) == expected
