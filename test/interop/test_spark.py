@@ -1,4 +1,4 @@
-"""Spaces in Spark: the data source and `lunabox-export`, on snapshots of a node that no longer runs."""
+"""The Spark data source and `lunabox-export` read spaces from the directory of a node that does not run."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_a_million_tuples_in_parquet_equal_the_space(spark: Any, tmp_path: Path)
 
 
 def test_a_query_over_a_directory(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """`lunabox sql --master`: spaces are views of their names, with the log; what is no query is refused."""
+    """`lunabox sql --master` offers spaces as views that include the log, and refuses statements other than queries."""
     from console.commands.sql import main
 
     make_snapshot(

@@ -1,6 +1,6 @@
 """Errors as values in Lua: extensions in sessions with `error_marshaling_enabled`, texts in others.
 
-Bytes and results with the setting are those of a 2.11, which knows no other form. A 2.8.1 cannot read its own there.
+Bytes and results with the setting are those of 2.11, which knows no other form. 2.8.1 cannot read its own form there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_an_error_is_its_text_in_other_sessions() -> None:
 
 
 def test_an_error_survives_its_encoding() -> None:
-    """Another encoding that runs meanwhile, for the error itself, disturbs nothing."""
+    """Encoding an error during the encoding of the same error works."""
     assert ask(
         MARSHALING
         + """
@@ -135,7 +135,7 @@ def test_an_error_in_python(tmp_path: Path) -> None:
 
 
 def test_an_error_in_sql() -> None:
-    """It is varbinary there, with all bytes of its MessagePack, as in 2.8.1 and 2.11."""
+    """In SQL an error value is varbinary with the bytes of its MessagePack, as in 2.8.1 and 2.11."""
     assert ask(
         MARSHALING
         + """
