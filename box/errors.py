@@ -31,9 +31,9 @@ BoxError                        everything; `code` is an `ErrorCode`, `type` Tar
   CustomError                   a program has raised `box.error` with a type of its own
 ```
 
-`from box import ...` finds all of them but XlogError (`box.journal.xlog_errors`) and XlogGapError (`box.journal.log_gap`).
-The classes below ClientError follow from the code; Tarantool's `type` is ClientError for each but AccessDeniedError. That
-of BoxSystemError is SystemError.
+`from box import ...` finds all of them but XlogError (of `box.journal.xlog_errors`) and XlogGapError (of
+`box.journal.log_gap`). The classes below ClientError follow from the code; Tarantool's `type` is ClientError for each
+but AccessDeniedError. That of BoxSystemError is SystemError.
 
 A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
 client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in Tarantool.

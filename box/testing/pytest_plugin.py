@@ -9,8 +9,8 @@ simulation       a `Simulation`; the test runs once for each seed
 ```
 
 Clients find a `box_server` at `box_server.info["listen"]`. A cluster is made with
-`async with box_cluster(3, synchronous=True) as c`. `--simulation-seeds N` runs simulations with the seeds 1 to N, `--simulation-seed N` repeats one seed. An uncaught
-exception in the simulation fails the test.
+`async with box_cluster(3, synchronous=True) as c`. `--simulation-seeds N` runs simulations with the seeds 1 to N,
+`--simulation-seed N` repeats one seed. An uncaught exception in the simulation fails the test.
 """
 
 from __future__ import annotations
