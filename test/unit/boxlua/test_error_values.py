@@ -49,7 +49,8 @@ def test_an_option_of_msgpack_turns_errors_into_texts() -> None:
         local set, text, whole = msgpack.cfg.encode_error_as_ext, msgpack.encode(err), other.encode(err)
         local stored = box.tuple.new{err}[1]
         msgpack.cfg{encode_error_as_ext = 1}
-        return before == nil, set, text, #whole > 20, stored, msgpack.cfg.encode_error_as_ext, msgpack.encode(err) == whole,
+        local again = msgpack.encode(err) == whole
+        return before == nil, set, text, #whole > 20, stored, msgpack.cfg.encode_error_as_ext, again,
             json.cfg.encode_error_as_ext == nil
         """
     ) == [

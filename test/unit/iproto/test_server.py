@@ -365,7 +365,7 @@ def test_refused_users(user: str, password: str, text: str) -> None:
 
 
 def test_refusals_do_not_tell_users_apart_if_the_greeting_is_of_2_11() -> None:
-    """A user that does not exist is refused like one that does, for a wrong password and for a request of a wrong form."""
+    """Whoever does not exist is refused as who does: for a wrong password, and for a request of a wrong form."""
     refusal = "User not found or supplied credentials are invalid"
 
     async def scenario() -> None:
