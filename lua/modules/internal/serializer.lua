@@ -73,8 +73,9 @@ local function with_options(cfg, overrides)
     return result
 end
 
--- Makes the table `module.cfg`, which can be read, and called to change `cfg`.
-local function public_cfg(cfg)
+-- Makes the table `module.cfg`, which can be read, and called to change `cfg`. `extra` names a switch that has no
+-- default and is not among the options until somebody sets it.
+local function public_cfg(cfg, extra)
     local public = {}
     for name in pairs(DEFAULTS) do
         public[name] = cfg[name]
@@ -90,6 +91,10 @@ local function public_cfg(cfg)
                     cfg[name] = coerce(name, changes[name])
                     self[name] = cfg[name]
                 end
+            end
+            if extra ~= nil and changes[extra] ~= nil then
+                cfg[extra] = not not changes[extra]
+                self[extra] = cfg[extra]
             end
         end,
     })

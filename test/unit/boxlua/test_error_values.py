@@ -38,6 +38,33 @@ def test_an_error_is_its_text_in_other_sessions() -> None:
     ) == ["\xa7hello w".encode("latin-1").decode("utf-8", "surrogateescape"), "hello w", "hello w", "hello w"]
 
 
+def test_an_option_of_msgpack_turns_errors_into_texts() -> None:
+    """`encode_error_as_ext` is not among the options until it is set, and belongs to one serializer."""
+    assert ask(
+        MARSHALING
+        + """
+        local other = msgpack.new()
+        local before = msgpack.cfg.encode_error_as_ext
+        msgpack.cfg{encode_error_as_ext = false}
+        local set, text, whole = msgpack.cfg.encode_error_as_ext, msgpack.encode(err), other.encode(err)
+        local stored = box.tuple.new{err}[1]
+        msgpack.cfg{encode_error_as_ext = 1}
+        local again = msgpack.encode(err) == whole
+        return before == nil, set, text, #whole > 20, stored, msgpack.cfg.encode_error_as_ext, again,
+            json.cfg.encode_error_as_ext == nil
+        """
+    ) == [
+        True,
+        False,
+        "\xa7hello w".encode("latin-1").decode("utf-8", "surrogateescape"),
+        True,
+        "hello w",
+        True,
+        True,
+        True,
+    ]
+
+
 def test_an_error_survives_its_encoding() -> None:
     """Encoding an error during the encoding of the same error works."""
     assert ask(
