@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,9 @@ def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pyte
     )
     out = tmp_path / "out"
     assert main([str(data), "goods", "--to", kind, str(out), "--master", "local[2]"]) == 0
-    assert "2 rows of space goods written" in capfd.readouterr().out
+    assert re.search(
+        r"2 rows of space goods written to .* \(\d+\.\d s, [\d,]+ rows/s\)$", capfd.readouterr().out, re.MULTILINE
+    )
     lines = [line for part in sorted(out.glob(f"part-*.{kind}")) for line in part.read_text().splitlines()]
     if kind == "json":
         rows = [json.loads(line) for line in lines]

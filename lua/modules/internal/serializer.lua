@@ -139,9 +139,15 @@ local function classify_double(cfg, number)
     return DOUBLE, double_text(cfg, number)
 end
 
+-- Lua writes whole numbers below it with all their digits, which is compiled; string.format() is not.
+local WRITTEN_WHOLE = 1e14
+
 local function classify_number(cfg, number)
     if number == floor(number) and number < 2 ^ 64 and number >= -2 ^ 63 then
-        return INTEGER, number == 0 and '0' or format('%.0f', number)
+        if number > -WRITTEN_WHOLE and number < WRITTEN_WHOLE then
+            return INTEGER, number == 0 and '0' or number .. ''
+        end
+        return INTEGER, format('%.0f', number)
     end
     return classify_double(cfg, number)
 end

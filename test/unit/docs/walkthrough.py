@@ -20,6 +20,7 @@ from pathlib import Path
 
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d+(?:\\)?\.\d+(?:\\)? ?s\b")
+_RATE = re.compile(r"\d[\d,]*(?:\\)? rows/s")
 _SLOWEST = re.compile(r"^slowest:\n(?: +[\d.]+ s  .*\n)+", re.MULTILINE)
 """Lines that the suite runner prints on a busy machine only."""
 ROOT = Path(__file__).parents[3]
@@ -71,5 +72,6 @@ def _check(command: Command, directory: Path) -> None:
         check=False,
     )
     pattern = _TIME.sub(r"[\\d.]+ ?s", re.escape(command.output).replace(re.escape("[…]"), ".*"))
+    pattern = _RATE.sub(r"[\\d,]+ rows/s", pattern)
     output = _SLOWEST.sub("", done.stdout)
     assert re.fullmatch(pattern, output), f"$ {command.text}\n{output}{done.stderr}\nexpected:\n{command.output}"
