@@ -194,6 +194,25 @@ def test_a_deposed_leader_that_decides_alone_has_diverged(lsns: tuple[int, ...],
     asyncio.run(body())
 
 
+def test_a_snapshot_keeps_what_was_confirmed() -> None:
+    """An instance that starts from it finds out which former leader has diverged."""
+
+    async def body() -> None:
+        earlier, later = World(quorum=3), World(quorum=3)
+        space = earlier.space(is_sync=True)
+        remote(earlier, space, 2, 5, 1)
+        earlier.journal.write()
+        earlier.synchro.recover(synchro(PROMOTE, 2, 5, 3, 1))
+        kept = earlier.synchro.promotions.kept()
+        assert kept is not None
+        later.synchro.promotions.restore(kept)
+        with pytest.raises(BoxError, match="rolls back what a decision before the snapshot has confirmed here"):
+            await later.synchro.apply(synchro(ROLLBACK, 2, 5, 2, 6))
+        assert list(later.synchro.promotions.diverged) == [2]
+
+    asyncio.run(body())
+
+
 def test_a_promotion_that_knows_of_the_rollback_contradicts_nothing() -> None:
     """A promotion that decides about an older or a newer LSN than a rollback does not contradict it."""
 
