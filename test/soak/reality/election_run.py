@@ -235,7 +235,7 @@ class _Cluster:
             if state.contradiction and state.contradiction not in outcome.diverged.values():
                 outcome.violations.append(f"{member.name}: {state.contradiction}")
         rows = {member.name: {space: await member.keys(space) for space in SPACES} for member in self._whole()}
-        outcome.violations += self._told.disagreements(rows, by_none_of=outcome.diverged)
+        outcome.violations += self._reported.disagreements(rows, by_none_of=outcome.diverged)
 
     async def _find_diverged(self) -> None:
         """Find the members with Tarantool of which all others say that they have diverged."""
