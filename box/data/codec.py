@@ -231,7 +231,9 @@ def unpack(raw: bytes, what: str = "packet body") -> Any:
 
 _BYTES_A_FIELD: Final = 1024
 """The average size of a field from which it pays to look at each by itself."""
-_EMPTY_OF: Final[dict[int, str | bytes]] = dict.fromkeys((0xD9, 0xDA, 0xDB), "") | dict.fromkeys((0xC4, 0xC5, 0xC6), b"")
+_EMPTY_OF: Final[dict[int, str | bytes]] = dict.fromkeys((0xD9, 0xDA, 0xDB), "") | dict.fromkeys(
+    (0xC4, 0xC5, 0xC6), b""
+)
 """The MessagePack types of large texts and binaries -> the empty value of that type."""
 
 
