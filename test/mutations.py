@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from test.election_mutations import ELECTIONS
-from test.mutation import Mutation
+from test.mutation import Edit, Mutation
 
 JOURNAL: Final = (
     Mutation(
@@ -145,6 +145,13 @@ JOURNAL: Final = (
     ),
 )
 
+_CONFIRMS_UNLATCHED: Final = Edit(
+    "box/replication/row_sink.py",
+    "        if is_large(rows) or self._latches[first.replica_id].locked():\n",
+    "        if is_large(rows) or (self._latches[first.replica_id].locked() and first.type != RequestType.CONFIRM):\n",
+)
+"""A CONFIRM that need not wait does not wait for the transactions before it either."""
+
 TRANSACTIONS: Final = (
     Mutation(
         "a quorum that is one too small",
@@ -187,6 +194,7 @@ TRANSACTIONS: Final = (
         "        if True:\n            if self._has(row):\n",
         "set",
         "network",
+        also=(_CONFIRMS_UNLATCHED,),
     ),
     Mutation(
         "a lost undo",

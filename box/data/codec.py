@@ -229,6 +229,14 @@ def unpack(raw: bytes, what: str = "packet body") -> Any:
         return _unpack_slow(raw, what)
 
 
+_BYTES_A_FIELD: Final = 1024
+"""The average size of a field from which it pays to look at each by itself."""
+_EMPTY_OF: Final[dict[int, str | bytes]] = dict.fromkeys((0xD9, 0xDA, 0xDB), "") | dict.fromkeys(
+    (0xC4, 0xC5, 0xC6), b""
+)
+"""The MessagePack types of large texts and binaries -> the empty value of that type."""
+
+
 def unpack_many(raws: Sequence[bytes]) -> list[Any] | None:
     """Decode many values with one call; None if any of them is unusual, so that each has to be decoded separately.
 
@@ -275,6 +283,29 @@ def unpack_heads(raws: Sequence[bytes], count: int) -> list[list[Any]] | None:
     except (ValueError, TypeError, UnpackException):
         return None
     return heads
+
+
+def unpack_without_texts(raw: bytes, count: int) -> list[Any] | None:
+    """Decode a tuple whose large texts and binaries after the first `count` fields come out empty.
+
+    Returns None if it is not a well-formed array, or if decoding it at once is faster: it has many fields, or others
+    that are large.
+    """
+    fields: list[Any] = []
+    try:
+        kind, size, pos = read_container(raw, 0)
+        if kind != "array" or size > len(raw) // _BYTES_A_FIELD:
+            return None
+        while len(fields) < size:
+            start, mark = pos, raw[pos]
+            if 0x80 <= mark < 0xA0 or 0xDC <= mark < 0xE0:
+                return None
+            pos = skip(raw, pos)
+            is_left_out = mark in _EMPTY_OF and len(fields) >= count
+            fields.append(_EMPTY_OF[mark] if is_left_out else unpack(raw[start:pos]))
+    except (BoxError, *_INVALID):
+        return None
+    return fields if pos == len(raw) else None
 
 
 def _unpack_slow(raw: bytes, what: str) -> Any:
@@ -393,4 +424,5 @@ __all__ = [
     "split_array",
     "unpack",
     "unpack_many",
+    "unpack_without_texts",
 ]

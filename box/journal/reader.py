@@ -141,7 +141,10 @@ class BlockReader:
         assert isinstance(limit, int)
         if 0 <= limit < self._offset:
             raise OSError(errno.EIO, "Input/output error")
-        return max(_CHUNK, self._decoder.needed()) if limit < 0 else max(1, limit - self._offset + 1)
+        if limit >= 0:
+            return max(1, limit - self._offset + 1)
+        # No more than the rest of a block that has begun: what follows it would be copied with the next block.
+        return self._decoder.needed() or _CHUNK
 
     def close(self) -> None:
         self._file.close()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -50,6 +51,8 @@ META_SIZE_MAX: Final = 4096
 _COMPRESSION_LEVEL: Final = 3
 _MARKER_HEAD: Final = b"\xd5\xba\x0b"
 """The first three bytes of a block's marker. The fourth is ab for a plain block and ba for a compressed one."""
+_AT_ONCE: Final = 1 << 26
+"""The size up to which a block is decompressed to memory that its frame's header asks for, without growing it."""
 _MARKER_TAILS: Final = (0xAB, 0xBA)
 _VERSIONS: Final = ("0.12", "0.13")
 _CRC_MASK: Final = 0xFFFFFFFF
@@ -238,6 +241,9 @@ def decode_data(header: Fixheader, data: bytes) -> bytes:
         raise XlogError("tx checksum mismatch")
     if not header.compressed:
         return data
+    with suppress(zstandard.ZstdError):  # the stream below tells what is wrong
+        if 0 < zstandard.frame_content_size(data) <= _AT_ONCE:
+            return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
     decoder = zstandard.ZstdDecompressor().decompressobj()
     try:
         rows = decoder.decompress(data)

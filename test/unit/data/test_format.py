@@ -244,3 +244,24 @@ def test_names() -> None:
     assert PATHS.field_type((2, "FIO", "fname")) is T.STRING
     assert PATHS.field_type((2, "x")) is T.ANY
     assert PATHS.field_type((9,)) is T.ANY
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([7, "k" * 5000, "t" * 5000, b"b" * 5000, 1.5, None], [7, "k" * 5000, "", b"", 1.5, None]),
+        ([7, "k", "t" * 9000, [1, 2]], [7, "k", "t" * 9000, [1, 2]]),
+        ([7, "k", *range(9000)], [7, "k", *range(9000)]),
+    ],
+    ids=["large texts", "a container", "many fields"],
+)
+def test_large_texts_without_an_index_are_not_decoded(values: list[Any], expected: list[Any]) -> None:
+    """They come out empty, unless decoding the whole tuple is faster; fields of keys and the checks stay."""
+    keys = [KeyDef([PartDef(0, T.UNSIGNED)]), KeyDef([PartDef(1, T.STRING)])]
+    fields = [FieldDef("id", T.UNSIGNED), FieldDef("key", T.STRING), FieldDef("x", T.ANY, True)]
+    form = TupleFormat(fields, keys)
+    assert form.validate(pack(values)) == expected
+    with pytest.raises(BoxError):
+        form.validate(pack(["7", *values[1:]]))
+    with pytest.raises(BoxError, match="Invalid MsgPack"):
+        form.validate(pack(values)[:-1])
