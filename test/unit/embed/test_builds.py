@@ -229,7 +229,9 @@ def test_stored_tuples_that_the_index_cannot_take_end_the_build() -> None:
 
 
 def test_a_space_that_is_being_altered_is_left_alone() -> None:
-    """While a space is being altered its other alterations fail with Tarantool's text, and other spaces can be altered."""
+    """While a space is being altered its other alterations fail with Tarantool's text, and other spaces
+    can be altered.
+    """
 
     async def main(node: Node) -> None:
         building = create(node)

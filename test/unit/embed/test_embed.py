@@ -38,7 +38,9 @@ def test_a_node_in_memory_stores_python_values() -> None:
 
 
 def test_iterators_have_the_names_of_lua() -> None:
-    """Iterators have Lua's names in either case; the default without a key is ALL; an unknown one raises Lua's error."""
+    """Iterators have Lua's names in either case; the default without a key is ALL; an unknown one
+    raises Lua's error.
+    """
 
     async def run() -> None:
         async with Node() as node:

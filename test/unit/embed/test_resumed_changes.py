@@ -115,7 +115,9 @@ def test_every_change_comes_once_while_others_write(tmp_path: Path, monkeypatch:
 
 
 def test_what_was_rolled_back_is_not_given(tmp_path: Path) -> None:
-    """Synchronous transactions that are rolled back, and those after them, are not in the stream; confirmed ones are."""
+    """Synchronous transactions that are rolled back, and those after them, are not in the stream;
+    confirmed ones are.
+    """
 
     async def test() -> None:
         async with Node(tmp_path, replication_synchro_quorum=1) as node:

@@ -1,4 +1,6 @@
-"""Long selects and iterations of an embedded node run in slices, with others in between, on the tuples of one moment."""
+"""Long selects and iterations of an embedded node run in slices, with others in between, on the tuples
+of one moment.
+"""
 
 from __future__ import annotations
 

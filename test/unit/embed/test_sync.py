@@ -272,7 +272,9 @@ def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     ],
 )
 def test_a_facade_has_all_methods_with_their_arguments(blocking: type, asynchronous: type) -> None:
-    """The blocking classes have all methods of the asynchronous ones, with equal arguments, and none that is awaited."""
+    """The blocking classes have all methods of the asynchronous ones, with equal arguments, and none
+    that is awaited.
+    """
     for name, method in inspect.getmembers(asynchronous, inspect.iscoroutinefunction):
         if not name.startswith("_"):
             facade = getattr(blocking, name)

@@ -250,7 +250,9 @@ def test_a_cancelled_statement_is_undone_with_its_transaction() -> None:
 
 
 def test_a_loop_of_another_kind_is_refused_by_name() -> None:
-    """A loop of an unknown kind raises an error with its name: without MVCC the node must notice when the task yields."""
+    """A loop of an unknown kind raises an error with its name: without MVCC the node must notice when
+    the task yields.
+    """
 
     class OtherLoop(asyncio.SelectorEventLoop):
         def __getattribute__(self, name: str) -> Any:

@@ -362,7 +362,9 @@ def test_timers_of_a_request_are_heard(tmp_path: Path) -> None:
 
 
 def test_a_trigger_that_ends_the_program_ends_no_other_call(tmp_path: Path) -> None:
-    """SystemExit in a trigger ends no other call; before, it ended the node's loop, and waiting calls never returned."""
+    """SystemExit in a trigger ends no other call; before, it ended the node's loop, and waiting calls
+    never returned.
+    """
     lines = run(
         tmp_path,
         """

@@ -92,7 +92,9 @@ def filled(shape: str, rows: list[list[Any]]) -> Index:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_iterator_with_every_kind_of_key(shape: str) -> None:
-    """Full, partial, absent and empty keys select the model's entries in its order, by each iterator, and count agrees."""
+    """Full, partial, absent and empty keys select the model's entries in its order, by each iterator,
+    and count agrees.
+    """
     rows = tuples(400, 1 if "unique" not in shape or "two" in shape else 2)
     index = filled(shape, rows)
     model = Model(index, rows)

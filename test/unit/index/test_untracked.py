@@ -11,7 +11,9 @@ from box.index.untracked import CollectorWatch
 
 
 def test_a_start_does_not_walk_over_the_whole_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start does not visit all objects of the program; before, that stopped a large program for a tenth of a second."""
+    """A start does not visit all objects of the program; before, that stopped a large program for a
+    tenth of a second.
+    """
     looked_at: list[int | None] = []
     get_objects = gc.get_objects
 
