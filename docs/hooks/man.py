@@ -1,7 +1,7 @@
-"""`python docs/hooks/man.py DIRECTORY`: man pages from the pages of the commands in docs/reference.
+"""Makes man pages from the command pages in docs/reference: `python docs/hooks/man.py DIRECTORY`.
 
-A small part of Markdown: a title, headings, paragraphs, `code`, links (their text is kept), lists whose items begin
-with code and a colon, and the tables that are lists of a command's options.
+It knows a small part of Markdown: a title, headings, paragraphs, `code`, links (whose text is kept), lists whose items
+begin with code and a colon, and the generated tables of a command's options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LINK = re.compile(r"\[([^]\[]+)\]\([^)\s]+\)")
 
 
 def convert(text: str, name: str) -> str:
-    """The roff of a page."""
+    """Return a page as roff."""
     lines = [f'.TH "{name.upper()}" "1"']
     for block in re.split(r"\n{2,}", _LINK.sub(r"\1", text).strip()):
         lines += _block(block, name)
@@ -41,7 +41,7 @@ def _block(block: str, name: str) -> Iterator[str]:
 
 
 def _item(item: str) -> Iterator[str]:
-    """Options and the like: everything up to the colon stands for itself."""
+    """Return a list item as roff: the text up to the colon becomes the tag."""
     terms, colon, rest = item.partition(": ")
     yield ".TP"
     if not colon:
@@ -67,7 +67,7 @@ def _escape(text: str) -> str:
 
 
 def main(directory: str) -> None:
-    """Write the page of each command."""
+    """Write the man page of each command."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     for page in sorted(REFERENCE.glob("lunabox*.md")):

@@ -1,4 +1,4 @@
-"""What mkdocs asks for while it builds the site: the tables that are made from the code."""
+"""The hooks of mkdocs: they insert tables that are generated from the code."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from reference_tables import expand
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The text of a page with its tables."""
+    """Return the text of a page with its tables inserted."""
     return expand(markdown)

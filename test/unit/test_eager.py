@@ -1,4 +1,4 @@
-"""Tests of box.eager: what is begun without a task behaves like one from its first wait on."""
+"""`box.eager`: a coroutine that is begun without a task behaves like a task from its first wait on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from box import eager
 
 
 def test_a_cancellation_before_the_first_turn_reaches_what_is_waited_for() -> None:
-    """A stream that a cancelled request had begun went on for ever, with a connection that it no longer had."""
+    """A cancellation before the first turn reaches what the coroutine waits for.
+
+    Before, a stream of a cancelled request went on for ever, with a connection that was gone.
+    """
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -41,7 +44,7 @@ def test_a_cancellation_before_the_first_turn_reaches_what_is_waited_for() -> No
 
 
 def test_a_cancellation_after_the_end_of_what_was_waited_for() -> None:
-    """The coroutine gets it at its first turn, as a task would."""
+    """A cancellation after the awaited future is done reaches the coroutine at its first turn, as it would a task."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Values under keys and their watchers, by the state machine's table."""
+"""Events by key and their watchers, against the table of the state machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(body: Callable[[Events], Any]) -> None:
 
 
 class Seen:
-    """Notes what it is told; acknowledges at once unless it `is_slow`."""
+    """A watcher that records its events, and acknowledges them at once unless it `is_slow`."""
 
     def __init__(self, *, is_slow: bool = False) -> None:
         self.values: list[bytes | None] = []
@@ -92,7 +92,7 @@ def test_who_is_unregistered_is_told_nothing_more() -> None:
 
 
 def test_values_that_are_made_when_they_are_asked_for() -> None:
-    """Watchers hear of those that have changed; without a watcher nothing is made."""
+    """Values that are computed on demand are computed only for watchers, which get those that have changed."""
 
     async def body(events: Events) -> None:
         made: list[int] = []

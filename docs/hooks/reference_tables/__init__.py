@@ -1,7 +1,7 @@
-"""Tables of the reference that are made from the code when the site is built.
+"""Tables of the reference, generated from the code when the site is built.
 
-A line `<!-- table: NAME ARGUMENT... -->` of a page becomes the table; `NAME` is a key of `TABLES`. What the code cannot
-tell, such as what an option is for, is in docs/hooks/facts, and test/unit/docs holds both to each other.
+A line `<!-- table: NAME ARGUMENT... -->` of a page is replaced by the table; `NAME` is a key of `TABLES`. Facts that
+are not in the code, such as the effect of an option, are in docs/hooks/facts; test/unit/docs compares the two.
 """
 
 from __future__ import annotations
@@ -27,5 +27,9 @@ _MARK = re.compile(r"^<!-- table: ([\w-]+)((?: \S+)*) -->$", re.MULTILINE)
 
 
 def expand(text: str) -> str:
-    """Put the tables into the text of a page. KeyError for a table that is not there."""
+    """Insert the tables into the text of a page.
+
+    Raises:
+        KeyError: a table does not exist.
+    """
     return _MARK.sub(lambda mark: TABLES[mark[1]](*mark[2].split()), text)

@@ -1,4 +1,4 @@
-"""Options of the commands, as lists, from their parsers."""
+"""Lists of the commands' options, from their argument parsers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _PARSERS = {
 
 
 def options_of(command: str) -> str:
-    """A list of the arguments and options of a command. KeyError for one that has no parser."""
+    """Return the arguments and options of a command as a list.
+
+    Raises:
+        KeyError: the command has no parser.
+    """
     module, name = _PARSERS[command]
     make: Callable[[], argparse.ArgumentParser] = getattr(import_module(module), name)
     parser = make()
@@ -45,7 +49,7 @@ def _metavar(action: argparse.Action) -> str:
 
 
 def _default(action: argparse.Action) -> Iterator[str]:
-    """The default where it says something, and the help does not say it already."""
+    """Return the default of an option as text, '' if it says nothing or the help has it."""
     value = action.default
     if isinstance(value, bool) or not isinstance(value, int | float | str) or value == "" or value is argparse.SUPPRESS:
         return

@@ -14,7 +14,9 @@ _CONVERSION = re.compile(r"%\.?\d*[scdu]")
 
 
 def table_of_codes(which: str) -> str:
-    """`raised`: codes that this node raises, with their meanings; `other`: those that it knows and does not raise."""
+    """Return the table `raised`, of codes that the node raises with their meanings, or `other`, of
+    those it only knows.
+    """
     meanings = facts("error_codes.txt")
     head = ["code", "name", "message"] + (["meaning"] if which == "raised" else [])
     chosen = (found for found in ErrorCode if (found.name in raised()) == (which == "raised"))
@@ -28,7 +30,7 @@ def _row(found: ErrorCode, meaning: str | None) -> list[str]:
 
 @cache
 def raised() -> frozenset[str]:
-    """Names of the codes that the product's sources use outside of the table of codes."""
+    """Return the names of the codes that the product's sources use outside of the table of codes."""
     used = re.compile(r"(?:ErrorCode|error|errors|codes?)\.([A-Z][A-Z_]+)\b|\bER_([A-Z_]+)\b")
     found: set[str] = set()
     for package in ("box", "lua", "console"):
@@ -40,5 +42,5 @@ def raised() -> frozenset[str]:
 
 
 def _message(found: ErrorCode) -> str:
-    """The template with an ellipsis for each value."""
+    """Return a message's template with an ellipsis for each value."""
     return _CONVERSION.sub("…", found.template).replace("%%", "%")

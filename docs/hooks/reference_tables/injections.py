@@ -10,7 +10,7 @@ _TYPES = {bool: "boolean", int: "integer", float: "seconds"}
 
 
 def table_of_injections(which: str) -> str:
-    """`working`: those that do something, `idle`: names of the others."""
+    """Return the table `working`, of injections with an effect, or `idle`, with the names of the others."""
     effects = {f"{PREFIX}{name}": text for name, text in facts("error_injections.txt").items()}
     values = ErrorInjections().values
     if which == "idle":

@@ -1,6 +1,6 @@
-"""The Lua API: names of Tarantool from facts/lua_names.txt, beside signatures, help and what is not as there.
+"""The Lua API: Tarantool's names from facts/lua_names.txt, with signatures, help and status.
 
-A function's line is in console/interactive/signatures.txt, which the console shows, else in facts/lua_functions.txt.
+A function's line is in console/interactive/signatures.txt, which the console shows, or in facts/lua_functions.txt.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from console.interactive.signatures import known
 from reference_tables.markdown import code, lines_of, sentence, table
 
 LISTED: Final = ("bit.", "coroutine.", "debug.", "ffi.", "fun.op.", "io.", "jit.", "math.")
-"""Libraries of LuaJIT and operators, whose functions are listed without a description."""
+"""Namespaces of LuaJIT's libraries and of operators, whose functions are listed without a description."""
 GLOBALS: Final = "_G."
 _LINE = re.compile(r"(?P<name>[\w.:]+)(?P<parameters>\(.*\)) -- (?P<help>.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is not as in Tarantool: `kind` is `differs`, `missing` or `own`; `probe` an expression that fails."""
+    """How a function differs from Tarantool's: `kind` is `differs`, `missing` or `own`; `probe` is an expression that
+    fails.
+    """
 
     kind: str
     text: str
@@ -32,7 +34,7 @@ class Status:
 
 @cache
 def names() -> dict[str, tuple[str, ...]]:
-    """The functions of Tarantool by namespace, without it."""
+    """Return Tarantool's functions by namespace, without it."""
     found = {}
     for line in lines_of("lua_names.txt"):
         namespace, *members = line.split()
@@ -42,7 +44,7 @@ def names() -> dict[str, tuple[str, ...]]:
 
 @cache
 def statuses() -> dict[str, Status]:
-    """What is not as in Tarantool, by full name."""
+    """Return the status of each function that is not as in Tarantool, by full name."""
     found = {}
     for line in lines_of("lua_status.txt"):
         name, kind, *rest = line.split(" | ")
@@ -52,7 +54,11 @@ def statuses() -> dict[str, Status]:
 
 @cache
 def signatures() -> dict[str, tuple[str, str]]:
-    """Parameters and help by full name. ValueError for a line that is none, or a function that has two."""
+    """Return parameters and help by full name.
+
+    Raises:
+        ValueError: a line is malformed, or a function has two.
+    """
     found = {name: (signature.parameters, signature.help) for name, signature in known().items()}
     for line in lines_of("lua_functions.txt"):
         match = _LINE.fullmatch(line)
@@ -63,12 +69,12 @@ def signatures() -> dict[str, tuple[str, str]]:
 
 
 def full_name(namespace: str, name: str) -> str:
-    """`box.begin`, `space:get`, `print`."""
+    """Return the full name of a function: `box.begin`, `space:get`, `print`."""
     return name if namespace == GLOBALS else namespace + name
 
 
 def table_of(*namespaces: str) -> str:
-    """A table of the functions of some namespaces, with Lunabox's own."""
+    """Return a table of the functions of some namespaces, Lunabox's own included."""
     return table(("function", "what it does", "here"), (row for space in namespaces for row in _rows(space)))
 
 
@@ -88,7 +94,7 @@ def _own(namespace: str) -> list[str]:
 
 
 def _signature(full: str) -> tuple[str, str]:
-    """That of the function, or of the family `crypto.digest.NAME` that it stands for."""
+    """Return the signature of a function, or of the family it belongs to, such as `crypto.digest.NAME`."""
     found = signatures()
     return found[full] if full in found else next(found[name] for name in found if name.startswith(f"{full}."))
 
@@ -103,13 +109,13 @@ def _here(full: str) -> str:
 
 
 def libraries(*namespaces: str) -> str:
-    """Libraries with the names of their functions."""
+    """Return a list of libraries with the names of their functions."""
     rows = ((code(space[:-1]), ", ".join(code(name) for name in names()[space])) for space in namespaces)
     return table(("library", "functions"), rows)
 
 
 def summary() -> str:
-    """How many functions there are, differ and are missing."""
+    """Return a sentence with the numbers of all, of differing and of missing functions."""
     total = sum(map(len, names().values()))
     kinds = Counter(status.kind for status in statuses().values())
     same = total - kinds["differs"] - kinds["missing"]

@@ -1,4 +1,4 @@
-"""Markdown of tables, and the files of facts."""
+"""Formats tables in Markdown, and reads the files of facts."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ FACTS = Path(__file__).parents[1] / "facts"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells may hold Markdown, and a bar in them is escaped."""
+    """Format a table; cells may contain Markdown, and bars in them are escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def code(text: object) -> str:
-    """The text as code, empty for nothing."""
+    """Format a text as code; an empty text stays empty."""
     return f"`{text}`" if str(text) else ""
 
 
 def lines_of(name: str) -> Iterator[str]:
-    """Lines of a file of facts without comments and empty ones."""
+    """Return the lines of a file of facts, without comments and empty lines."""
     for line in (FACTS / name).read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             yield line
 
 
 def facts(name: str) -> dict[str, str]:
-    """`name: text` of each line. ValueError for a name that comes twice."""
+    """Return the `name: text` lines of a file of facts as a dict.
+
+    Raises:
+        ValueError: a name occurs twice.
+    """
     found: dict[str, str] = {}
     for line in lines_of(name):
         key, _, text = line.partition(": ")
@@ -38,5 +42,5 @@ def facts(name: str) -> dict[str, str]:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital letter and a full stop."""
+    """Return a text with a capital letter and a full stop."""
     return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

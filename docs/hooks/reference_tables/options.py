@@ -6,11 +6,15 @@ from box.instance.config import OPTIONS, Option
 from reference_tables.markdown import code, lines_of, table
 
 NO_EFFECT = "none"
-"""The fact of an option that is accepted and does nothing."""
+"""The fact of an option that is accepted without effect."""
 
 
 def groups() -> dict[str, dict[str, str]]:
-    """Effects by name, by the title of their group. KeyError for a line before the first title."""
+    """Return effects by option, by the title of their group.
+
+    Raises:
+        KeyError: a line comes before the first title.
+    """
     found: dict[str, dict[str, str]] = {}
     title = ""
     for line in lines_of("cfg_options.txt"):
@@ -24,7 +28,7 @@ def groups() -> dict[str, dict[str, str]]:
 
 
 def table_of_groups() -> str:
-    """A section with a table for each group."""
+    """Return a section with a table for each group."""
     return "\n\n".join(f"## {title}\n\n{_table(effects)}" for title, effects in groups().items())
 
 

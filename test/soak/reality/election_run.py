@@ -87,8 +87,9 @@ class ElectionOutcome:
     crashes: list[str] = field(default_factory=list)
     """Crashes of Tarantool 2.8.1 that are known, and no violations."""
     diverged: dict[str, str] = field(default_factory=dict)
-    """Members that run Tarantool and have decided alone after they were deposed, with the error that all others report.
-    docs/guides/elections.md has it among the hazards of 2.8.1; what follows is checked for the other members.
+    """Tarantool members that have decided alone after they were deposed, with the error that all others report.
+
+    docs/guides/elections.md describes this hazard of 2.8.1; later checks leave these members out.
     """
 
 
@@ -224,7 +225,7 @@ class _Cluster:
             outcome.equal_after = loop.time() - begin
         if not 0 <= outcome.equal_after <= _BOUND:
             late = f"after {outcome.equal_after:.1f} s" if outcome.equal_after > 0 else "never"
-            outcome.violations.append(f"vclocks were equal {late}, the limit is {_BOUND:g} s: {self._vclocks()}")
+            outcome.violations.append(f"vclocks were equal {late}, and have {_BOUND:g} s: {self._vclocks()}")
         with suppress(AssertionError):
             await until(self._is_idle, "empty limbos", _NEVER)
         for member in self._whole():

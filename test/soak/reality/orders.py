@@ -65,7 +65,7 @@ class ReportedOutcomes:
     ) -> Iterator[str]:
         """Yield a text for each contradiction between the outcomes and `rows`: keys by member, then by space.
 
-        What members of `by_none_of` have answered is not checked.
+        Outcomes that the members `by_none_of` have reported do not count.
         """
         unreliable = {key for key, text in self.calls.items() if text.partition(":")[0] in by_none_of}
         for space in SPACES:

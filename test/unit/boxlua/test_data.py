@@ -510,7 +510,9 @@ def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -
 
 
 def test_a_finalizer_writes_only_what_it_need_not_wait_for(run: Run, tmp_path: Path) -> None:
-    """A finalizer may write to temporary spaces and in open transactions; a write to the journal is refused and undone."""
+    """A finalizer may write to temporary spaces and in open transactions; a write to the journal is
+    refused and undone.
+    """
 
     async def body(box: Box) -> None:
         await box(CREATE)

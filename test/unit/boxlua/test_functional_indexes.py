@@ -29,7 +29,9 @@ WORDS = "i = s:create_index('words', {func = 'words', unique = false, parts = {{
 
 
 def test_a_tuple_is_found_by_every_key_of_its_function(run: Run) -> None:
-    """A tuple is found by each key of its function, in order and once; keys follow changes of the tuple and rollbacks."""
+    """A tuple is found by each key of its function, in order and once; keys follow changes of the tuple
+    and rollbacks.
+    """
 
     async def body(box: Box) -> None:
         await box(PREPARE + "s:insert{1, 'Fig and fig'} s:insert{2, 'a pear'}" + WORDS)

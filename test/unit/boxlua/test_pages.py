@@ -1,4 +1,6 @@
-"""Pagination in Lua: `after` and `fetch_pos` of select, `after` of pairs, index:tuple_pos. Results are those of 2.11."""
+"""Pagination in Lua: `after` and `fetch_pos` of select, `after` of pairs, index:tuple_pos. Results are
+those of 2.11.
+"""
 
 from __future__ import annotations
 

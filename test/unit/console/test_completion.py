@@ -151,7 +151,9 @@ def shown(node: Session, text: str, width: int = 80) -> str:
 
 
 def test_bar(node: Session) -> None:
-    """The bar explains Lunabox's functions under any name of the object, and shows parameters and comments of others."""
+    """The bar explains Lunabox's functions under any name of the object, and shows parameters and
+    comments of others.
+    """
     assert shown(node, "box.snapshot") == "box.snapshot()  write all data to a snapshot file"
     assert shown(node, "box.space.goods:insert{1,").startswith("space:insert(tuple)  add a tuple")
     assert shown(node, "box.space.goods.index.pk:get(").startswith("index:get(key)")

@@ -77,7 +77,9 @@ def test_a_command_without_an_end(short_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read(short_path: Path) -> None:
-    """Commands of a client that does not read wait in limited memory, and are dropped at its end; others are answered."""
+    """Commands of a client that does not read wait in limited memory, and are dropped at its end;
+    others are answered.
+    """
 
     async def run() -> tuple[int, str]:
         async with listening(short_path) as (_, path):

@@ -98,7 +98,9 @@ def test_json(cluster: list[str]) -> None:
 
 
 def test_times_of_fibers(cluster: list[str]) -> None:
-    """Times of fibers are measured while it runs, if asked for, and not afterwards, unless they were measured before."""
+    """Times of fibers are measured while it runs, if asked for, and not afterwards, unless they were
+    measured before.
+    """
     assert "share" not in run("--once", *cluster).stdout
     for _ in range(2):
         shown = json.loads(run("--json", "--fiber-times", "--interval", "0.2", *cluster).stdout)

@@ -158,7 +158,9 @@ def product(*without: str) -> str:
 
 
 def test_every_option_has_an_effect_or_none(tables: Any) -> None:
-    """Options described as without effect are those that only the registry mentions, and statistics of absent engines."""
+    """Options described as without effect are those that only the registry mentions, and statistics of
+    absent engines.
+    """
     effects = {name: text for group in tables.options.groups().values() for name, text in group.items()}
     assert effects.keys() == OPTIONS.keys()
     text = product(

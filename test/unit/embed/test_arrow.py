@@ -37,7 +37,7 @@ GREAT = [2**64 - 1, 2**64 - 1, 2, False, b"", 7, Decimal("1e-37"), NUMBER, Datet
 
 
 def tables(*queries: str, rows: list[Any]) -> list[Any]:
-    """The tables of queries over the space `t` with these rows."""
+    """Return the tables of queries over a space `t` with these rows."""
 
     async def run() -> list[Any]:
         async with Node(wal_mode="none") as node:
@@ -70,7 +70,7 @@ def test_each_type_has_one_in_arrow() -> None:
 
 
 def test_columns_are_as_wide_as_their_values() -> None:
-    """An integer above 2^63 and a decimal with many digits are there in full."""
+    """Integers above 2^63 and decimals with many digits get columns that hold them exactly."""
     (table,) = tables('SELECT "id", "i", "d" FROM "t" ORDER BY "id"', rows=[ROW, GREAT])
     assert types(table) == ["uint64", "decimal128(20, 0)", "decimal256(76, 38)"]
     assert table.column("id").to_pylist() == [1, 2**64 - 1]
@@ -100,14 +100,14 @@ def test_without_a_loop() -> None:
 
 @pytest.mark.parametrize("text", ["CREATE TABLE a (id INT PRIMARY KEY)", "SELECT CAST(x'ff' AS STRING)"])
 def test_what_has_no_table_is_refused(text: str) -> None:
-    """A statement without rows, and text that is not UTF-8."""
+    """A statement without rows, and text that is not UTF-8, are errors."""
     with BlockingNode(wal_mode="none") as node, pytest.raises(BoxError) as caught:
         node.arrow(text)
     assert caught.value.code == ErrorCode.ILLEGAL_PARAMS
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the statement runs."""
+    """A missing pyarrow is reported before the statement runs."""
     whole = builtins.__import__
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:

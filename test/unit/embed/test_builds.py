@@ -1,4 +1,4 @@
-"""Index builds and format checks while a space changes: they give way, take changes along, and leave nothing behind."""
+"""Index builds and format checks while a space changes: they yield, include the changes, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILL = """
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build of many turns over few tuples."""
+    """Make a build of few tuples take many turns."""
     monkeypatch.setattr(build_module, "SLICE_TUPLES", 16)
 
 
@@ -55,7 +55,7 @@ async def is_building(node: Node) -> None:
 
 
 async def keys(node: Node) -> list[list[int]]:
-    """Field 3 and the primary key of all tuples by index `sk`, checked against the primary index."""
+    """Return field 3 and the primary key of all tuples by index `sk`, which must agree with the primary index."""
     by_index = [[row[2], row[0]] for row in await node.space["s"].select(index="sk")]
     assert by_index == sorted([row[2], row[0]] for row in await node.space["s"].select())
     return by_index
@@ -63,7 +63,7 @@ async def keys(node: Node) -> list[list[int]]:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_build_gives_way(mvcc: bool) -> None:
-    """No turn of the loop visits more than a slice, and others run in between."""
+    """No turn of a build visits more than one slice, and others run in between."""
 
     async def main(node: Node) -> None:
         turns = 0
@@ -79,7 +79,7 @@ def test_a_build_gives_way(mvcc: bool) -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_build_takes_changes_along(mvcc: bool) -> None:
-    """Of visited tuples and of others, committed ones and ones that are rolled back."""
+    """A build includes committed changes of visited and unvisited tuples, and none that are rolled back."""
 
     async def main(node: Node) -> None:
         building = create(node)
@@ -105,7 +105,7 @@ def test_a_build_takes_changes_along(mvcc: bool) -> None:
 
 
 def test_a_large_transaction_is_taken_along_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With versions all of it counts from its commit on; the walk waits until the index has it."""
+    """With MVCC a large transaction counts from its commit, and the build waits until its slices are in the index."""
     taken: list[int] = []
     change = build_module.IndexBuild.change
 
@@ -139,7 +139,7 @@ def test_a_large_transaction_is_taken_along_in_slices(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("rows", [1, 20])
 def test_a_build_ends_while_others_write_all_the_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each turn, and more than a slice of the build takes along."""
+    """A build ends though others change more in each turn than one of its slices."""
     monkeypatch.setattr(build_module, "SLICE_CHANGES", 8)
     monkeypatch.setattr(build_module, "_TURNS_A_SIZE", 16)
 
@@ -162,7 +162,7 @@ def test_a_build_ends_while_others_write_all_the_time(rows: int, monkeypatch: py
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_keys_that_change_hands_in_a_transaction(mvcc: bool) -> None:
-    """A build hears of the changes in their order: what is no duplicate at any time ends nothing."""
+    """A build gets changes in their order: a key that moves between tuples in a transaction is no duplicate."""
 
     async def main(node: Node) -> None:
         building = create(node)
@@ -192,7 +192,7 @@ def test_keys_that_change_hands_in_a_transaction(mvcc: bool) -> None:
     ],
 )
 def test_a_change_that_the_index_cannot_take_ends_the_build(row: list[Any], text: str, mvcc: bool) -> None:
-    """The change stays; nothing of the index does, and it can be built when the tuple is right again."""
+    """A change that does not fit the new index stays and fails the build, which can be repeated later."""
 
     async def main(node: Node) -> None:
         building = create(node)
@@ -213,7 +213,7 @@ def test_a_change_that_the_index_cannot_take_ends_the_build(row: list[Any], text
 
 
 def test_stored_tuples_that_the_index_cannot_take_end_the_build() -> None:
-    """A duplicate or a wrong type anywhere; half an index is released."""
+    """A duplicate or a wrong type in any stored tuple fails the build and frees the part that is built."""
 
     async def main(node: Node) -> None:
         for row, code in (([COUNT, "x", 7], "TUPLE_FOUND"), ([COUNT, "x", "y"], "FIELD_TYPE")):
@@ -229,7 +229,9 @@ def test_stored_tuples_that_the_index_cannot_take_end_the_build() -> None:
 
 
 def test_a_space_that_is_being_altered_is_left_alone() -> None:
-    """Its other alterations are refused, with Tarantool's text; other spaces are not concerned."""
+    """While a space is being altered its other alterations fail with Tarantool's text, and other spaces
+    can be altered.
+    """
 
     async def main(node: Node) -> None:
         building = create(node)
@@ -253,7 +255,7 @@ def test_a_space_that_is_being_altered_is_left_alone() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_format_check_gives_way(mvcc: bool) -> None:
-    """A change that breaks the new format while it is checked succeeds, and the alteration fails."""
+    """A change that breaks a new format while it is checked succeeds, and the alteration fails."""
 
     async def main(node: Node) -> None:
         async def check() -> None:
@@ -273,7 +275,7 @@ def test_a_format_check_gives_way(mvcc: bool) -> None:
 
 
 def test_another_primary_key_is_built_with_all_that_depends_on_it() -> None:
-    """Secondary indexes end with the new key; changes meanwhile are in all of them."""
+    """A new primary key rebuilds the secondary indexes, which end with it; changes meanwhile are in all of them."""
 
     async def main(node: Node) -> None:
         await node.eval("box.space.s:create_index('name', {parts = {{2, 'string'}}, unique = false})")
@@ -291,7 +293,7 @@ def test_another_primary_key_is_built_with_all_that_depends_on_it() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_snapshot_during_a_build_has_no_trace_of_it(mvcc: bool, tmp_path: Any) -> None:
-    """The row of `_index` is there already, but nobody knows yet whether it will stay."""
+    """A snapshot during a build does not have the row of `_index`, which may still be rolled back."""
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0, memtx_use_mvcc_engine=mvcc, wal_mode="none") as node:
@@ -309,7 +311,7 @@ def test_a_snapshot_during_a_build_has_no_trace_of_it(mvcc: bool, tmp_path: Any)
 
 
 def test_a_build_comes_back_from_the_log(tmp_path: Any) -> None:
-    """The index, and every change that was made while it was built, in the order in which they happened."""
+    """Recovery from the log gives the index and every change made during its build, in order."""
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0) as node:
@@ -326,7 +328,7 @@ def test_a_build_comes_back_from_the_log(tmp_path: Any) -> None:
 
 
 def test_a_node_closes_during_a_build(tmp_path: Any) -> None:
-    """The build is given up as every call that has not ended, and there is no index after the restart."""
+    """A node that closes during a build cancels it, and there is no index after the restart."""
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0) as node:
@@ -344,7 +346,7 @@ def test_a_node_closes_during_a_build(tmp_path: Any) -> None:
 
 
 def test_a_build_waits_for_an_injected_delay() -> None:
-    """ERRINJ_BUILD_INDEX_DELAY, also where one slice would do."""
+    """ERRINJ_BUILD_INDEX_DELAY delays a build, also one of a single slice."""
 
     async def main(node: Node) -> None:
         await node.eval("for id = 11, ... do box.space.s:delete(id) end", COUNT)

@@ -1,4 +1,4 @@
-"""Python functions called by Lua and by writes: functions, triggers, streams of changes."""
+"""Python functions called from Lua and by writes: functions, triggers, streams of changes."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_triggers_of_sessions_and_of_the_end(tmp_path: Path) -> None:
 
 
 def test_changes_are_told_in_the_order_of_commits(tmp_path: Path) -> None:
-    """With the number of their row in the log; not those that are rolled back."""
+    """A stream has changes in the order of commits, with the LSN of their rows, and none that are rolled back."""
 
     async def run() -> None:
         async with Node(tmp_path) as node:

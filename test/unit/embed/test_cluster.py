@@ -1,4 +1,4 @@
-"""Three nodes, Lua included, in one process and on one loop: they replicate all ways over TCP and leave nothing."""
+"""Three nodes with Lua replicate in all directions over TCP, in one process on one loop, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def descriptors() -> dict[str, str]:
-    """Open descriptors and what they lead to; the one of the listing itself is gone when it is looked at."""
+    """Return the open descriptors and their targets, without the one of the listing itself."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -95,7 +95,7 @@ def test_three_nodes_replicate_all_ways_and_leave_nothing_behind(tmp_path: Path)
 
 
 def test_the_fibers_of_replication_have_their_peers_names(tmp_path: Path) -> None:
-    """`fiber.info()` shows appliers and relays, under the same ids as long as they live."""
+    """`fiber.info()` shows appliers and relays by the names of their peers, with ids that stay."""
     names = """
         local found = {}
         for id, fiber in pairs(require('fiber').info()) do

@@ -14,7 +14,7 @@ from box import BoxError, Node
 
 
 class Owner:
-    """Something that a tree of the program refers to, and that refers to the tree."""
+    """An object that refers to a tree, which refers to it."""
 
     tree: OOBTree
 
@@ -26,7 +26,7 @@ def tree_in_a_cycle() -> weakref.ref[Owner]:
 
 
 def test_cycles_through_trees_of_the_program_are_freed() -> None:
-    """While a node runs, and of trees that were made before it started."""
+    """Cycles through trees of the program are freed while a node runs, also of trees made before its start."""
 
     async def run() -> None:
         before = tree_in_a_cycle()

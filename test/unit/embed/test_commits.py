@@ -1,4 +1,4 @@
-"""Writes with a log: at once where nobody else could join them, together where others can."""
+"""Writes with a log: a single one is written at once, concurrent ones are written together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from box.embed.space_requests import Requests
 
 
 def run(directory: Path, test: Callable[[Node, Any, list[int]], Awaitable[None]], **options: Any) -> None:
-    """`writes` has the number of entries of each write to the log."""
+    """Run a test; `writes` gets the number of entries of each write to the log."""
 
     async def with_node() -> None:
         async with Node(directory, **options) as node:
@@ -38,7 +38,7 @@ def run(directory: Path, test: Callable[[Node, Any, list[int]], Awaitable[None]]
 
 
 async def turns() -> int:
-    """Counts turns of the loop until it is cancelled."""
+    """Count turns of the loop until cancelled."""
     count = 0
     try:
         while True:
@@ -113,7 +113,7 @@ def test_a_log_that_refuses_is_told_and_undone(tmp_path: Path) -> None:
 
 
 def test_a_synced_log_is_waited_for(tmp_path: Path) -> None:
-    """The thread of the log does it; the tuple counts when it is there."""
+    """With `wal_mode` fsync the log's thread writes, and the tuple is visible as committed when it is synced."""
 
     async def test(node: Node, space: Any, writes: list[int]) -> None:
         await space.insert([1, 1])
@@ -124,7 +124,7 @@ def test_a_synced_log_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_handle_follows_the_dictionary() -> None:
-    """It keeps what it has looked up as long as nothing changes."""
+    """A handle keeps what it has looked up in the dictionary until that changes."""
 
     async def test() -> None:
         node = Node()

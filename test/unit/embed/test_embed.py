@@ -38,7 +38,9 @@ def test_a_node_in_memory_stores_python_values() -> None:
 
 
 def test_iterators_have_the_names_of_lua() -> None:
-    """In either case, and without one ALL where there is no key; an unknown one is the error that Lua sees."""
+    """Iterators have Lua's names in either case; the default without a key is ALL; an unknown one
+    raises Lua's error.
+    """
 
     async def run() -> None:
         async with Node() as node:
@@ -114,7 +116,7 @@ def test_a_transaction_that_is_left_open_is_rolled_back(wait: str) -> None:
 
 @pytest.mark.parametrize("size", [10, 4050, 4075, 4076, 4077, 4078, 5000, 100_000])
 def test_tuples_of_all_sizes_are_found(size: int) -> None:
-    """Around the size of the window through which Lua looks at them."""
+    """Tuples of all sizes are found, also around the size of the memory that Lua shares with Python."""
 
     async def run() -> None:
         async with Node() as node:
@@ -132,7 +134,7 @@ def test_tuples_of_all_sizes_are_found(size: int) -> None:
 
 
 def test_a_fiber_that_writes_all_the_time_leaves_room_for_others(tmp_path: Path) -> None:
-    """Timers, fibers that yield and requests of Python have their turn."""
+    """A fiber that writes all the time leaves turns to timers, other fibers and requests of Python."""
 
     async def run() -> None:
         async with Node(tmp_path) as node:
@@ -210,7 +212,7 @@ def test_data_of_a_directory_is_there_again(tmp_path: Path) -> None:
 
 
 def test_an_index_that_excludes_nils_is_filled_at_start(tmp_path: Path) -> None:
-    """From a snapshot and from the log."""
+    """An index with exclude_null is filled at the start, from a snapshot and from the log."""
 
     async def run() -> None:
         create = "local s = box.schema.space.create('s') s:create_index('pk') "
@@ -299,7 +301,7 @@ def test_calls_leave_no_sessions_behind() -> None:
 
 @pytest.mark.parametrize("chunk", ["require('fiber').sleep(100)", "box.begin() require('fiber').sleep(100)"])
 def test_a_call_that_waits_when_its_node_stops_is_cancelled(chunk: str) -> None:
-    """Also when it has a transaction open."""
+    """A waiting call is cancelled when its node stops, also with an open transaction."""
 
     async def run() -> None:
         node = Node()
@@ -314,7 +316,7 @@ def test_a_call_that_waits_when_its_node_stops_is_cancelled(chunk: str) -> None:
 
 
 async def _with_sync_space(directory: Path) -> Node:
-    """A node whose synchronous transactions have no quorum."""
+    """Start a node whose synchronous transactions have no quorum."""
     node = Node(directory, replication_synchro_quorum=2, replication_synchro_timeout=1000)
     await node.start()
     await node.eval("box.schema.space.create('s', {is_sync = true}):create_index('pk')")
@@ -330,7 +332,7 @@ async def _fill_limbo(node: Node, count: int) -> None:
 
 
 def test_a_write_without_a_quorum_ends_when_its_node_stops(tmp_path: Path) -> None:
-    """Nobody knows its outcome yet: that is `fiber is cancelled`, the transaction waits in the log."""
+    """A write without a quorum raises "fiber is cancelled" when its node stops; its transaction waits in the log."""
 
     async def run() -> None:
         node = await _with_sync_space(tmp_path)
@@ -351,7 +353,7 @@ def test_a_write_without_a_quorum_ends_when_its_node_stops(tmp_path: Path) -> No
 
 
 def test_a_call_without_a_quorum_ends_when_its_node_stops(tmp_path: Path) -> None:
-    """It is cancelled, as any other call; what it does after its write is not done."""
+    """A Lua call without a quorum is cancelled when its node stops, and does not go on after its write."""
 
     async def run() -> None:
         node = await _with_sync_space(tmp_path)
@@ -369,7 +371,7 @@ def test_a_call_without_a_quorum_ends_when_its_node_stops(tmp_path: Path) -> Non
 
 
 def test_a_write_on_its_way_to_the_log_ends_when_its_node_stops(tmp_path: Path) -> None:
-    """It is written, and says so."""
+    """A write on its way to the log when its node stops is written, and returns."""
 
     async def run() -> None:
         node = await _with_sync_space(tmp_path)
@@ -386,7 +388,7 @@ def test_a_write_on_its_way_to_the_log_ends_when_its_node_stops(tmp_path: Path) 
 
 
 async def _with_a_slow_trigger(tmp_path: Path, **options: Any) -> Node:
-    """A node with the spaces `s`, whose trigger waits until `go_on()` is called, and `plain`."""
+    """Start a node with the spaces `s`, whose trigger waits until `go_on()` is called, and `plain`."""
     node = Node(tmp_path, **options)
     await node.start()
     await node.eval(
@@ -413,7 +415,7 @@ async def waiting(node: Node, count: int) -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_calls_do_not_share_a_transaction(tmp_path: Path, mvcc: bool) -> None:
-    """While a trigger of one call waits, another call writes, and is answered, on its own."""
+    """While a trigger of one call waits, another call writes in its own transaction and returns."""
 
     async def run() -> None:
         node = await _with_a_slow_trigger(tmp_path, memtx_use_mvcc_engine=mvcc)
@@ -453,7 +455,7 @@ def test_a_write_whose_trigger_waits_ends_with_its_node(tmp_path: Path) -> None:
 
 
 def test_a_handle_is_refused_in_another_thread(tmp_path: Path) -> None:
-    """By its name, before anything happens; through the node's loop the same call works."""
+    """A handle raises in another thread; calls through the node's loop work there."""
 
     async def run() -> None:
         async with Node(tmp_path) as node:

@@ -1,4 +1,4 @@
-"""Values that contain themselves: an error of the call that was given one, wherever it enters; the node goes on."""
+"""Values that contain themselves raise an error of the call, by every way into the node, which goes on."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_every_way_into_a_blocking_node(make: Callable[[], Any]) -> None:
 
 
 def test_what_is_deep_but_ends() -> None:
-    """It is packed up to the limit of the whole node; a list that stands in several places is no circle."""
+    """Deep values are packed up to the node's limit; a list that occurs several times is no cycle."""
     for levels in (10, 1000, 5000):
         value: Any = "core"
         for _ in range(levels):

@@ -95,7 +95,7 @@ def test_an_error_has_the_class_of_its_family_and_survives_a_pickle(
 
 
 def test_codes_have_names() -> None:
-    """A number that the table does not have stays a number."""
+    """`ErrorCode` names the codes of the table; another number stays a number."""
     assert client_error(ErrorCode.NO_SUCH_SPACE, "s").code is ErrorCode.NO_SUCH_SPACE
     assert BoxError(36, "").code is ErrorCode.NO_SUCH_SPACE
     assert BoxError(0, "").code is ErrorCode.UNKNOWN

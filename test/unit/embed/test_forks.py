@@ -1,4 +1,4 @@
-"""A child of `os.fork()`: the node is not its own, and what it does at its end leaves the parent's alone."""
+"""In a child of `os.fork()` the node is unusable, and the child's end does not disturb the parent's node."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("way", ["exit", "stop", "leave", "outlive"])
 def test_a_fork_and_its_end(way: str, tmp_path: Path) -> None:
-    """Calls are refused in the child; no file goes, no row and no line is written twice, and the parent goes on."""
+    """Calls in the child raise; no file is removed, no row or log line is written twice, and the parent goes on."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path), way], capture_output=True, text=True, timeout=20, check=False
     )

@@ -1,4 +1,4 @@
-"""What a program is told of a node that is not started, and of a transaction that has waited."""
+"""Errors of a node that is not started, and of a transaction that was aborted by a wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE = next(number for number, text in enumerate(Path(__file__).read_text().spli
 
 
 def test_a_transaction_says_where_it_has_waited() -> None:
-    """The innermost await of the program, also below functions of asyncio and in another function."""
+    """The error names the innermost await of the program, also below asyncio's functions and in other functions."""
 
     async def look_up() -> None:
         await asyncio.sleep(0)  # here

@@ -1,4 +1,4 @@
-"""The log of an embedded node is in `logging`, unless the program says where it goes."""
+"""The log of an embedded node goes to `logging`, unless the program sets the option `log`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_option_log_is_obeyed(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 
 def test_a_logger_that_fails_loses_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    """What it cannot take goes to standard error."""
+    """Lines that a logger fails to take go to standard error."""
 
     class Broken(logging.Logger):
         def log(self, *args: object, **kwargs: object) -> None:
@@ -61,8 +61,10 @@ def test_a_logger_that_fails_loses_nothing(capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_a_line_is_no_switch_of_fibers(tmp_path: Path) -> None:
-    """The log asks for the name of the fiber: a call from inside it. Programs count switches to show that they have not
-    waited."""
+    """A line of the log does not count as a switch of fibers, though it asks for the fiber's name by a nested call.
+
+    Programs count switches to show that they have not yielded.
+    """
 
     async def run() -> tuple[int, int]:
         async with Node(log=str(tmp_path / "log")) as node:

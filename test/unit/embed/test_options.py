@@ -18,7 +18,7 @@ TYPES = {"string": {str}, "number": {float}, "boolean": {bool}, "table": {"list"
 
 
 def test_the_typed_options_are_those_of_the_registry() -> None:
-    """Names and types; a Literal stands for a string, with the values that the registry takes."""
+    """The typed options equal the registry's in names and types; a Literal lists the values of a string."""
     hints = get_type_hints(NodeOptions)
     assert list(hints) == list(OPTIONS)
     for name, option in OPTIONS.items():
@@ -78,7 +78,7 @@ def test_configure_checks_names_and_values() -> None:
 
 
 def test_the_directory_is_made_where_its_parent_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors name the path as the program gave it."""
+    """The directory is created if its parent exists; errors show the path as given."""
 
     async def run() -> None:
         async with Node("data") as node:

@@ -1,4 +1,4 @@
-"""Pages of embedded nodes: `page` of spaces and indexes, with a loop and without."""
+"""Pagination of embedded nodes: `page` of spaces and indexes, asynchronous and blocking."""
 
 from __future__ import annotations
 

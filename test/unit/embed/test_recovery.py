@@ -1,4 +1,4 @@
-"""A recovery gives way to others: it tells how far it is, ends when the node does, and builds what the log asks for."""
+"""A recovery yields, shows its progress, ends when the node does, and builds the indexes that the log creates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FILL = """
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many turns over few tuples."""
+    """Make a recovery of few tuples take many turns."""
     for module in (loader, local_recovery):
         monkeypatch.setattr(module, "ROWS_A_TURN", 16)
     monkeypatch.setattr(local_recovery, "_PROGRESS", 1000)
@@ -35,7 +35,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def write(directory: Path, *, snapshot: bool) -> list[Any]:
-    """A node's files; its tuples by their names."""
+    """Write a node's files; returns its tuples by name."""
     async with Node(directory, log_level=0) as node:
         await node.eval(_FILL, COUNT)
         if snapshot:
@@ -49,7 +49,7 @@ def names(directory: Path) -> list[str]:
 
 
 async def turns_of(work: asyncio.Future[Any]) -> int:
-    """Turns of the loop until it is done."""
+    """Return the turns of the loop until a recovery is done."""
     turns = 0
     while not work.done():
         turns += 1
@@ -59,7 +59,7 @@ async def turns_of(work: asyncio.Future[Any]) -> int:
 
 @pytest.mark.parametrize("snapshot", [True, False])
 def test_a_recovery_gives_way(snapshot: bool, tmp_path: Path) -> None:
-    """Others run while tuples are read and secondary indexes are built; all is there at the end."""
+    """Other tasks run while tuples are read and secondary indexes are built; everything is there at the end."""
 
     async def main() -> None:
         expected = await write(tmp_path, snapshot=snapshot)
@@ -82,7 +82,9 @@ def test_a_recovery_gives_way(snapshot: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("snapshot", [True, False])
 def test_a_node_closes_while_it_recovers(snapshot: bool, tmp_path: Path) -> None:
-    """The start ends with an error of its own, nothing is written, and the next start finds everything."""
+    """A node that closes while it recovers raises an error of its own and writes nothing; the next start finds
+    everything.
+    """
 
     async def main() -> None:
         expected = await write(tmp_path, snapshot=snapshot)
@@ -103,7 +105,7 @@ def test_a_node_closes_while_it_recovers(snapshot: bool, tmp_path: Path) -> None
 
 
 def test_a_key_that_a_snapshot_repeats_ends_the_start(tmp_path: Path) -> None:
-    """With Tarantool's error."""
+    """A key that occurs twice in a snapshot fails the start with Tarantool's error."""
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0, wal_mode="none") as node:
@@ -184,7 +186,7 @@ _CONTENTS = """
 @pytest.mark.parametrize("options", [{}, {"memtx_use_mvcc_engine": True}, {"force_recovery": True}])
 @pytest.mark.parametrize("snapshot", [True, False])
 def test_all_indexes_are_as_before(snapshot: bool, options: dict[str, Any], tmp_path: Path) -> None:
-    """Whatever the log says about a space, its indexes have the same tuples in the same order."""
+    """Whatever changes of a space the log has, its indexes have the same tuples in the same order after recovery."""
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0, **options) as node:

@@ -1,4 +1,4 @@
-"""Every request of spaces and indexes, long reads, and what Python values become."""
+"""Every request of spaces and indexes, long reads, and the conversion of Python values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ async def fruits(node: Node) -> SpaceHandle:
 
 
 async def longest_stall(work: Any) -> tuple[Any, float]:
-    """What `work` gives, and the longest time in seconds in which nobody else had a turn: time of this thread, so that
-    other programs on the machine do not count."""
+    """Return the result of `work` and the longest time without a turn for others, in seconds of this thread's processor
+    time.
+    """
     longest, last = 0.0, time.thread_time()
 
     async def watch() -> None:
@@ -161,7 +162,7 @@ def test_values_come_back_as_they_went_in() -> None:
     ],
 )
 def test_what_cannot_be_stored_is_refused_by_name(value: Any, text: str) -> None:
-    """In every place of a request, and nothing changes."""
+    """A value that cannot be stored, in any place of a request, raises an error that names it, and nothing changes."""
 
     async def run() -> None:
         async with Node() as node:
@@ -187,8 +188,9 @@ def test_what_cannot_be_stored_is_refused_by_name(value: Any, text: str) -> None
 
 
 def test_a_long_read_leaves_room_for_others() -> None:
-    """100,000 rows: nobody waits longer than 10 ms. The collector of garbage, which looks through what the caller has
-    kept, is the caller's."""
+    """A select of 100,000 rows delays other tasks by less than 10 ms, without the garbage collector, which the caller
+    controls.
+    """
 
     async def run() -> None:
         async with Node(wal_mode="none") as node:

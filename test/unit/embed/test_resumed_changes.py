@@ -1,4 +1,4 @@
-"""`changes(start=...)`: goes on from a vclock, with what the log has of it."""
+"""`changes(start=...)` continues from a vclock with the changes in the log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ async def taken(stream: ChangeStream[Any], count: int) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_stream_goes_on_after_a_new_start(tmp_path: Path, mvcc: bool) -> None:
-    """With the tuples before and after each change, over snapshots, alterations and truncations."""
+    """A stream continues after a restart with the tuples before and after each change, over snapshots, DDL and
+    truncations.
+    """
 
     async def test() -> None:
         async with Node(tmp_path, memtx_use_mvcc_engine=mvcc) as node:
@@ -81,7 +83,7 @@ def test_a_stream_goes_on_after_a_new_start(tmp_path: Path, mvcc: bool) -> None:
 
 
 def test_every_change_comes_once_while_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small batches: the reader of the log waits for the one of the stream."""
+    """Every change comes once while others write, with small batches, whose reader waits for the consumer."""
     monkeypatch.setattr(log_replay, "_BATCH", 7)
 
     async def test() -> None:
@@ -113,7 +115,9 @@ def test_every_change_comes_once_while_others_write(tmp_path: Path, monkeypatch:
 
 
 def test_what_was_rolled_back_is_not_given(tmp_path: Path) -> None:
-    """Synchronous transactions without a quorum, and those behind them; confirmed ones are."""
+    """Synchronous transactions that are rolled back, and those after them, are not in the stream;
+    confirmed ones are.
+    """
 
     async def test() -> None:
         async with Node(tmp_path, replication_synchro_quorum=1) as node:
@@ -132,7 +136,7 @@ def test_what_was_rolled_back_is_not_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_changes_under_way_come_once(tmp_path: Path, mvcc: bool) -> None:
-    """What is in the journal's queue when the stream is opened, and a transaction that is open then."""
+    """Changes in the journal's queue, and of a transaction that is open when the stream starts, come once."""
 
     async def test() -> None:
         async with Node(tmp_path, memtx_use_mvcc_engine=mvcc) as node:

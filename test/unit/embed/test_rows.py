@@ -286,7 +286,7 @@ def test_many_rows_are_one_transaction_or_batches() -> None:
 
 
 def test_many_rows_and_triggers_that_wait() -> None:
-    """Without versions that undoes the transaction; with them it is part of it."""
+    """With a trigger that waits, `insert_many` is rolled back without MVCC, and is one transaction with it."""
 
     async def fill(mvcc: bool) -> int:
         async with Node(memtx_use_mvcc_engine=mvcc) as node:

@@ -1,4 +1,4 @@
-"""The dictionary from Python."""
+"""DDL from Python: spaces, indexes, sequences, users, functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Long selects and iterations of an embedded node: in slices, with others in between, as of one moment."""
+"""Long selects and iterations of an embedded node run in slices, with others in between, on the tuples
+of one moment.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ COUNT = 3000
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many slices of few tuples."""
+    """Make few tuples take many slices."""
     monkeypatch.setattr(space_requests, "CHUNK", 16)
 
 
@@ -42,7 +44,7 @@ def names(numbers: range) -> list[list[Any]]:
 @pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("iterator", ["GE", "LE"])
 def test_a_select_is_of_one_moment(iterator: str, mvcc: bool) -> None:
-    """Changes of others, who run in between, are not in it: neither new tuples nor the loss of old ones."""
+    """Changes that others make during a select are not in its result."""
 
     async def main(node: Node) -> None:
         space = node.space["s"]
@@ -65,7 +67,7 @@ def test_a_select_is_of_one_moment(iterator: str, mvcc: bool) -> None:
 
 
 def test_offset_and_limit() -> None:
-    """Whatever the number of slices."""
+    """Offset and limit count over any number of slices."""
 
     async def main(node: Node) -> None:
         space = node.space["s"]
@@ -78,7 +80,7 @@ def test_offset_and_limit() -> None:
 
 
 def test_pairs() -> None:
-    """One by one, of one moment; one that is left early lets go of its view."""
+    """pairs() gives the tuples of one moment one by one, and frees its view when it is left early."""
 
     async def main(node: Node) -> None:
         space, found = node.space["s"], []
@@ -97,7 +99,7 @@ def test_pairs() -> None:
 
 
 def test_a_select_of_a_transaction_that_may_wait() -> None:
-    """Others have turns meanwhile, and what it finds is of one moment: two tuples that always change together agree."""
+    """A select inside an MVCC transaction yields and reads one moment: two tuples that always change together agree."""
 
     async def main(node: Node) -> None:
         space, turns = node.space["s"], 0
@@ -130,7 +132,7 @@ def test_a_select_of_a_transaction_that_may_wait() -> None:
 
 
 def test_stop_frees_the_tuples_a_few_in_every_turn() -> None:
-    """The last owner of an index, or the garbage collector, would free them all in one."""
+    """stop() frees the tuples a few in every turn; the last reference to an index would free all at once."""
 
     async def main() -> list[int]:
         node = Node(None, log_level=0, wal_mode="none")

@@ -1,4 +1,4 @@
-"""SQL of embedded nodes: rows, parameters, transactions and prepared statements, with a loop and without."""
+"""SQL of embedded nodes: rows, parameters, transactions and prepared statements, asynchronous and blocking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CREATE = 'CREATE TABLE goods (id INTEGER PRIMARY KEY AUTOINCREMENT, name STRING,
 
 
 def on_node(work: Callable[[Node], Awaitable[None]], **options: Any) -> None:
-    """Run a coroutine with a node in memory that has the table `goods`."""
+    """Run a coroutine with an in-memory node that has the table `goods`."""
 
     async def run() -> None:
         async with Node(wal_mode="none", **options) as node:

@@ -1,4 +1,4 @@
-"""`from box.sync import Node`: the same node for programs without a loop, from any thread."""
+"""`from box.sync import Node`: the node for programs without a loop, from any thread."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_many_threads_write_at_once() -> None:
 
 
 def test_versions_are_kept_only_where_somebody_needs_them() -> None:
-    """A change by itself takes the short way; while a transaction has read, it is a conflict for that."""
+    """A single change takes the short way while no transaction needs versions, and conflicts with one that has read."""
     with Node() as node, ThreadPoolExecutor(1) as other:
         space = space_of(node)
         space.insert_many([[1, 0], [2, 0]])
@@ -140,7 +140,9 @@ def test_versions_are_kept_only_where_somebody_needs_them() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_transactions_of_threads_are_serial(tmp_path: Path, seed: int) -> None:
-    """Transfers between accounts, alone and in transactions, over indexes that must agree; the sum stays."""
+    """Transfers between accounts by threads, alone and in transactions, are serializable: indexes agree and the sum
+    stays.
+    """
     accounts = 6
     with Node(tmp_path) as node, ThreadPoolExecutor(4) as pool:
         space = node.schema.create_space("s", format=["id", ("balance", "integer")])
@@ -270,7 +272,9 @@ def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     ],
 )
 def test_a_facade_has_all_methods_with_their_arguments(blocking: type, asynchronous: type) -> None:
-    """Nothing that a program can wait for is missing, and nothing has to be awaited."""
+    """The blocking classes have all methods of the asynchronous ones, with equal arguments, and none
+    that is awaited.
+    """
     for name, method in inspect.getmembers(asynchronous, inspect.iscoroutinefunction):
         if not name.startswith("_"):
             facade = getattr(blocking, name)

@@ -17,7 +17,7 @@ from console.suite.wire import ConsoleClient
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A place for sockets: their paths must be short."""
+    """A short path for sockets, whose paths are limited."""
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     yield directory / "admin.sock"
     shutil.rmtree(directory)
@@ -37,7 +37,7 @@ async def ask(path: Path, *commands: str) -> list[str]:
 
 
 def test_an_administrator_comes_to_an_embedded_node(path: Path) -> None:
-    """And sees what the program has done; the node's stop ends the session and leaves nothing."""
+    """An administrator sees what the program has done; the node's stop ends the session and leaves nothing behind."""
 
     async def run() -> None:
         async with Node() as node:
@@ -79,7 +79,7 @@ def test_answers_as_tables(path: Path) -> None:
 
 
 def test_from_one_node_to_another(path: Path) -> None:
-    """`console.connect` inside of a session, over the text protocol and the binary one."""
+    """`console.connect` inside a session works over the text protocol and the binary one."""
 
     async def run() -> list[str]:
         async with Node() as one, Node(listen=f"{path}.binary") as other:
@@ -126,7 +126,7 @@ def test_addresses_that_cannot_be_listened_on(address: str, reason: str) -> None
 
 
 def test_services_have_names(path: Path) -> None:
-    """Who may not serve the port is told so."""
+    """A service of a port that is taken raises an error with its name."""
 
     async def run() -> list[str]:
         async with Node() as node:

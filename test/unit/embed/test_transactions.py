@@ -1,4 +1,4 @@
-"""`async with node.transaction()`: whose it is, what it undoes, what others see."""
+"""`async with node.transaction()`: which task has it, what it undoes, what others see."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_statement_that_fails_leaves_the_others() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_transaction_belongs_to_its_task(mvcc: bool) -> None:
-    """Another task is not in it, and `tx` refuses it by name; without versions the wait costs the transaction."""
+    """Another task is outside of the transaction, and `tx` raises there; without MVCC a wait aborts it."""
 
     async def run() -> None:
         async with node_with_space(memtx_use_mvcc_engine=mvcc) as (node, space):
@@ -154,7 +154,7 @@ def test_a_transaction_belongs_to_its_task(mvcc: bool) -> None:
 
 
 def test_nobody_sees_what_is_not_committed() -> None:
-    """Whoever was ready to run before the transaction began, a fiber or a task, has its turn after it is undone."""
+    """Tasks and fibers that were ready before the transaction began run after its end, and see none of its changes."""
 
     async def run() -> None:
         async with node_with_space() as (node, space):
@@ -229,7 +229,7 @@ def test_a_node_that_stops_rolls_back_what_is_open(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_statement_is_undone_with_its_transaction() -> None:
-    """Its trigger waits; nothing of it is left when the block ends."""
+    """A statement whose trigger waits is undone with its transaction when it is cancelled."""
 
     async def run() -> None:
         async with node_with_space(memtx_use_mvcc_engine=True) as (node, space):
@@ -250,7 +250,9 @@ def test_a_cancelled_statement_is_undone_with_its_transaction() -> None:
 
 
 def test_a_loop_of_another_kind_is_refused_by_name() -> None:
-    """Without versions it would have to tell when the task gives way."""
+    """A loop of an unknown kind raises an error with its name: without MVCC the node must notice when
+    the task yields.
+    """
 
     class OtherLoop(asyncio.SelectorEventLoop):
         def __getattribute__(self, name: str) -> Any:

@@ -1,6 +1,6 @@
-"""Blocking calls run in their own thread, with the node's turn: nobody waits for ever, whatever happens to a thread.
+"""Blocking calls run in their own threads while they hold the node's turn, and no thread waits for ever.
 
-Each test that could hang runs in a process of its own, which a watchdog ends.
+Tests that might hang run in a child process, which a watchdog kills.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 WATCHDOG = 100
-"""Seconds; each program takes one or two on a machine that has nothing else to do."""
+"""Seconds until the watchdog kills a program, which takes one or two on an idle machine."""
 HEAD = """
 import asyncio, ctypes, faulthandler, os, signal, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,9 @@ def run(directory: Path, program: str, code: int = 0) -> list[str]:
 
 
 def test_a_request_runs_in_the_thread_that_makes_it(tmp_path: Path) -> None:
-    """Also with a log, and inside a transaction; what has triggers runs in the node's thread."""
+    """Requests run in the calling thread, also with a log and in transactions; those with triggers run in the node's
+    thread.
+    """
     assert run(
         tmp_path,
         """
@@ -63,7 +65,7 @@ def test_a_request_runs_in_the_thread_that_makes_it(tmp_path: Path) -> None:
 
 
 def test_a_call_in_the_thread_of_the_node_is_an_error(tmp_path: Path) -> None:
-    """From a function, a trigger and a callback of its loop; the node goes on."""
+    """A blocking call in the node's own thread (a function, a trigger, a callback) raises, and the node goes on."""
     assert run(
         tmp_path,
         """
@@ -90,7 +92,7 @@ def test_a_call_in_the_thread_of_the_node_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_call_in_a_signal_handler_is_an_error_inside_another_one(tmp_path: Path) -> None:
-    """Between two calls it works. Nothing is lost of what was told, nothing waits."""
+    """A call in a signal handler works between two calls, and raises inside one; no row is lost and nothing hangs."""
     lines = run(
         tmp_path,
         """
@@ -125,7 +127,7 @@ def test_a_call_in_a_signal_handler_is_an_error_inside_another_one(tmp_path: Pat
 
 @pytest.mark.parametrize("where", ["", "sys.argv[1]"])
 def test_ctrl_c_waits_for_the_end_of_a_change(tmp_path: Path, where: str) -> None:
-    """It is raised, and the node works on."""
+    """Ctrl-C during a change is raised after it, and the node goes on."""
     lines = run(
         tmp_path,
         f"""
@@ -179,7 +181,9 @@ def test_ctrl_c_ends_a_wait(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["SystemExit", "Killed"])
 def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str) -> None:
-    """In the middle of a change the node stops, and says so; else nothing has happened. The log has what was told."""
+    """A thread that is killed inside a change stops the node with an error; otherwise the change is complete or did not
+    happen.
+    """
     lines = run(
         tmp_path,
         f"""
@@ -226,7 +230,7 @@ def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str
 
 
 def test_a_fork_is_told_that_the_node_is_not_its_own(tmp_path: Path) -> None:
-    """Also where another thread had the turn when it was forked."""
+    """After a fork the child's calls raise, also if another thread had the turn at the fork."""
     lines = run(
         tmp_path,
         """
@@ -260,7 +264,7 @@ def test_a_fork_is_told_that_the_node_is_not_its_own(tmp_path: Path) -> None:
 
 
 def test_calls_while_the_node_stops(tmp_path: Path) -> None:
-    """Every thread comes to its end with an error that says why; what was told is in the log."""
+    """When the node stops, every thread's call ends with an error that says why; acknowledged rows are in the log."""
     lines = run(
         tmp_path,
         """
@@ -303,7 +307,7 @@ def test_calls_while_the_node_stops(tmp_path: Path) -> None:
 
 
 def test_a_busy_loop_gives_the_turn_away(tmp_path: Path) -> None:
-    """A loop that has always something to do takes turns with threads."""
+    """A loop that is always busy gives turns to threads."""
     lines = run(
         tmp_path,
         """
@@ -339,7 +343,7 @@ def test_a_loop_in_debug_mode_does_everything_itself(tmp_path: Path) -> None:
 
 
 def test_timers_of_a_request_are_heard(tmp_path: Path) -> None:
-    """A synchronous write arms the timer of its quorum while the loop sleeps."""
+    """A synchronous write from a thread arms the timer of its quorum while the loop sleeps."""
     lines = run(
         tmp_path,
         """
@@ -358,7 +362,9 @@ def test_timers_of_a_request_are_heard(tmp_path: Path) -> None:
 
 
 def test_a_trigger_that_ends_the_program_ends_no_other_call(tmp_path: Path) -> None:
-    """SystemExit ended the loop of the node: every call that waited, and the next ones, never returned."""
+    """SystemExit in a trigger ends no other call; before, it ended the node's loop, and waiting calls
+    never returned.
+    """
     lines = run(
         tmp_path,
         """
@@ -391,7 +397,7 @@ def test_a_trigger_that_ends_the_program_ends_no_other_call(tmp_path: Path) -> N
 
 
 def test_functions_of_indexes_run_in_the_thread_of_the_node(tmp_path: Path) -> None:
-    """They are Lua, which belongs to that thread."""
+    """Functions of functional indexes run in the node's thread, because they are Lua."""
     lines = run(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""A strict type checker knows the interface: it passes a program that uses all of it, and finds mistakes."""
+"""The typed interface: mypy --strict passes a program that uses all of it, and finds mistakes."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ VALUES = (Change, ChangeStream, Datetime, GrantedPrivilege, Interval, RowPage, S
 OTHERS = (BoxError, dbapi.DatabaseConnection, dbapi.DatabaseCursor, Cluster, KillableNode)
 BLOCKING = tuple(getattr(blocking, name) for name in blocking.__all__)
 INNER = {"sort_key", "unchecked"}
-"""Names of `Datetime` that are for the node itself."""
+"""Names of `Datetime` that only the node uses."""
 
 
 @pytest.mark.parametrize("kind", [*HANDLES, *VALUES, *OTHERS, *BLOCKING], ids=lambda kind: kind.__name__)
 def test_the_program_uses_every_public_name(kind: type) -> None:
-    """Methods, properties and attributes, without those that tuples, lists, mappings and exceptions have anyway."""
+    """The program uses every public name, except those that tuples, lists, mappings and exceptions have anyway."""
     inherited = {name for base in (tuple, list, Exception, Mapping) if issubclass(kind, base) for name in dir(base)}
     names = {name for name, _ in inspect.getmembers(kind) if not name.startswith("_")} - inherited - INNER
     assert not names - _attributes()
@@ -95,7 +95,7 @@ def _attributes() -> set[str]:
 
 
 def test_errors_name_what_was_meant() -> None:
-    """The public classes' texts name classes of errors, not codes alone."""
+    """Error texts of public classes name exception classes, not codes alone."""
     for kind in (Node, SpaceHandle, SchemaRequests, TransactionBlock):
         assert kind.__doc__ is not None
         assert "Raises:" in kind.__doc__, kind

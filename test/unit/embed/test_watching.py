@@ -1,4 +1,4 @@
-"""Streams of changes and triggers in Python: bounds, truncation, replicas, synchronous spaces, turns of the loop."""
+"""Streams of changes and triggers in Python: limits, truncation, replicas, synchronous spaces, turns of the loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_a_truncation_is_a_change_without_tuples() -> None:
-    """In its place among the others; that of another space is none."""
+    """A truncation of the watched space is a change without tuples, in its place; one of another space is not in the
+    stream.
+    """
 
     async def test() -> None:
         async with Node() as node:
@@ -76,7 +78,7 @@ def test_waiting_changes_are_bound_by_their_bytes() -> None:
 
 
 def test_a_stream_on_a_replica_has_the_changes_of_its_master() -> None:
-    """With the lsn and the id of the instance that made them, truncation and rollback included."""
+    """A stream on a replica has its master's changes with their LSNs and instance id, truncations included."""
 
     async def test() -> None:
         async with Cluster(2) as c:
@@ -117,7 +119,7 @@ def test_triggers_on_a_replica_see_what_is_replicated() -> None:
 
 
 def test_a_synchronous_change_is_told_once_it_is_confirmed() -> None:
-    """One that finds no quorum is never told, on no node."""
+    """A synchronous change is in the stream once it is confirmed, and never, on any node, if it finds no quorum."""
 
     async def test() -> None:
         async with Cluster(2, replication_synchro_quorum=2, replication_synchro_timeout=30) as c:
@@ -140,7 +142,7 @@ def test_a_synchronous_change_is_told_once_it_is_confirmed() -> None:
 
 
 def test_an_iteration_lets_the_loop_go_on() -> None:
-    """100,000 rows: no turn of the loop takes long, whatever the reader does with them."""
+    """Iterating over 100,000 rows leaves the loop short turns, whatever the reader does with them."""
 
     async def test() -> None:
         async with Node(wal_mode="none") as node:

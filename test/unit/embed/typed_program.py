@@ -1,6 +1,6 @@
-"""A program that uses every public call, for a type checker (`test_typing.py`). Lines with `# mistake` are wrong.
+"""A program that uses every public call, for a type checker (`test_typing.py`); lines with `# mistake` are wrong.
 
-It is read, never run.
+It never runs.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Goods(NamedTuple):
 
 @dataclass
 class Job:
-    """A row as an object that can change."""
+    """A row as a mutable object."""
 
     id: int
     text: str
@@ -243,7 +243,7 @@ async def transactions(node: Node, goods: SpaceHandle[Goods]) -> None:
 
 
 def moments(row: NamedRow) -> None:
-    """Points in time and intervals, beside Python's own."""
+    """Points in time and intervals, with those of the standard library."""
     exact = Datetime(1_700_000_000, nsec=5, tzoffset=60, tz="Europe/Berlin")
     print(exact.epoch, exact.nsec, exact.tzoffset, exact.tzindex, exact.tz, exact < datetime.now(UTC), exact == row[0])
     month = Interval(year=0, month=1, week=0, day=0, hour=0, min=0, sec=0, nsec=0, adjust="last")
@@ -253,7 +253,7 @@ def moments(row: NamedRow) -> None:
 
 
 def errors(error: BoxError) -> None:
-    """Every exception, and what an error tells."""
+    """Every exception, and the attributes of errors."""
     kinds: tuple[type[BoxError], ...] = (
         *(AccessDeniedError, AlreadyExistsError, BoxSystemError, ClientError, ConfigError, CryptoError, CustomError),
         *(DataError, DiskWriteError, DuplicateKeyError, FiberIsCancelled, IllegalParams, LuajitError, NoSuchIndexError),

@@ -1,4 +1,4 @@
-"""BITSET: every iterator against a model, the order of results, views and layers while the index changes."""
+"""BITSET indexes: every iterator against a model, the order of results, views and layers while the index changes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def rows_of(found: list[bytes]) -> list[Any]:
 
 
 def test_every_iterator_selects_what_the_model_selects() -> None:
-    """In the order of the numbers, of which the last that has become free is used first."""
+    """Each iterator selects the model's tuples in the order of their internal numbers, of which the last freed is
+    reused first.
+    """
     source, index = random.Random(1), make()
     numbers: list[list[int] | None] = []
     free: list[int] = []
@@ -76,7 +78,9 @@ def test_every_iterator_selects_what_the_model_selects() -> None:
 
 
 def test_strings_are_compared_by_the_bits_of_the_key() -> None:
-    """EQ finds longer strings that begin with the key; a byte behind another has higher bits."""
+    """Strings are compared by the bits of the key: EQ finds longer strings that begin with it; later bytes are higher
+    bits.
+    """
     index = make(FieldType.STRING, "t")
     for number, text in enumerate(("a", "ab", "b", "", "a\0")):
         put(index, number, {"t": text})
@@ -119,7 +123,7 @@ def test_a_scan_goes_on_while_the_index_changes() -> None:
 
 
 def test_a_view_shows_what_was_there() -> None:
-    """Numbers that are used anew stand for the tuples that they stood for."""
+    """A view shows the tuples of its moment, though their internal numbers are reused."""
     index = make()
     rows = [put(index, number, 1 + number % 2) for number in range(2000)]
     everything, odd = open_view(index), open_view(index, (), index.cursor(I.BITS_ALL_SET, [2]))

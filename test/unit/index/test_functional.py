@@ -1,4 +1,4 @@
-"""Functional indexes by themselves, with a function in Python."""
+"""Functional indexes without a node, with a function in Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRIMARY = KeyDef([PartDef(0, FieldType.UNSIGNED)])
 
 
 class Function:
-    """Counts its calls."""
+    """A function that counts its calls."""
 
     def __init__(self, make: Callable[[list[Any]], list[Any] | BoxError], is_multikey: bool = False) -> None:
         self.make = make
@@ -37,7 +37,7 @@ def index_of(function: Function | None, *, unique: bool = False, kind: FieldType
 
 @pytest.mark.parametrize("kind", [FieldType.STRING, FieldType.SCALAR])
 def test_keys_end_with_the_primary_key(kind: FieldType) -> None:
-    """Packed or not, equal keys are in the order of the primary key."""
+    """Entries with equal keys are in the order of the primary key, packed or not."""
     index = index_of(Function(lambda fields: [[fields[1]]]), kind=kind)
     rows = [pack(row) for row in ([3, "a"], [1, "b"], [2, "a"])]
     for raw in rows:
@@ -48,7 +48,7 @@ def test_keys_end_with_the_primary_key(kind: FieldType) -> None:
 
 
 def test_a_result_is_asked_for_once() -> None:
-    """A change needs the keys of the tuple that it replaces twice."""
+    """A replace calls the function once for each tuple, though the old tuple's keys are needed twice."""
     function = Function(lambda fields: [[[fields[1]], [fields[1]]]], is_multikey=True)
     index = index_of(function)
     raw = pack([1, "a"])

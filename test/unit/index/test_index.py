@@ -40,7 +40,7 @@ SHAPES: dict[str, Callable[[], Index]] = {
 
 
 def tuples(count: int, seed: int = 1) -> list[list[Any]]:
-    """[unique unsigned, unique integer, string (unique with a suffix), nullable, nullable unique]."""
+    """Generate tuples [unique unsigned, unique integer, string (unique with a suffix), nullable, nullable unique]."""
     rnd = random.Random(seed)
     numbers = rnd.sample(range(count * 3), count)
     return [
@@ -56,7 +56,7 @@ def tuples(count: int, seed: int = 1) -> list[list[Any]]:
 
 
 class Model:
-    """What an index should do, on a sorted list."""
+    """A sorted list that does what an index should do."""
 
     def __init__(self, index: Index, rows: list[list[Any]]) -> None:
         parts = [index.key_of(row) for row in rows]
@@ -92,7 +92,9 @@ def filled(shape: str, rows: list[list[Any]]) -> Index:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_iterator_with_every_kind_of_key(shape: str) -> None:
-    """Full, partial, absent and empty keys select what the model selects, in its order; count agrees."""
+    """Full, partial, absent and empty keys select the model's entries in its order, by each iterator,
+    and count agrees.
+    """
     rows = tuples(400, 1 if "unique" not in shape or "two" in shape else 2)
     index = filled(shape, rows)
     model = Model(index, rows)
@@ -118,7 +120,7 @@ def test_every_iterator_with_every_kind_of_key(shape: str) -> None:
     ("kind", "iterator"), [*(("TREE", iterator) for iterator in list(I)[:7]), ("HASH", I.ALL), ("HASH", I.GT)]
 )
 def test_select_of_many(kind: str, iterator: IteratorType) -> None:
-    """Beyond the size of a chunk, where containers count leaves or slices, offset and limit mean the same."""
+    """Offset and limit are right beyond a chunk's size, from where containers count leaves or slices."""
     index = index_of(PartDef(0, T.UNSIGNED), kind=kind, primary=None)
     for number in range(0, 10_000, 2):
         index.put(number, number)
@@ -131,7 +133,7 @@ def test_select_of_many(kind: str, iterator: IteratorType) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_changes(shape: str) -> None:
-    """put, replace, remove, find and len follow a dict."""
+    """put, replace, remove, find and len agree with a dict."""
     rows = tuples(300)
     index = SHAPES[shape]()
     model: dict[Any, Any] = {}
@@ -159,7 +161,7 @@ def test_changes(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("count", [0, 1, 1000, 9000])
 def test_an_index_is_filled_in_slices(shape: str, count: int) -> None:
-    """In any order; each step handles no more than a slice, and a key that comes twice is an error."""
+    """An index is filled in any order in slices; a duplicate key is an error."""
     rows = tuples(count)
     index = index_in(shape)
     pairs = [(index.key_of(row), row) for row in rows]
@@ -174,7 +176,7 @@ def test_an_index_is_filled_in_slices(shape: str, count: int) -> None:
 
 
 def keyed(pairs: list[tuple[Any, Any]]) -> Keyed:
-    """Some of them have no key: they do not belong to the index."""
+    """Generate entries of which some have no key, and do not belong to the index."""
     found = Keyed()
     for start in range(0, len(pairs), 700):
         part: list[tuple[Any, Any]] = [*pairs[start : start + 700], (None, b"without a key")]
@@ -195,7 +197,7 @@ def index_in(shape: str) -> OrderedIndex:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("iterator", [I.ALL, I.LE])
 def test_scans_see_the_index_as_it_is(shape: str, iterator: IteratorType) -> None:
-    """Between steps entries come and go; a scan gives what lies ahead of its place at each step."""
+    """A scan gives what lies ahead of its place at each step, while entries come and go in between."""
     rows = tuples(300)
     index = filled(shape, rows)
     rnd = random.Random(11)
@@ -237,7 +239,7 @@ def test_deleting_everything_while_scanning(iterator: IteratorType) -> None:
     ("kind", "iterator"), [("TREE", I.ALL), ("TREE", I.LE), ("TREE", I.EQ), ("HASH", I.ALL), ("HASH", I.EQ)]
 )
 def test_rewind(kind: str, iterator: IteratorType) -> None:
-    """Entries given back come again."""
+    """After a rewind a scan gives the returned entries again."""
     index = index_of(PartDef(0, T.UNSIGNED), kind=kind, primary=None)
     for number in range(500):
         index.put(number, number)
@@ -287,8 +289,7 @@ def test_random_is_repeatable_and_reaches_everything() -> None:
 
 
 def test_excluded_nulls() -> None:
-    """Tuples with a nil in such a field are not in the index, and nothing complains about them; a field that is not
-    there is another matter."""
+    """With exclude_null tuples with a nil in the part are not in the index; for an absent field other rules apply."""
     index = index_of(PartDef(3, T.UNSIGNED, is_nullable=True, exclude_null=True), unique=False)
     for row in ([1, 0, "", 5], [2, 0, "", None], [3, 0, ""]):
         index.put(index.key_of(row), row)
@@ -317,7 +318,7 @@ def test_hash() -> None:
 
 
 def test_hash_pages_by_gt() -> None:
-    """GT of the last key of a page gives the next page; without a key, everything."""
+    """In a hash GT with the last key of a page gives the next page; without a key it gives everything."""
     index = hash_index()
     order = list(index.scan(I.GT, []))
     assert list(index.scan(I.GT, [order[40]])) == order[41:]

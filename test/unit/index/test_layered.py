@@ -1,4 +1,4 @@
-"""Changes that are laid over an index count at once, and are merged while it is read and written."""
+"""Changes laid over an index are visible at once, and are merged while it is read and written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READS = (
 
 
 class Model:
-    """An index, and what it should have."""
+    """An index, and a dict of what it should have."""
 
     def __init__(self, parts: str, kind: str, rnd: random.Random) -> None:
         self.rnd = rnd
@@ -67,7 +67,7 @@ class Model:
         return [self.entries[key] for key in sorted(self.entries)]
 
     def check(self) -> None:
-        """Without a way of reading that would merge everything."""
+        """Assert that look-ups agree with the dict, by reads that do not merge everything."""
         key = self.key()
         assert self.index.find(key) == self.entries.get(key)
         assert len(self.index) == len(self.entries)
@@ -81,7 +81,7 @@ class Model:
 @pytest.mark.parametrize("kind", ["TREE", "HASH"])
 @pytest.mark.parametrize("parts", ["unsigned", "string", "two parts"])
 def test_readers_and_writers_while_changes_are_merged(parts: str, kind: str) -> None:
-    """Look-ups, scans, sizes and all four ways to write agree with a dictionary at any moment."""
+    """Look-ups, scans, sizes and all four kinds of writes agree with a dict at any time of the merge."""
     for seed in range(25):
         model = Model(parts, kind, random.Random(seed))
         for _ in range(3):
@@ -101,7 +101,7 @@ def test_readers_and_writers_while_changes_are_merged(parts: str, kind: str) -> 
 
 @pytest.mark.parametrize("parts", ["unsigned", "string", "two parts"])
 def test_every_way_to_read(parts: str) -> None:
-    """Selections, counts, the least and the greatest are those of an index that has it all."""
+    """Selections, counts, minimum and maximum agree with an index that has all changes."""
     for seed in range(15):
         model = Model(parts, "TREE", random.Random(seed))
         other = create_index(model.index.definition)
@@ -135,7 +135,7 @@ def test_every_way_to_read(parts: str) -> None:
 @pytest.mark.parametrize("parts", ["unsigned", "string"])
 @pytest.mark.parametrize("kind", [None, IteratorType.LE])
 def test_views_opened_at_any_moment(parts: str, kind: IteratorType | None) -> None:
-    """Before the changes come, while they are merged, and afterwards: each shows what was there when it was opened."""
+    """A view opened before, during or after the merge shows the entries of its moment."""
     for seed in range(25):
         model = Model(parts, "TREE", random.Random(seed))
         views: list[tuple[TupleView, list[bytes], list[bytes]]] = []
@@ -163,7 +163,7 @@ def test_views_opened_at_any_moment(parts: str, kind: IteratorType | None) -> No
 
 
 def test_a_cursor_kept_over_the_moment() -> None:
-    """A look-up and a scan that were begun before go on with what counts now."""
+    """A look-up and a scan that began before the changes continue with the new entries."""
     index = filled("unsigned", range(10))
     point, scan = index.cursor(IteratorType.EQ, [3]), index.cursor(IteratorType.ALL, [])
     scan.fetch(2)
@@ -175,7 +175,7 @@ def test_a_cursor_kept_over_the_moment() -> None:
 
 
 def test_an_index_that_is_taken_away() -> None:
-    """What `detach` gives has the changes."""
+    """`detach` returns an index that includes the changes."""
     index = filled("unsigned", range(10))
     changes = index.new_tree()
     changes[20] = b"new"

@@ -1,4 +1,4 @@
-"""Indexes in which a tuple has any number of keys: reads, exchanges, and the primary key behind nils."""
+"""Indexes in which a tuple has any number of keys: reads, replaces, and the primary key after nils."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_nils_repeat_in_a_unique_index() -> None:
 
 
 def test_exclude_null_looks_at_the_field_alone() -> None:
-    """What the path leads to inside the field does not matter to Tarantool 2.8."""
+    """exclude_null looks only at the field itself, not at a path inside it, as in Tarantool 2.8."""
     index = multikey(unique=False, nullable=True, exclude_null=True)
     add(index, 1, None)
     raw = add(index, 2, [None])

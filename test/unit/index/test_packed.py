@@ -1,4 +1,4 @@
-"""Packed keys are in the order of their parts, and ranges of partial keys are those of the parts."""
+"""Packed keys sort as their parts do, and ranges of partial keys are those of the parts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEFINITIONS = {
 
 
 def some_fields(count: int) -> list[list[Any]]:
-    """[number, text, number, bytes], with many that are equal or begin alike."""
+    """Generate fields [number, text, number, bytes], many of them equal or with equal beginnings."""
     chooser = random.Random(7)
     texts = [*TEXTS, *("".join(chooser.choices("\0\1a\udcff", k=4)) for _ in range(30))]
     return [
@@ -73,7 +73,7 @@ def test_order_is_that_of_the_parts(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_a_prefix_ends_before_the_next(name: str) -> None:
-    """All keys that begin with the parts of a prefix are between it and what is behind them all; no other is."""
+    """Exactly the keys that begin with a prefix are between the prefix and its upper bound."""
     definition = DEFINITIONS[name]
     fields = some_fields(150)
     keys = [(definition.extract(row), packer(definition)(row)) for row in fields]
@@ -106,7 +106,7 @@ def test_other_keys_stay_tuples(parts: list[PartDef]) -> None:
 
 @pytest.mark.parametrize("iterator", list(IteratorType)[:7])
 def test_scans_are_those_of_the_parts(iterator: IteratorType) -> None:
-    """Of whole and of partial keys, the greatest number among them."""
+    """Scans by whole and partial keys, with the greatest number among them, give the entries of unpacked keys."""
     primary = KeyDef([PartDef(2, T.UNSIGNED)])
     parts = (PartDef(0, T.UNSIGNED), PartDef(1, T.STRING))
     index = create_index(IndexDef(512, 1, "i", "TREE", False, parts), primary, space_name="test")

@@ -1,4 +1,6 @@
-"""RTREE: every iterator against a model, while the index changes, in views, under layers; pages and their release."""
+"""RTREE indexes: every iterator against a model, while the index changes, in views, under layers; pages and their
+release.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ MATCHES: dict[int, Callable[[float, float, float, float], bool]] = {
     I.LT: lambda low, high, a, b: low > a and high < b,
     I.ALL: lambda low, high, a, b: True,
 }
-"""Of one dimension of a tuple and of the key."""
+"""For each iterator, whether the range of a tuple matches that of the key in one dimension."""
 
 
 def make(dimension: int = 2, distance: str = "euclid", path: str | None = None) -> RtreeIndex:
@@ -70,7 +72,7 @@ def corners(value: list[float], dimension: int) -> Corners:
 
 
 class Model:
-    """What the index should have, with a source of coordinates."""
+    """The tuples that the index should have, and a generator of coordinates."""
 
     def __init__(self, seed: int, dimension: int, distance: str) -> None:
         self.random = random.Random(seed)
@@ -120,7 +122,7 @@ class Model:
 
 
 def check_pages(index: RtreeIndex) -> None:
-    """Boxes hold what is below them; the ranges of the pages follow each other."""
+    """Assert that boxes contain their children, and that the ranges of pages follow each other."""
     pages, found = index.pages, []
 
     def visit(node: BoxNode, parent: BoxNode | None) -> None:
@@ -202,7 +204,7 @@ def test_a_filled_index_is_like_one_that_has_grown() -> None:
 
 
 def test_coordinates_without_bounds() -> None:
-    """Numbers of every size; NaN is in no rectangle, and does no harm."""
+    """Coordinates of every size work; NaN is in no rectangle, and breaks nothing."""
     index = make()
     values: list[list[float]] = [
         [float("nan"), 1.0], [float("inf"), 0.0], [-float("inf"), 5.0], [1e308, -1e308], [-0.0, 0.0], [0, 0],
@@ -266,7 +268,7 @@ def test_what_such_an_index_has_not() -> None:
 
 
 def test_both_zeros_are_equal() -> None:
-    """Zero has two signs, which EQ does not tell apart."""
+    """EQ finds 0.0 and -0.0 alike."""
     index = make()
     for number, value in enumerate(([0.0, -0.0], [-0.0, 0.0], [-1, -0.0, 1, 0.0], [1, 0, -1, 0], [0, 1])):
         put(index, number, value)
@@ -278,7 +280,7 @@ def test_both_zeros_are_equal() -> None:
 
 @pytest.mark.parametrize("distance", ["euclid", "manhattan"])
 def test_neighbours_of_an_infinite_point(distance: str) -> None:
-    """A tuple at the point itself is at distance 0, also where a difference of coordinates is no number."""
+    """A tuple at an infinite point has distance 0 to it, though differences of coordinates are no numbers."""
     index, inf = make(distance=distance), float("inf")
     for number in range(200):
         put(index, number, [number, number])
@@ -290,7 +292,7 @@ def test_neighbours_of_an_infinite_point(distance: str) -> None:
 @pytest.mark.parametrize(("dimension", "distance"), [(1, "euclid"), (2, "euclid"), (2, "manhattan"), (3, "euclid")])
 @pytest.mark.parametrize("scale", [1, 1e-150, 1e200])
 def test_few_neighbours_are_the_first_of_all(dimension: int, distance: str, scale: float) -> None:
-    """A search for a few looks no farther than it must; one that goes on, or for many, gives the same first ones."""
+    """A bounded search for neighbours gives the first results of an unbounded one, also if it is continued."""
     source, index = random.Random(dimension), make(dimension, distance)
     for number in range(700):
         width = dimension * (2 if number % 5 == 0 and scale == 1 else 1)
@@ -315,7 +317,7 @@ def test_few_neighbours_are_the_first_of_all(dimension: int, distance: str, scal
 
 @pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR])
 def test_a_scan_goes_on_while_the_index_changes(iterator: int) -> None:
-    """Each tuple that stays is given once, and none that has gone."""
+    """A scan gives each tuple that stays exactly once, and no removed one, while the index changes."""
     index, source = make(), random.Random(4)
     values = {number: [number % 40, number // 40] for number in range(600)}
     for number, value in values.items():
@@ -337,7 +339,7 @@ def test_a_scan_goes_on_while_the_index_changes(iterator: int) -> None:
 
 @pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR, I.ALL])
 def test_a_view_shows_what_was_there(iterator: int) -> None:
-    """Whatever is inserted, moved and removed since, in pages that are divided and joined meanwhile."""
+    """A view shows the tuples of its moment after inserts, moves and removals, with pages split and joined."""
     index, model = make(), Model(9, 2, "euclid")
     for _ in range(3000):
         model.change(index)
@@ -359,7 +361,7 @@ def test_a_view_shows_what_was_there(iterator: int) -> None:
 
 @pytest.mark.parametrize("iterator", [I.OVERLAPS, I.NEIGHBOR, I.ALL])
 def test_what_lies_over_the_tree_is_found(iterator: int) -> None:
-    """Before it is merged, while it is merged, and if it is changed again meanwhile."""
+    """Tuples laid over the tree are found before, during and after the merge, also if they are changed again."""
     index, source = make(), random.Random(2)
     values = {number: [source.uniform(0, 100), source.uniform(0, 100)] for number in range(1000)}
     for number, value in values.items():

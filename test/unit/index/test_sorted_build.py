@@ -1,4 +1,4 @@
-"""Indexes that are built of sorted entries are as if these had been inserted one by one."""
+"""Indexes built from sorted entries equal those built by single inserts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def build(index: OrderedIndex, entries: list[tuple[Any, bytes]], slice_size: int
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 23, 24, 25, 47, 48, 49, 4800, 4801, 4824, 4825, 40_000])
 def test_trees_of_every_height(part: PartDef, unique: bool, count: int) -> None:
-    """The tree is a whole one: it finds, and it takes changes."""
+    """Trees of every height find entries and take changes."""
     index = index_on(part, unique=unique)
     rnd = random.Random(count)
     entries = entries_of(index, rnd.sample(range(count * 3), count))
@@ -82,7 +82,7 @@ def test_trees_of_every_height(part: PartDef, unique: bool, count: int) -> None:
 
 @pytest.mark.parametrize("part", [UNSIGNED, STRING])
 def test_the_garbage_collector_sees_nothing_of_a_build(part: PartDef) -> None:
-    """Neither a node nor a list of nodes, at no time: one collection would look at all of them."""
+    """No node of the tree, and no list of nodes, is tracked by the garbage collector during a build."""
     index = index_on(part)
     entries = entries_of(index, list(range(40_000)))
     known = {id(found) for found in gc.get_objects()}
@@ -106,7 +106,7 @@ def test_the_garbage_collector_sees_nothing_of_a_build(part: PartDef) -> None:
     st.lists(st.integers(0, 5000), min_size=1, max_size=5),
 )
 def test_slices_that_are_out_of_order(numbers: list[int], slice_size: int, part: PartDef, more: list[int]) -> None:
-    """Nothing of a slice is added whose keys do not ascend behind those that are there."""
+    """A slice whose keys do not ascend after the present ones adds nothing."""
     index = index_on(part)
     entries = entries_of(index, numbers)
     made = SortedBuild(index)

@@ -1,4 +1,4 @@
-"""The hook that keeps trees away from the collector."""
+"""The hook that keeps trees out of the garbage collector's lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from box.index.untracked import CollectorWatch
 
 
 def test_a_start_does_not_walk_over_the_whole_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a large program that took a tenth of a second, in which its loop stood still."""
+    """A start does not visit all objects of the program; before, that stopped a large program for a
+    tenth of a second.
+    """
     looked_at: list[int | None] = []
     get_objects = gc.get_objects
 

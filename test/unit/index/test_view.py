@@ -1,4 +1,4 @@
-"""Views against a copy of what was there when they were opened; trees that are freed in slices."""
+"""Views against a copy of the index at their opening; trees that are freed in slices."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rest(view: TupleView) -> list[bytes]:
 
 
 class Ranges:
-    """A container whose ranges can be gone through only: a place costs as much as the container is large."""
+    """A container without random access: finding a place costs as much as its size."""
 
     def __init__(self, tree: Any) -> None:
         self._tree = tree
@@ -84,7 +84,7 @@ def test_the_cost_of_a_slice_does_not_depend_on_the_size(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("parts", list(_PARTS))
 @pytest.mark.parametrize("changes", [0, 1, 40])
 def test_a_view_shows_what_was_there(parts: str, kind: str, changes: int) -> None:
-    """Whatever is put, replaced, removed and put again between two slices, behind the reader and before it."""
+    """A view shows the entries of its moment, whatever is put, replaced and removed between slices, ahead or behind."""
     for seed in range(8):
         rnd = random.Random(seed)
         index = filled(parts, range(0, 1000, 1 + seed % 3), kind)
@@ -101,7 +101,7 @@ def test_a_view_shows_what_was_there(parts: str, kind: str, changes: int) -> Non
 @pytest.mark.parametrize("kind", [IteratorType.LE, IteratorType.GT, IteratorType.GE, IteratorType.LT])
 @pytest.mark.parametrize("parts", list(_PARTS))
 def test_a_view_of_a_part_of_an_index(parts: str, kind: IteratorType) -> None:
-    """From a key on, in either direction."""
+    """A view of a part of an index starts at a key and goes in either direction."""
     for seed in range(8):
         rnd = random.Random(seed)
         index = filled(parts, range(1000))
@@ -116,7 +116,7 @@ def test_a_view_of_a_part_of_an_index(parts: str, kind: IteratorType) -> None:
 
 
 def test_a_view_of_an_index_that_is_emptied_or_filled() -> None:
-    """More changes ahead than tuples are left."""
+    """A view is right if the index is emptied or filled, so that more has changed ahead than is left."""
     index = filled("unsigned", range(1000))
     expected = index.values_list()
     view = open_view(index)
@@ -132,7 +132,7 @@ def test_a_view_of_an_index_that_is_emptied_or_filled() -> None:
 
 @pytest.mark.parametrize("kind", [IteratorType.GE, IteratorType.LE])
 def test_a_slice_of_many_changes_is_a_slice(kind: IteratorType) -> None:
-    """Where all that is ahead has come since, or is gone, a turn looks at no more of it than of tuples."""
+    """A slice visits a bounded number of entries, also if all entries ahead are new or removed."""
     index = filled("unsigned", range(400, 600))
     expected = list(index.scan(kind, [500]))
     view: Any = open_view(index, (), index.cursor(kind, [500]))
@@ -150,14 +150,14 @@ def test_a_slice_of_many_changes_is_a_slice(kind: IteratorType) -> None:
 
 
 def test_a_view_knows_better_than_the_index() -> None:
-    """Entries of others are replaced by those that are given."""
+    """Entries of given tuples are replaced in a view."""
     index = filled("unsigned", range(4))
     view = open_view(index, [(1, None), (2, b"other"), (9, b"hidden")])
     assert rest(view) == [index.find(0), b"other", index.find(3), b"hidden"]
 
 
 def test_the_memory_of_a_view_is_that_of_changes_ahead() -> None:
-    """Behind the reader nothing is kept, and what was read is forgotten."""
+    """A view keeps changes ahead of its reader only, and drops what was read."""
     index = filled("unsigned", range(1000))
     view: Any = open_view(index)
     view.fetch(500)
@@ -172,7 +172,7 @@ def test_the_memory_of_a_view_is_that_of_changes_ahead() -> None:
 
 
 def test_an_index_is_freed_in_slices() -> None:
-    """A few leaves a turn; it is empty at once to whoever still looks."""
+    """A dropped index is freed a few leaves a turn, and looks empty at once."""
 
     async def run() -> None:
         index = filled("unsigned", range(20000))
@@ -192,8 +192,11 @@ def test_an_index_is_freed_in_slices() -> None:
 
 
 def test_many_small_indexes_are_freed_together() -> None:
-    """As many in a turn as have the leaves of one large one: who truncates all the time does not fill the memory. One
-    with a view on it holds none of them up."""
+    """Many small dropped indexes are freed together, as many in a turn as have the leaves of one large index.
+
+    So a program that truncates all the time does not fill the memory. An index with an open view does not delay the
+    others.
+    """
 
     async def run() -> None:
         releaser = Releaser(asyncio.get_running_loop())
@@ -217,7 +220,7 @@ def test_many_small_indexes_are_freed_together() -> None:
 
 
 def test_an_index_stays_whole_while_a_view_is_open() -> None:
-    """The view's tuples are freed when it is closed."""
+    """A dropped index with an open view is freed when the view is closed."""
 
     async def run() -> None:
         index = filled("unsigned", range(3000))
@@ -236,7 +239,7 @@ def test_an_index_stays_whole_while_a_view_is_open() -> None:
 
 
 def test_the_garbage_collector_does_not_see_trees() -> None:
-    """Their nodes are not among what a full collection goes through."""
+    """The garbage collector does not visit nodes of trees."""
     watch = CollectorWatch()
     watch.begin()
     index = filled("unsigned", range(20000))
@@ -251,7 +254,7 @@ def test_the_garbage_collector_does_not_see_trees() -> None:
 
 
 def test_an_index_is_taken_from_the_garbage_collector() -> None:
-    """All its nodes, a thousand a step."""
+    """An index is removed from the garbage collector's lists a thousand nodes a step."""
     gc.disable()
     try:
         index = filled("unsigned", range(100000))
@@ -266,7 +269,7 @@ def test_an_index_is_taken_from_the_garbage_collector() -> None:
 
 
 def test_a_list_that_the_garbage_collector_does_not_see() -> None:
-    """It is a list all the same, and is freed by its last owner."""
+    """A list that the garbage collector does not track works as a list, and is freed with its last reference."""
     made = untracked_list()
     made += range(10)
     assert made == list(range(10))

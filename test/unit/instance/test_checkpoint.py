@@ -1,4 +1,4 @@
-"""The checkpoint daemon of a node: when it makes checkpoints, and how one that is being made ends."""
+"""The checkpoint daemon of a node: when it makes checkpoints, and how one under way ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from box.wire.change import Request
 from test.support import until
 
 DEADLINE = 10.0
-"""Seconds that something may take on a busy machine."""
+"""Seconds for an event on a busy machine."""
 
 
 async def write(node: Instance, name: str) -> None:
@@ -28,7 +28,7 @@ def snapshots(node: Instance) -> int:
 
 
 def test_threshold_may_change() -> None:
-    """`checkpoint_wal_threshold` is obeyed when it is set on a running node."""
+    """A new `checkpoint_wal_threshold` on a running node takes effect."""
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -47,7 +47,7 @@ def test_threshold_may_change() -> None:
 
 
 def test_new_interval_leaves_a_checkpoint_alone() -> None:
-    """A checkpoint that is being made when `checkpoint_interval` changes is finished."""
+    """A checkpoint under way is finished when `checkpoint_interval` changes."""
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -68,7 +68,7 @@ def test_new_interval_leaves_a_checkpoint_alone() -> None:
 
 
 def test_close_gives_up_a_checkpoint() -> None:
-    """A node that ends does not wait for its snapshot, and leaves no half of it."""
+    """A node that closes cancels its checkpoint and leaves no partial file."""
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -87,7 +87,9 @@ def test_close_gives_up_a_checkpoint() -> None:
 
 
 def test_a_rollback_during_the_rotation() -> None:
-    """A snapshot would hold what was undone, and the row that tells so would be in no log after it."""
+    """A rollback while the log rotates fails the checkpoint: its views have what was undone, and no later log has the
+    ROLLBACK.
+    """
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -109,7 +111,7 @@ def test_a_rollback_during_the_rotation() -> None:
 
 
 def test_interval() -> None:
-    """One checkpoint follows the other."""
+    """Checkpoints follow each other after `checkpoint_interval`."""
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -125,7 +127,9 @@ def test_interval() -> None:
 
 
 def test_a_checkpoint_ends_with_its_node() -> None:
-    """Wherever it is: in the end of its file, in the wait for a synchronous transaction, not even begun."""
+    """A checkpoint ends with its node at any stage: closing its file, waiting for a synchronous transaction, not yet
+    begun.
+    """
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -145,7 +149,7 @@ def test_a_checkpoint_ends_with_its_node() -> None:
 
 
 def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
-    """The transaction's fate is open, and the checkpoint cannot tell it."""
+    """A checkpoint that waits for a quorum ends with its node."""
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())
@@ -166,7 +170,9 @@ def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
 
 
 def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
-    """The garbage collector waits for the journal, and the end for the collector."""
+    """A journal delayed by an injection does not keep its node from closing, though the garbage
+    collector waits for it.
+    """
 
     async def run() -> None:
         node = Instance(disk=MemoryStorage())

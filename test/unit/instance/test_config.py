@@ -1,4 +1,4 @@
-"""box.cfg: names, types, ranges, and which options change at run time."""
+"""box.cfg: names, types, ranges, and which options are dynamic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from box.instance.quorum import synchro_quorum
 
 
 def message(**options: object) -> str:
-    """The error text of a first box.cfg with these options."""
+    """Return the error text of a first box.cfg with these options."""
     with pytest.raises(BoxError) as caught:
         Config().load(options, lambda text: None)
     assert caught.value.code == ErrorCode.CFG
@@ -126,13 +126,13 @@ def test_a_wrong_value_has_the_text_of_tarantool(options: dict[str, object], tex
     ],
 )  # fmt: skip
 def test_addresses(address: str, is_valid: bool) -> None:
-    """What Tarantool takes for an address; the empty text stands for none."""
+    """`listen` accepts the addresses that Tarantool does; the empty text means none."""
     name = "readahead" if is_valid else "listen"
     assert message(listen=address, readahead=0).startswith(f"Incorrect value for option '{name}': ")
 
 
 def test_a_quorum_formula_may_choose() -> None:
-    """`and`, `or` and comparisons as in Lua."""
+    """A quorum formula may use `and`, `or` and comparisons as in Lua."""
     assert [synchro_quorum("N > 5 and 3 or 2", count) for count in (5, 6)] == [2, 3]
     assert synchro_quorum("5", 1) == 5
 

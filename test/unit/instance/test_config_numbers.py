@@ -1,4 +1,6 @@
-"""Numbers that no option can mean: taken as Tarantool's integer conversion takes them, refused with its texts."""
+"""Numbers outside of an option's range are converted as Tarantool converts them to integers, or refused
+with its texts.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ AN_ADDRESS = "expected host:service or /unix.socket"
 
 
 def ignore(_warning: str) -> None:
-    """Warnings are not looked at here."""
+    """Drop a warning."""
 
 
 def refusal(options: dict[str, object]) -> str:
-    """The reason that a first box.cfg with the options is refused for."""
+    """Return the error text of a first box.cfg with these options."""
     with pytest.raises(BoxError) as caught:
         Config().load(options, ignore)
     assert caught.value.code == ErrorCode.CFG

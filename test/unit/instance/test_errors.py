@@ -1,4 +1,4 @@
-"""How errors look in the log."""
+"""Errors in the log."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ from box.wire.vclock import VClock
     ],
 )
 def test_log_text(error: BoxError, text: str) -> None:
-    """Errors of the box show their code, others their type; system errors what the system says."""
+    """Errors of box show their code, others their type, and system errors the system's text."""
     assert error.log_text == text

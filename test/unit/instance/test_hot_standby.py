@@ -1,4 +1,4 @@
-"""Hot standby: an instance that follows the directory of a living one, and takes over when that ends."""
+"""Hot standby: an instance follows the directory of a running one, and takes over when that ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def founded(disk: Storage, **options: Any) -> Instance:
 
 
 class Standby:
-    """A second instance on the same disk; its start ends when it has taken over."""
+    """A second instance on the same disk; its start returns when it has taken over."""
 
     def __init__(self, disk: Storage, **options: Any) -> None:
         self.node = Instance(disk=disk)
@@ -65,7 +65,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 
 def test_it_follows_and_takes_over(disk: Storage) -> None:
-    """Data, definitions and the vclock arrive while the other one lives; then changes are taken."""
+    """A standby gets data, DDL and vclock while the other instance runs, and is writable after it."""
 
     async def main() -> None:
         master = await founded(disk)
@@ -96,7 +96,7 @@ def test_it_follows_and_takes_over(disk: Storage) -> None:
 
 
 def test_it_follows_over_files_and_snapshots(disk: Storage) -> None:
-    """New files are found when the old one ends, snapshots and the removal of old files do not matter."""
+    """A standby follows across log files, snapshots and the removal of old files."""
 
     async def main() -> None:
         master = await founded(disk, wal_max_size=1000, checkpoint_count=1)
@@ -119,7 +119,7 @@ def test_it_follows_over_files_and_snapshots(disk: Storage) -> None:
 
 
 def test_without_the_option_the_directory_is_refused(disk: Storage) -> None:
-    """And with it, when there is no snapshot to begin with."""
+    """A directory in use is refused without the option, and with it if there is no snapshot."""
 
     async def main() -> None:
         master = await founded(disk)
@@ -154,7 +154,7 @@ def test_alone_the_option_changes_nothing(disk: Storage) -> None:
 
 
 def test_a_standby_can_be_ended(disk: Storage) -> None:
-    """It leaves everything as it was."""
+    """A standby that is stopped leaves everything as it was."""
 
     async def main() -> None:
         master = await founded(disk)
@@ -173,7 +173,7 @@ def test_a_standby_can_be_ended(disk: Storage) -> None:
 
 
 def test_one_of_two_takes_over(disk: Storage) -> None:
-    """The other one goes on standing by, and is the next."""
+    """Of two standbys one takes over, and the other is the next one."""
 
     async def main() -> None:
         master = await founded(disk)

@@ -38,7 +38,7 @@ def test_json_lines_hold_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("log_format", ["plain", "json", BARE])
 def test_what_ends_the_process_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str], log_format: str) -> None:
-    """A fatal line stands in the log and on standard error, once where they are the same."""
+    """A fatal line goes to the log and to standard error, once if they are the same."""
     log = Log(lambda: 1617922620.5)
     log.format = log_format
     log.say(Level.FATAL, "first")
@@ -66,7 +66,7 @@ def test_rotation_follows_the_path(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened_again_is_not_given_up(tmp_path: Path) -> None:
-    """As in Tarantool: the error stands in the old file, and nothing is raised where a signal has asked for it."""
+    """If a log file cannot be reopened, the error goes to the old file and nothing is raised, as in Tarantool."""
     path = tmp_path / "n.log"
     log = Log(lambda: 0.0)
     log.open(str(path))

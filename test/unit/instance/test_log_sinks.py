@@ -1,4 +1,4 @@
-"""Destinations that fail or stand still: nothing is raised, nothing hangs, and the log tells what is missing."""
+"""Log destinations that fail or block: nothing is raised, nothing hangs, and the log counts lost lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from box.log import Level, Log
 
 LINE = "x" * 1000
 PATIENCE = 60
-"""Seconds, on a machine with other things to do; who waited for a reader that never reads would wait without end."""
+"""Seconds on a busy machine; a wait for a reader that never reads would not end."""
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -42,7 +42,7 @@ def log() -> Iterator[Log]:
 
 @contextmanager
 def standard_error(descriptor: int) -> Iterator[None]:
-    """Put a descriptor in the place of number 2, under the stream that Python has made for it."""
+    """Replace descriptor 2, which Python's standard error uses."""
     kept, stream = os.dup(2), sys.stderr
     os.dup2(descriptor, 2)
     sys.stderr = os.fdopen(2, "w", closefd=False)
@@ -69,7 +69,7 @@ def test_a_full_device_is_no_error(log: Log) -> None:
 
 
 def test_lost_lines_are_counted_and_said_once(log: Log, tmp_path: Path) -> None:
-    """The count stands before the first line that is written again."""
+    """The number of lost lines is logged once, before the next line that is written."""
     path = tmp_path / "n.log"
     path.symlink_to("/dev/full")
     log.open(str(path))
@@ -87,7 +87,7 @@ def test_lost_lines_are_counted_and_said_once(log: Log, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser may mount a small disk")
 def test_a_disk_that_was_full(log: Log, tmp_path: Path) -> None:
-    """A line that was cut off by the end of the disk counts as lost, and the next one is not glued to it."""
+    """A line that a full disk has cut off counts as lost, and the next one begins a new line."""
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)], capture_output=True, check=False
     )
@@ -132,7 +132,7 @@ def test_a_closed_standard_error(log: Log) -> None:
 
 
 def test_no_standard_error_at_all(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program without one must not write where descriptor 2 leads by now."""
+    """Without standard error nothing is written to whatever file has descriptor 2."""
     monkeypatch.setattr(sys, "stderr", None)
     log.error("nobody hears")
 
@@ -154,8 +154,10 @@ def test_a_standard_error_that_broke(log: Log, monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize("kind", ["pipe", "terminal", "socket"])
 def test_a_standard_error_that_nobody_reads(log: Log, kind: str) -> None:
-    """What waits has a bound, the rest is counted where it is missing; what was kept arrives in order, and the flags of
-    the descriptor, which belong to other processes, too, stay as they are."""
+    """Lines for a standard error that nobody reads wait in limited memory, and the rest is counted.
+
+    Kept lines arrive in order. The flags of the descriptor, which other processes share, do not change.
+    """
     source, sink = {"pipe": os.pipe, "terminal": pty.openpty, "socket": socket_pair}[kind]()
     if kind == "terminal":
         tty.setraw(sink)
@@ -220,7 +222,7 @@ def test_a_command_that_ends_is_no_error(log: Log) -> None:
 
 @pytest.mark.parametrize("nonblock", [None, True])
 def test_a_command_that_does_not_read_loses_lines(log: Log, tmp_path: Path, nonblock: bool | None) -> None:
-    """Without an option, too: so does Tarantool. Once it reads, the count comes before the next line."""
+    """A log command that does not read loses lines, as in Tarantool; when it reads, their number comes first."""
     go, piped = tmp_path / "go", tmp_path / "piped"
     log.nonblock = nonblock
     log.open(f"|while ! test -e {go}; do sleep 0.01; done; cat > {piped}")
@@ -237,7 +239,9 @@ def test_a_command_that_does_not_read_loses_lines(log: Log, tmp_path: Path, nonb
 
 
 def test_a_command_that_reads_late_gets_everything_that_fits(log: Log, tmp_path: Path) -> None:
-    """log_nonblock = false: a mebibyte waits, and saying something never does."""
+    """With log_nonblock = false a mebibyte of lines waits for a log command that reads late, and
+    logging never blocks.
+    """
     go, piped = tmp_path / "go", tmp_path / "piped"
     log.nonblock = False
     log.open(f"|while ! test -e {go}; do sleep 0.01; done; cat > {piped}")
@@ -268,7 +272,7 @@ def test_a_command_that_never_reads_does_not_keep_the_log_from_closing(log: Log)
 
 @contextmanager
 def daemon(path: Path, *, reads: bool = True) -> Iterator[list[bytes]]:
-    """A socket where syslog's would be; the list has the messages."""
+    """A socket in the place of syslog's; the list has its messages."""
     received: list[bytes] = []
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sock.bind(str(path))
@@ -292,7 +296,7 @@ def daemon(path: Path, *, reads: bool = True) -> Iterator[list[bytes]]:
 
 
 def test_a_message_to_syslog(log: Log, tmp_path: Path) -> None:
-    """By RFC 3164; the json format is not for it."""
+    """Messages to syslog follow RFC 3164; log_format json is refused."""
     path = tmp_path / "log"
     with daemon(path) as received:
         log.format = "json"
@@ -328,7 +332,7 @@ def test_the_system_has_no_syslog(log: Log) -> None:
 
 @pytest.mark.parametrize("nonblock", [None, True, False])
 def test_a_syslog_that_does_not_read(log: Log, tmp_path: Path, nonblock: bool | None) -> None:
-    """Nothing hangs, neither in between nor at the end."""
+    """A syslog that does not read blocks neither the node nor its end."""
     path = tmp_path / "log"
     with daemon(path, reads=False):
         log.nonblock = nonblock
@@ -371,7 +375,7 @@ def test_a_clock_that_fails_loses_no_line(tmp_path: Path) -> None:
 
 
 def test_a_line_of_another_thread_shows_the_thread(tmp_path: Path) -> None:
-    """Who is at work in the node's own thread is not asked from outside of it: that would enter Lua."""
+    """A line from another thread has the thread's name; asking for the node's fiber would enter Lua from there."""
     asked: list[int] = []
 
     def fiber() -> tuple[int, str]:

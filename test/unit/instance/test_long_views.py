@@ -1,4 +1,4 @@
-"""Selects of views of the dictionary: slices of one moment, of which the reader sees what he may."""
+"""Selects of system views: read in slices of one moment, filtered by the reader's rights."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GUEST, READ = 0, 1
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few tuples are many."""
+    """Make few tuples count as many."""
     monkeypatch.setattr(reads, "LONG", 40)
     monkeypatch.setattr(reads, "LONG_FILTERED", 40)
     monkeypatch.setattr(long_read, "_FILTERED_SLICE", 7)
 
 
 async def with_spaces(*, mvcc: bool) -> Instance:
-    """Sixty spaces, of which the guest may read every third."""
+    """Create sixty spaces, of which guest may read every third."""
     instance = Instance()
     await instance.configure({"log": "/dev/null", "memtx_use_mvcc_engine": mvcc})
     await put(instance, SpaceId.SPACE, [[number, 1, f"space {number}", "memtx", 0, {}, []] for number in SPACES])
@@ -40,7 +40,7 @@ async def with_spaces(*, mvcc: bool) -> Instance:
 @pytest.mark.parametrize("iterator", [IteratorType.ALL, IteratorType.LE])
 @pytest.mark.parametrize(("offset", "limit"), [(0, 2**32 - 1), (5, 2**32 - 1), (3, 40), (1000, 2**32 - 1)])
 def test_what_the_reader_may_see(iterator: IteratorType, offset: int, limit: int, mvcc: bool) -> None:
-    """All that a select finds, in the same order; what comes and goes meanwhile changes nothing."""
+    """A sliced select has the rows of an ordinary one in its order, whatever changes meanwhile."""
 
     async def run() -> None:
         instance = await with_spaces(mvcc=mvcc)

@@ -1,4 +1,4 @@
-"""What keeps an instance from taking changes: the table of `box.instance.mode`."""
+"""What makes an instance read-only: the table of `box.instance.mode`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SETTABLE = [reason for reason in ReadOnlyReason if reason is not ReadOnlyReason.
 
 
 class Limbo:
-    """Whether another instance owns the queue, and what the mode has made of it."""
+    """A limbo with whether another instance owns it, and what the mode has set."""
 
     def __init__(self) -> None:
         self.is_foreign = False
@@ -23,14 +23,14 @@ class Limbo:
 
 
 def make() -> tuple[AccessMode, Limbo, list[str]]:
-    """A mode, its limbo, and the reasons that were seen at each change."""
+    """Make a mode, its limbo, and the list of reasons seen at each change."""
     limbo, seen = Limbo(), list[str]()
     mode = AccessMode(limbo, lambda: seen.append(str(mode.reason)))
     return mode, limbo, seen
 
 
 def test_a_new_instance_is_loading() -> None:
-    """Until its start is done and it is in sync it takes no changes."""
+    """A new instance is read-only until its start is complete and it is in sync."""
     mode, _, seen = make()
     assert (mode.is_read_only, mode.reason, repr(mode)) == (True, ReadOnlyReason.LOADING, "<mode loading>")
     mode.set(ReadOnlyReason.LOADING, False)
@@ -42,7 +42,7 @@ def test_a_new_instance_is_loading() -> None:
 
 @pytest.mark.parametrize("count", range(5))
 def test_the_first_reason_of_the_table_is_told(count: int) -> None:
-    """With any set of reasons: read-only if there is one, the topmost is the reason, each is known to hold."""
+    """With any set of reasons the instance is read-only, and the topmost reason of the table is shown."""
     for held in combinations(ReadOnlyReason, count):
         mode, limbo, _ = make()
         limbo.is_foreign = ReadOnlyReason.SYNCHRO in held
@@ -55,7 +55,7 @@ def test_the_first_reason_of_the_table_is_told(count: int) -> None:
 
 
 def test_any_reason_makes_read_only() -> None:
-    """Whatever the reason."""
+    """Each reason alone makes the instance read-only."""
     mode, limbo, _ = make()
     for reason in ReadOnlyReason:
         for other in SETTABLE:
@@ -68,7 +68,9 @@ def test_any_reason_makes_read_only() -> None:
 
 
 def test_the_limbo_counts_once_it_is_looked_at() -> None:
-    """Its owner may change at any time; the mode follows when it is told, and tells others."""
+    """The limbo's owner counts from the moment when it is first read; the mode follows its changes and
+    tells listeners.
+    """
     mode, limbo, seen = make()
     mode.set(ReadOnlyReason.ORPHAN, False)
     mode.set(ReadOnlyReason.LOADING, False)

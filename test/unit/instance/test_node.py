@@ -1,4 +1,4 @@
-"""The life of an instance: put together, started, started again after a failure, stopped."""
+"""The life of an instance: it is put together, started, started again after a failure, and stopped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KEPT = ("resources", "config", "log", "errinj", "sessions", "stats", "round", "m
 
 
 def with_instance(body: Callable[[Instance], Awaitable[None]], disk: MemoryStorage | None = None) -> None:
-    """Run `body` with an instance that is not configured; close it afterwards."""
+    """Run `body` with an instance that is not configured, and close it afterwards."""
 
     async def run() -> None:
         instance = Instance(disk=disk or MemoryStorage())
@@ -66,7 +66,7 @@ async def put(instance: Instance, name: str) -> None:
 
 
 class SlowSync(MemoryStorage):
-    """A sync of a directory waits for `may_end`, when it is `slow`."""
+    """A disk whose directory syncs wait for `may_end` while it is `slow`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class SlowSync(MemoryStorage):
 
 
 def test_parts_are_made_for_whoever_asks_first() -> None:
-    """An instance that is never configured has none, and its end makes none."""
+    """Parts are made when something asks for one; an instance that is never configured has none."""
 
     async def body(instance: Instance) -> None:
         assert (instance.status, instance.is_configured) == ("unconfigured", False)
@@ -99,7 +99,7 @@ def test_parts_are_made_for_whoever_asks_first() -> None:
 
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_the_loop_lives_on_while_a_start_syncs_what_it_has_read(is_closed: bool) -> None:
-    """A start that is given up meanwhile opens no log."""
+    """The loop runs while a start syncs recovered rows; a start that is cancelled then opens no log."""
     disk, options = SlowSync(), QUIET | {"wal_mode": "fsync"}
 
     async def found(instance: Instance) -> None:
@@ -130,7 +130,7 @@ def test_the_loop_lives_on_while_a_start_syncs_what_it_has_read(is_closed: bool)
 
 
 def test_a_failed_start_leaves_an_instance_as_new() -> None:
-    """Every part is another one, what lives longer is the same, and the options have their defaults again."""
+    """After a failed start all parts are new, longer-lived objects stay, and options have their defaults."""
 
     async def body(instance: Instance) -> None:
         parts = {name: getattr(instance, name) for name in PARTS}
@@ -150,7 +150,7 @@ def test_a_failed_start_leaves_an_instance_as_new() -> None:
 
 
 def test_an_attempt_takes_the_uuid_of_the_last() -> None:
-    """Somebody may have registered it already."""
+    """The next attempt has the instance UUID of the failed one, because another instance may have registered it."""
 
     async def body(instance: Instance) -> None:
         seen = []
@@ -165,7 +165,7 @@ def test_an_attempt_takes_the_uuid_of_the_last() -> None:
 
 
 def test_fibers_and_log_share_a_round_after_a_failed_start() -> None:
-    """What fibers write in one go leaves as one batch: the round that the scheduler was given is the log's."""
+    """After a failed start, writes of fibers in one round still go to the log as one batch."""
 
     async def body(instance: Instance) -> None:
         fiber_round = instance.round
@@ -185,7 +185,7 @@ def test_fibers_and_log_share_a_round_after_a_failed_start() -> None:
 
 
 def test_failed_starts_leave_no_listeners() -> None:
-    """Parts that are gone hear nothing of error injections."""
+    """Parts of a failed start do not listen to error injections any more."""
 
     async def body(instance: Instance) -> None:
         await instance.configure(QUIET)
@@ -203,7 +203,7 @@ def test_failed_starts_leave_no_listeners() -> None:
 
 
 def test_a_wait_for_the_mode_outlives_a_failed_start() -> None:
-    """Whoever waits for an instance that takes changes learns of the attempt that succeeds."""
+    """A caller that waits for a writable instance is woken by a later attempt that succeeds."""
 
     async def body(instance: Instance) -> None:
         waiting = asyncio.ensure_future(instance.mode_changes.until(lambda: not instance.mode.is_read_only))
@@ -217,7 +217,7 @@ def test_a_wait_for_the_mode_outlives_a_failed_start() -> None:
 
 
 def test_read_only_is_told_with_its_reason() -> None:
-    """`read_only` comes and goes; writes follow it."""
+    """`read_only` makes writes fail with its reason, and they succeed when it is off."""
 
     async def body(instance: Instance) -> None:
         await instance.configure(QUIET)
@@ -234,7 +234,7 @@ def test_read_only_is_told_with_its_reason() -> None:
 
 
 def test_an_instance_starts_read_only() -> None:
-    """With files of its own, the option counts from the first moment."""
+    """`read_only` applies from the first moment of a start with files."""
     disk = MemoryStorage()
 
     async def found(instance: Instance) -> None:
@@ -251,7 +251,7 @@ def test_an_instance_starts_read_only() -> None:
 
 
 def test_the_parts_of_a_start_do_not_know_the_instance() -> None:
-    """Whoever puts them together knows them; nobody below imports `box.instance.node`, be it for a type."""
+    """The parts of an instance do not import `box.instance.node`, not even for annotations."""
     package = Path(box.instance.__file__).parent
     found = []
     for path in sorted(package.parent.rglob("*.py")):
@@ -264,7 +264,7 @@ def test_the_parts_of_a_start_do_not_know_the_instance() -> None:
 
 
 def test_an_empty_instance_starts_in_short_turns() -> None:
-    """The rows of its system spaces are made a few at a time: in one turn they take most of a start."""
+    """A bootstrap yields between system spaces, whose rows would take most of a start in one turn."""
 
     async def body(instance: Instance) -> None:
         start = asyncio.ensure_future(instance.configure(QUIET))

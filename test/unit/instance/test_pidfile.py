@@ -1,4 +1,4 @@
-"""`box.cfg.pid_file`: who runs here."""
+"""`box.cfg.pid_file`: the file with the id of the running process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from box.instance.pidfile import PidFile
 
 
 def test_the_file_holds_the_number_alone(tmp_path: Path) -> None:
-    """No line end; whatever an earlier owner has left is gone; so is the file in the end."""
+    """The file has the number without a line end, replaces old content, and is removed at the end."""
     path = tmp_path / "n.pid"
     path.write_text("12345678901 stale")
     file = PidFile(str(path))
@@ -26,7 +26,7 @@ def test_the_file_holds_the_number_alone(tmp_path: Path) -> None:
 
 
 def test_one_owner_at_a_time(tmp_path: Path) -> None:
-    """The second one is told the number of the first."""
+    """A second owner gets an error with the first one's process id."""
     path = str(tmp_path / "n.pid")
     first = PidFile(path)
     first.write()
@@ -37,7 +37,7 @@ def test_one_owner_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
-    """The error has the path and the system's reason."""
+    """The error of a file that cannot be created has the path and the system's text."""
     path = str(tmp_path / "none" / "n.pid")
     with pytest.raises(BoxError, match="failed to create pid file") as caught:
         PidFile(path)
@@ -45,7 +45,7 @@ def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
 
 
 def test_a_node_keeps_its_file_while_it_runs(tmp_path: Path) -> None:
-    """Below `work_dir` like every relative path; a node that could not start lets go of it."""
+    """A node keeps its file, relative to `work_dir`, while it runs; a failed start removes it."""
 
     async def body() -> None:
         (tmp_path / "work").mkdir()
@@ -66,7 +66,7 @@ def test_a_node_keeps_its_file_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_failed_start_lets_go(tmp_path: Path) -> None:
-    """The next attempt may use the same file."""
+    """After a failed start the next attempt can use the file."""
 
     async def body() -> None:
         node = Instance(tmp_path)

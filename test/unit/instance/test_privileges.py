@@ -1,4 +1,4 @@
-"""`box.cfg.username`: who the process is from then on. In processes of their own: there is no way back."""
+"""`box.cfg.username`: root becomes another user for good. Tests run in child processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become som
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """Where anybody may write."""
+    """Make a directory where everybody may write."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o777)
         yield Path(name)
@@ -58,7 +58,7 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @as_root
 def test_root_becomes_the_user(open_directory: Path) -> None:
-    """For good, without groups; the files are the user's."""
+    """Root becomes the user for good, without groups, and files belong to the user."""
     assert run(open_directory, "nobody").stdout == "(65534, 65534, 65534) (65534, 65534, 65534) []\n"
     owners = {path.name: path.stat().st_uid for path in open_directory.iterdir()}
     assert set(owners.values()) == {65534}
@@ -67,13 +67,13 @@ def test_root_becomes_the_user(open_directory: Path) -> None:
 
 @as_root
 def test_unknown_user(open_directory: Path) -> None:
-    """An error before anything is opened."""
+    """An unknown user is an error before anything is opened."""
     assert run(open_directory, "no such user").stdout.startswith("SystemError User not found: no such user\n(0, 0, 0)")
     assert not list(open_directory.iterdir())
 
 
 def test_others_get_a_message(open_directory: Path) -> None:
-    """On standard error, for the log is not open yet; the instance starts."""
+    """A process of another user starts, with a message on standard error because the log is not open yet."""
     outcome = run(open_directory, "nobody", *["as nobody"] * (os.geteuid() == 0))
     assert "can't switch to nobody: i'm not root" in outcome.stderr
     assert (open_directory / "node.log").exists()

@@ -1,4 +1,4 @@
-"""Views that another thread reads while the loop goes on."""
+"""Views that another thread reads while the loop runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_all(view: ViewInThread) -> list[bytes]:
 
 
 def test_another_thread_reads() -> None:
-    """All tuples, in order; the end may be asked for again."""
+    """The thread gets all tuples in order; asking again after the end gives the end."""
 
     async def main() -> None:
         view = ViewInThread(asyncio.get_running_loop(), ListView(TUPLES))
@@ -34,7 +34,7 @@ def test_another_thread_reads() -> None:
 
 
 def test_the_loops_own_thread_reads() -> None:
-    """As a simulated loop does, which runs on one thread what others give to several."""
+    """The loop's own thread can read, as in a simulation, which has one thread."""
 
     async def main() -> None:
         view = ViewInThread(asyncio.get_running_loop(), ListView(TUPLES))
@@ -47,7 +47,7 @@ def test_the_loops_own_thread_reads() -> None:
 
 
 def test_a_closed_view_is_an_error_to_its_reader() -> None:
-    """Never an end: what was read would be taken for everything."""
+    """Reading a closed view raises: an end would look like a complete read."""
 
     async def main() -> None:
         view = ViewInThread(asyncio.get_running_loop(), ListView(TUPLES))

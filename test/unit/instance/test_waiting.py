@@ -1,4 +1,4 @@
-"""Waiting for the next change, and coroutines that are run at once."""
+"""Waiting for the next change, and coroutines that run at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(test: Any) -> None:
 
 
 def test_who_waits_for_a_condition_is_woken_until_it_holds() -> None:
-    """`until` looks now and after each change."""
+    """`until` checks its condition now and after each change."""
 
     async def body() -> None:
         waiters, seen = Waiters(), list[int]()
@@ -35,7 +35,7 @@ def test_who_waits_for_a_condition_is_woken_until_it_holds() -> None:
 
 
 def test_a_wait_that_is_given_up_leaves_nothing_behind() -> None:
-    """Somebody who polls with a short timeout must not fill the memory."""
+    """A cancelled wait leaves nothing behind, so that polling with a short timeout does not fill memory."""
 
     async def body() -> None:
         waiters = Waiters()
@@ -51,7 +51,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind() -> None:
 
 
 def test_an_injected_delay_ends_with_its_switch() -> None:
-    """Other switches do not end it."""
+    """A delay by an error injection ends when that injection is switched off, not another one."""
 
     async def body() -> None:
         errinj = ErrorInjections()
@@ -70,7 +70,7 @@ def test_an_injected_delay_ends_with_its_switch() -> None:
 
 
 async def double(value: int, future: asyncio.Future[None] | None = None) -> int:
-    """Waits for the future, if there is one."""
+    """Await a future, if there is one, and double a number."""
     if future is not None:
         await future
     return 2 * value
@@ -81,7 +81,7 @@ async def fail() -> None:
 
 
 def test_what_does_not_wait_needs_no_task() -> None:
-    """Its result or its error comes at once."""
+    """A coroutine that does not wait gives its result or error at once, without a task."""
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
@@ -98,7 +98,9 @@ def test_what_does_not_wait_needs_no_task() -> None:
 
 
 def test_what_waits_goes_on_in_a_task() -> None:
-    """The first suspension is not lost, be it for the same future, nor is a cancellation before the task has begun."""
+    """A coroutine that waits goes on in a task, with its first suspension and cancellations before the
+    task has begun.
+    """
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
@@ -121,7 +123,9 @@ def test_what_waits_goes_on_in_a_task() -> None:
 
 
 def test_a_timeout_may_begin_in_the_first_step() -> None:
-    """`asyncio.timeout` finds a current task, and cancels the one that is there when the time is over."""
+    """`asyncio.timeout` in the first step finds a current task, and cancels the one that exists when
+    the time is over.
+    """
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
@@ -142,7 +146,7 @@ def test_a_timeout_may_begin_in_the_first_step() -> None:
 
 
 def test_what_must_not_wait_is_given_up() -> None:
-    """It is closed: its `finally` runs."""
+    """A coroutine that waits where it must not is closed, and its `finally` runs."""
 
     async def body() -> None:
         ends = []

@@ -1,4 +1,4 @@
-"""A node of a few lines: one space in a dictionary, so that the server can be tested without the rest."""
+"""A fake node with one space in a dict, to test the server alone."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ class FakeCommit(Pending):
 
 
 class FakeDml:
-    """`waiting` collects commits when `is_slow`; otherwise writes complete at once, with triggers in the next turn."""
+    """Writes to the fake space; while `is_slow` commits go to `waiting`, else they complete at once, after triggers
+    next turn.
+    """
 
     def __init__(self) -> None:
         self.is_slow = False
@@ -172,7 +174,7 @@ class FakeTransaction:
 
 
 class FakeTransactions:
-    """Transactions without contents; `log` has what became of them."""
+    """Transactions without contents; `log` has what was done with them."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -200,7 +202,9 @@ class FakeTransactions:
 
 
 class FakeFunctions:
-    """`echo` returns its arguments, `wait` waits for `gate`, `fail` raises, `push` sends its first argument."""
+    """Functions: `echo` returns its arguments, `wait` waits for `gate`, `fail` raises, `push` sends its
+    first argument.
+    """
 
     def __init__(self) -> None:
         self.gate: asyncio.Future[None] | None = None
@@ -231,7 +235,7 @@ class FakeFunctions:
 
 
 class FakeReplication:
-    """`handle` fails unless `behaviour` is set."""
+    """Replication whose `handle` fails unless `behaviour` is set."""
 
     def __init__(self) -> None:
         self.requests = self
@@ -264,7 +268,7 @@ class FakeState:
 
 
 class FakeSql:
-    """Takes no statement."""
+    """SQL that accepts no statement."""
 
     async def execute(self, ctx: Context, text: str, params: list[Any]) -> Any:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
@@ -273,13 +277,13 @@ class FakeSql:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
 
     def point(self, ctx: Context, text: str) -> None:
-        """No statement has a short way."""
+        """Return None: no statement has a short way."""
 
     def prepared_point(self, ctx: Context, statement_id: int) -> None:
-        """No statement has a short way."""
+        """Return None: no statement has a short way."""
 
     def known_point(self, ctx: Context, statement_id: int) -> None:
-        """No statement has a short way."""
+        """Return None: no statement has a short way."""
 
 
 class FakeNode:

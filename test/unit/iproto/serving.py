@@ -28,7 +28,7 @@ SPACE = {int(Key.SPACE_ID): SPACE_ID}
 
 
 def body(**fields: Any) -> bytes:
-    """A body with the space and the named keys."""
+    """Encode a body with the space and the named keys."""
     return pack(SPACE | {int(Key[name.upper()]): value for name, value in fields.items()})
 
 
@@ -45,14 +45,14 @@ def error_of(reply: Row) -> BoxError:
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a test on the loop that the node uses."""
+    """Run a test on the kind of loop that nodes use."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario)
 
 
 @asynccontextmanager
 async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode, IprotoServer, str]]:
-    """Yields the node, the server and its address."""
+    """Yield the fake node, its server and the address."""
     node = FakeNode(asyncio.get_running_loop())
     server = IprotoServer(node)
     await server.listen(address)
@@ -66,7 +66,7 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode,
 
 @asynccontextmanager
 async def client(address: str, **options: Any) -> AsyncIterator[PeerConnection]:
-    """A connected client."""
+    """Yield a connected client."""
     loop = asyncio.get_running_loop()
     connection = await connect(loop, SocketNetwork(loop), address, timeout=5, **options)
     try:
@@ -76,7 +76,7 @@ async def client(address: str, **options: Any) -> AsyncIterator[PeerConnection]:
 
 
 class RawClient:
-    """Sends bytes as they are and reads packets."""
+    """A client that sends bytes unchanged and reads packets."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -108,16 +108,16 @@ class RawClient:
 
 
 def packet(header: dict[int, Any], body: dict[int, Any] | bytes | None = None) -> bytes:
-    """A packet of a general form."""
+    """Encode a packet in a form that no usual client sends."""
     raw = msgpack.packb(header) + (body if isinstance(body, bytes) else b"" if body is None else msgpack.packb(body))
     return b"\xce" + len(raw).to_bytes(4, "big") + raw
 
 
 def request(request_type: int, sync: int, body: dict[int, Any] | bytes | None = None) -> bytes:
-    """A request of the shape that usual clients send."""
+    """Encode a request in the form that usual clients send."""
     return packet({0: request_type, 1: sync}, body)
 
 
 def data_of(row: Row) -> Any:
-    """The decoded data of a reply."""
+    """Return the decoded data of a reply."""
     return msgpack.unpackb(row.body, strict_map_key=False)[Key.DATA]

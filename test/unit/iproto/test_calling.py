@@ -1,4 +1,4 @@
-"""How many functions of one client run at once: as many as bring results that may be kept."""
+"""How many functions of one client run concurrently: as many as the memory for their results allows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEGABYTE = 1_000_000
 
 
 def kept(server: IprotoServer) -> int:
-    """Bytes of results that the server keeps."""
+    """Return the bytes of results that the server keeps."""
     return sum(
         len(large._body)
         for connection in server.connections
@@ -34,14 +34,14 @@ def kept(server: IprotoServer) -> int:
 
 
 def fill(window: CallWindow) -> int:
-    """Begin calls until there is no room; how many run then."""
+    """Begin calls until there is no room, and return how many run."""
     while not window.is_full:
         window.begin()
     return window.running
 
 
 def test_small_results_open_the_window() -> None:
-    """Each makes room for one more, besides its own."""
+    """Each small result makes room for one more call besides its own."""
     window = CallWindow()
     assert fill(window) == FIRST
     for _ in range(1000):
@@ -51,7 +51,7 @@ def test_small_results_open_the_window() -> None:
 
 
 def test_large_results_close_it() -> None:
-    """Those that run already end, the next are few; small results open it again."""
+    """After large results few calls run together, and small results allow more again."""
     window = CallWindow()
     fill(window)
     window.end(4 * MEGABYTE)
@@ -74,7 +74,7 @@ def test_one_call_runs_however_large_its_result() -> None:
 
 
 def test_calls_that_do_not_end_let_others_begin() -> None:
-    """Quickly while nothing is known of their results, after a longer wait where those are large."""
+    """Calls that do not end let others begin: soon if their results' size is unknown, later if it is large."""
     window = CallWindow()
     for expected in (32, 64, 128, 256, 512, 1024):
         fill(window)
@@ -91,7 +91,7 @@ def test_calls_that_do_not_end_let_others_begin() -> None:
 
 
 def test_results_that_are_not_read_do_not_add_up() -> None:
-    """Of 200 functions that wait a moment and bring a megabyte each, for a deaf client, most do not begin."""
+    """Of 200 calls with a megabyte each, for a client that does not read, most do not begin."""
     begun, results = 0, pack(["x" * MEGABYTE])
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
@@ -119,7 +119,9 @@ def test_results_that_are_not_read_do_not_add_up() -> None:
 
 @pytest.mark.parametrize("size", [10, 8 * MEGABYTE])
 def test_functions_that_wait_for_a_later_request(size: int) -> None:
-    """Of one client: those that wait are no reason not to serve what they wait for, also where results are large."""
+    """Functions that wait for a later request of their client do not keep it from being served, also with large
+    results.
+    """
     waiting: list[Callable[[Any], None]] = []
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
@@ -150,7 +152,7 @@ def test_functions_that_wait_for_a_later_request(size: int) -> None:
 
 
 def test_who_waits_for_room_may_leave() -> None:
-    """Its functions go on to their end; nothing is left of the connection."""
+    """A client that leaves while calls wait for room leaves nothing; its running functions go to their end."""
     waiting: list[Callable[[Any], None]] = []
 
     async def scenario() -> None:
@@ -168,7 +170,7 @@ def test_who_waits_for_room_may_leave() -> None:
 
 
 def test_after_a_large_result_many_may_wait_soon() -> None:
-    """A thousand calls that wait for a request behind them hold it up for half a second."""
+    """After a large result a thousand calls that wait for a later request delay it by half a second."""
     window = CallWindow()
     window.begin()
     window.end(10 * RESULTS_SIZE)

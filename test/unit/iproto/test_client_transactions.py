@@ -1,4 +1,4 @@
-"""Transactions that clients have open over several requests, on a whole node."""
+"""Transactions that clients keep open over several requests, on a whole node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFLICT = "Transaction has been aborted by conflict"
 
 
 class StreamClient:
-    """Asks for one thing after the other in streams of one connection."""
+    """A client that sends one request at a time in streams of one connection."""
 
     def __init__(self, raw: RawClient, space_id: int) -> None:
         self._raw = raw
@@ -60,7 +60,7 @@ class StreamClient:
 
 @asynccontextmanager
 async def served(**options: Any) -> AsyncIterator[tuple[Node, StreamClient]]:
-    """A node with a space `s`, and a client."""
+    """Run a node with a space `s`, and a client of it."""
     async with Node(listen="127.0.0.1:0", **{"memtx_use_mvcc_engine": True} | options) as node:
         await node.eval("box.schema.user.grant('guest', 'super') box.schema.space.create('s'):create_index('pk')")
         address = await node.eval("return box.info.listen")
@@ -103,7 +103,7 @@ def test_nobody_else_sees_a_transaction_until_its_commit() -> None:
 
 
 def test_functions_in_a_transaction_of_a_stream() -> None:
-    """They may begin it, wait in it, commit it; a failure leaves it open."""
+    """Functions in a stream may begin, wait in and commit its transaction; an error leaves it open."""
 
     async def scenario() -> None:
         async with served() as (node, client):
@@ -158,7 +158,9 @@ def test_without_versions_a_transaction_ends_with_the_request() -> None:
 
 
 def test_the_time_of_a_transaction() -> None:
-    """It counts from the first wait on; then nobody sees its changes, and statements and the commit fail."""
+    """A transaction's timeout counts from its first wait; then its changes are gone, and statements and the commit
+    fail.
+    """
 
     async def scenario() -> None:
         async with served() as (node, client):
@@ -210,7 +212,7 @@ def test_the_default_time() -> None:
 
 
 def test_a_time_that_is_no_number() -> None:
-    """It is never over, as in Tarantool; the requests that follow are answered."""
+    """A timeout that is no number never ends, as in Tarantool, and later requests are answered."""
 
     async def scenario() -> None:
         async with served() as (node, client):
@@ -227,7 +229,7 @@ def test_a_time_that_is_no_number() -> None:
 
 
 def test_a_stream_after_its_transaction() -> None:
-    """It has no transaction: COMMIT and ROLLBACK do nothing, changes are made at once, and it may begin anew."""
+    """After its transaction a stream ignores COMMIT and ROLLBACK, makes changes at once, and may begin anew."""
 
     async def scenario() -> None:
         async with served() as (node, client):
@@ -304,7 +306,7 @@ def test_the_end_of_a_connection_rolls_back() -> None:
 
 
 def test_a_node_that_stops_lets_transactions_go() -> None:
-    """Also those of functions that still run."""
+    """A node that stops rolls back open transactions, also those of running functions."""
 
     async def scenario() -> None:
         async with served() as (node, client):
@@ -322,7 +324,7 @@ def test_a_node_that_stops_lets_transactions_go() -> None:
 
 
 def test_only_what_is_confirmed() -> None:
-    """A transaction at that level reads what was there before a change that waits for its quorum."""
+    """A transaction at level "read-confirmed" reads the state before a change that waits for its quorum."""
 
     async def scenario() -> None:
         async with served(replication_synchro_quorum=1, replication_synchro_timeout=100) as (node, client):

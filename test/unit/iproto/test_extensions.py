@@ -1,4 +1,4 @@
-"""Extensions of MessagePack that clients send: unknown ones and malformed ones. Codes are those of a 2.11."""
+"""Unknown and malformed MessagePack extensions from clients. Codes are those of 2.11."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_malformed_is_refused(kind: str) -> None:
 
 
 def test_what_is_unknown_is_kept_as_it_is() -> None:
-    """A tuple may hold it and gives the same bytes; as a number, as a key and as a value of Lua it is refused."""
+    """A tuple keeps the bytes of an unknown extension; as a number, as a key and as a Lua value it is refused."""
 
     async def ask(raw: RawClient, number: bytes, value: bytes) -> None:
         space, row = msgpack.packb(SPACE), b"\x92" + number + value

@@ -1,4 +1,4 @@
-"""Requests that look like an earlier one get what the general way gives them, whatever has changed since."""
+"""Requests whose bodies begin like an earlier one ("learned bodies") get the replies of the general way."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ keys = st.one_of(numbers.map(lambda key: pack([key])), odd_keys)
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[int, bytes]:
-    """A type, and a body whose last value may be anything."""
+    """Generate a type, and a body whose last value may be anything."""
     kind = draw(st.sampled_from(KINDS))
     pairs = [_pair(Key.SPACE_ID, pack(draw(space_ids)))]
     if kind == RequestType.SELECT:
@@ -69,7 +69,7 @@ programs = st.lists(st.one_of(requests, requests, requests, pings, changes), max
 
 
 class KeepsTuple:
-    """A trigger of Python."""
+    """A trigger in Python that keeps the tuple."""
 
     async def call(self, ctx: Any, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
         await asyncio.sleep(0)
@@ -105,7 +105,7 @@ async def change(node: Instance, step: str) -> None:
 
 
 async def answers(program: list[tuple[Any, ...]]) -> list[Any]:
-    """The replies, request by request, and what was counted."""
+    """Return the replies request by request, and the statistics."""
     node = Instance(disk=MemoryStorage())
     await node.configure({"log_level": 0, "wal_mode": "none", "listen": "127.0.0.1:0"})
     ctx = node.new_context()
@@ -137,13 +137,13 @@ CUT = [
     ("request", (3, b"\x82\x10\xcd\x02\x00\x21" + raw), 1, "usual")
     for raw in (b"\x92\x01\xa1a", b"\x92\x01", b"\x92\x02\xa1a")
 ]
-"""A malformed tuple behind a beginning that is known."""
+"""A malformed tuple after a beginning that is known."""
 TOO_LONG = [
     ("request", (2, b"\x82\x10\xcd\x02\x00!\x92\x00\xa1a"), 1, "usual"),
     ("read_only",),
     ("request", (2, b"\x82\x10\xcd\x02\x00!\x92\x00\xa1a\x01"), 1, "usual"),
 ]
-"""A body with a byte too many, to an instance that takes no changes: the body is wrong before that counts."""
+"""A body with a byte too many, to a read-only instance: the error is the body's."""
 
 
 @settings(max_examples=25, deadline=None)
@@ -151,7 +151,9 @@ TOO_LONG = [
 @example(TOO_LONG)
 @given(programs)
 def test_replies_are_those_of_the_general_way(program: list[tuple[Any, ...]]) -> None:
-    """Bodies of every kind again and again, headers of every form, while indexes, triggers and the mode change."""
+    """Replies equal those of the general way while bodies and headers vary and indexes, triggers and
+    the mode change.
+    """
 
     async def body() -> None:
         learned = await answers(program)

@@ -1,4 +1,4 @@
-"""Replies on their way: large ones come in pieces, and hold what was read when they were made."""
+"""Replies on their way: large ones are sent in pieces, with the rows of the moment when they were made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from box.wire.row import decode_row
 
 
 class Transport:
-    """Takes everything."""
+    """A transport that takes everything."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -60,7 +60,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pieces_are_the_reply(shape: str) -> None:
-    """Together they are the reply in one go; none is much larger than it has to be."""
+    """The pieces together are the whole reply, and none is much larger than it must be."""
     rows = rows_of(SHAPES[shape])
     pieces = pieces_of(LargeReply(7, 77, list(rows)))
     assert b"".join(pieces) == reply_tuples(7, 77, rows)
@@ -68,7 +68,7 @@ def test_pieces_are_the_reply(shape: str) -> None:
 
 
 def test_more_than_a_packet_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A length has 32 bits: what has more is an error of the protocol."""
+    """A reply whose length needs more than 32 bits is an error of the protocol."""
     monkeypatch.setattr(output, "_SIZE_MAX", 1_000_000)
     data = b"".join(pieces_of(LargeReply(7, 77, rows_of([40] * 50_000))))
     start, end = packet_bounds(data, 0)
@@ -83,7 +83,7 @@ def test_more_than_a_packet_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_stands_within_a_large_reply() -> None:
-    """Replies that are made meanwhile follow it; those made before stand before it."""
+    """No reply is sent inside a large one: later ones follow it, earlier ones come before."""
     transport = Transport()
     out = output_to(transport)
     rows = rows_of([40] * 50_000)
@@ -123,10 +123,10 @@ def test_what_a_client_leaves_is_forgotten_in_steps() -> None:
 
 
 def test_a_reply_given_up_in_the_middle_leaves_no_garbage() -> None:
-    """Its rows go with it, not when the garbage collector comes by, which is seldom."""
+    """A large reply that is dropped frees its rows at once, without the garbage collector."""
 
     class Row(bytes):
-        """One that is counted."""
+        """A row whose instances are counted."""
 
         count = 0
 
@@ -151,7 +151,7 @@ def test_a_reply_given_up_in_the_middle_leaves_no_garbage() -> None:
 
 
 def test_few_rows_gather() -> None:
-    """Small replies leave in one write and are counted."""
+    """Small replies of a few rows leave in one write and are counted."""
     transport = Transport()
     out = output_to(transport)
     replies = [rows_of([3] * count) for count in (0, 1, 2, 300)]

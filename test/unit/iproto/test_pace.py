@@ -1,4 +1,4 @@
-"""Pauses between reads: when they are tried and kept, and that no request suffers from them."""
+"""Pauses between reads of a connection: when they are tried and kept, and that no request suffers from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .serving import RawClient, client, request, run, serving
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -31,11 +31,11 @@ def clock() -> Clock:
 
 
 Client = Callable[[Pause], tuple[int, float]]
-"""Requests of a read and seconds until it, by the pause before."""
+"""A client: returns the requests of a read and the seconds until it, for the pause before."""
 
 
 def drive(watched: Pace, clock: Clock, behaviour: Client, seconds: float) -> dict[Pause, float]:
-    """Let a client behave for so long; gives the share of the time with each pause."""
+    """Let a client run for some time; return the share of the time with each pause."""
     spent = dict.fromkeys(Pause, 0.0)
     pause, end = Pause.NONE, clock.now + seconds
     while clock.now < end:
@@ -47,17 +47,17 @@ def drive(watched: Pace, clock: Clock, behaviour: Client, seconds: float) -> dic
 
 
 def many_in_flight(pause: Pause) -> tuple[int, float]:
-    """Each request wakes the server; the more gather, the cheaper."""
+    """A client whose requests each wake the server, so that gathering them saves work."""
     return {Pause.NONE: (2, 20e-6), Pause.SHORT: (12, 100e-6), Pause.LONG: (150, 1.1e-3)}[pause]
 
 
 def fifty_in_flight(pause: Pause) -> tuple[int, float]:
-    """There are never more than fifty, so that a long pause wastes time."""
+    """A client with at most fifty requests in flight, for which a long pause wastes time."""
     return {Pause.NONE: (2, 20e-6), Pause.SHORT: (12, 100e-6), Pause.LONG: (50, 1.1e-3)}[pause]
 
 
 def one_by_one(pause: Pause) -> tuple[int, float]:
-    """A request a reply, quick enough to be noticed."""
+    """A client that sends one request after each reply, often enough to be measured."""
     return 1, {Pause.NONE: 18e-6, Pause.SHORT: 90e-6, Pause.LONG: 1.02e-3}[pause]
 
 
@@ -80,14 +80,14 @@ def test_the_best_pause_is_kept(clock: Clock, behaviour: Client, expected: Pause
 
 
 def test_slow_and_large_reads_are_left_alone(clock: Clock) -> None:
-    """Neither a client that sends little nor one that writes many requests at once ever sees a pause."""
+    """A client that sends little, or many requests in one write, never gets a pause."""
     for behaviour in (lambda pause: (1, 25e-6), in_large_writes):
         share = drive(Pace(clock.monotonic), clock, behaviour, 3.0)
         assert share[Pause.NONE] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_an_idle_client_ends_the_pauses(clock: Clock) -> None:
-    """After a load a client that sends one by one waits for a few pauses at most."""
+    """After load, a client that sends single requests waits for a few pauses at most."""
     watched = Pace(clock.monotonic)
     while drive(watched, clock, many_in_flight, 0.1)[Pause.LONG] < 1:
         pass
@@ -96,7 +96,7 @@ def test_an_idle_client_ends_the_pauses(clock: Clock) -> None:
 
 
 def test_another_client_is_noticed(clock: Clock) -> None:
-    """The choice is made anew after a second."""
+    """The choice of the pause is made again every second, so that another kind of client is noticed."""
     watched = Pace(clock.monotonic)
     assert drive(watched, clock, many_in_flight, 5.0)[Pause.LONG] > 0.8
     drive(watched, clock, fifty_in_flight, 3.0)
@@ -105,7 +105,7 @@ def test_another_client_is_noticed(clock: Clock) -> None:
 
 @pytest.mark.parametrize("pause", [Pause.SHORT, Pause.LONG])
 def test_requests_between_pauses(monkeypatch: pytest.MonkeyPatch, pause: Pause) -> None:
-    """Every request is answered in order, however the input is cut, with a pause after every read."""
+    """With a pause after every read, each request is answered in order, in pieces of any size."""
     monkeypatch.setattr(Pace, "after_read", lambda self, requests: pause)
 
     async def scenario() -> None:
@@ -124,7 +124,7 @@ def test_requests_between_pauses(monkeypatch: pytest.MonkeyPatch, pause: Pause) 
 
 @pytest.mark.parametrize("pause", [Pause.SHORT, Pause.LONG])
 def test_the_end_during_a_pause(monkeypatch: pytest.MonkeyPatch, pause: Pause) -> None:
-    """Either side may close the connection while it is not read from."""
+    """Either side may close the connection during a pause."""
     monkeypatch.setattr(Pace, "after_read", lambda self, requests: pause)
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Pages of the binary protocol: FETCH_POSITION, AFTER_POSITION, AFTER_TUPLE and the position in a reply."""
+"""Pagination of the binary protocol: FETCH_POSITION, AFTER_POSITION, AFTER_TUPLE and the position in a reply."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def served(count: int, **options: Any) -> AsyncIterator[tuple[Node, RawCli
 
 
 async def ask(client: RawClient, stream: int = 0, **fields: Any) -> bytes | str:
-    """Select; gives the raw body of the reply, or the text of an error."""
+    """Select; return the raw body of the reply, or the text of an error."""
     body = SELECT | {int(name[1:], 16): value for name, value in fields.items()}
     header = {0: 1, 1: 7} | ({0x0A: stream} if stream else {})
     reply = await client.ask(packet(header, body))
@@ -101,7 +101,7 @@ def test_replies_are_those_of_2_11(stream: int) -> None:
 @pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("iterator", [2, 4])
 def test_long_pages(mvcc: bool, iterator: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page of more rows than fit into one turn tells its position, too."""
+    """A page with more rows than a turn reads has its position, too."""
     count = 20_000
     monkeypatch.setattr(long_read, "LONG", 1000)
     monkeypatch.setattr("box.txn.reads.LONG", 1000)

@@ -1,4 +1,4 @@
-"""Streams and watchers of the binary protocol, by what a server with a fake node sends."""
+"""Streams and watchers of the binary protocol, on a server with a fake node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text_of(reply: Row) -> str:
 
 
 def test_a_stream_has_a_transaction() -> None:
-    """It stays open from request to request, which tell it that it yields, until COMMIT or ROLLBACK."""
+    """A stream's transaction stays open from request to request, until COMMIT or ROLLBACK."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -146,7 +146,7 @@ def test_a_negative_timeout() -> None:
 
 
 def test_the_end_of_a_connection_rolls_back() -> None:
-    """What is in the queue is served first, as requests outside of streams are."""
+    """At the end of a connection queued requests are served first, then transactions are rolled back."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -168,7 +168,7 @@ def test_the_end_of_a_connection_rolls_back() -> None:
 
 
 def test_id() -> None:
-    """The reply has the version, the features that are there and how to authenticate."""
+    """The reply to ID has the version, the supported features and the authentication method."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address):
@@ -196,7 +196,9 @@ async def event(raw: RawClient) -> tuple[int, int, dict[int, Any]]:
 
 
 def test_watchers() -> None:
-    """An event comes at once, then one for the newest value after each acknowledgement, none after UNWATCH."""
+    """A watcher gets an event at once, then one for the newest value after each acknowledgement, and none after
+    UNWATCH.
+    """
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -243,7 +245,7 @@ def test_a_watch_that_cannot_be_read(content: bytes | None, text: str) -> None:
 
 
 def test_keys_of_a_connection_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that watches more is refused; the room of keys that it gives up is there again."""
+    """A client that watches too many keys is refused, until it gives some up."""
     monkeypatch.setattr(watching, "_ROOM", 10 * 1024)
 
     async def scenario() -> None:

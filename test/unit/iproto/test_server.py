@@ -1,4 +1,4 @@
-"""The server, by what it sends: every request type, the shortcut and the general way, broken input, users."""
+"""The server's replies to every request type, by the shortcut and the general way, to broken input, and to users."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .serving import (
 
 
 def test_greeting_and_session() -> None:
-    """A client sees version, UUID and salt; it has a session until it leaves."""
+    """A client gets version, UUID and salt in the greeting, and has a session until it leaves."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -52,7 +52,7 @@ def test_greeting_and_session() -> None:
 
 
 def test_data_requests() -> None:
-    """Every data request answers with its tuples, the repeated ones (by the shortcut) like the first."""
+    """Every data request gets its tuples; repeated ones, by the shortcut, get the same reply."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
@@ -79,7 +79,7 @@ def test_data_requests() -> None:
 
 
 def test_pipelining_of_any_split() -> None:
-    """Requests may arrive in any portions; replies carry their syncs."""
+    """Requests may arrive in pieces of any size, and replies carry their syncs."""
 
     async def scenario() -> None:
         stream = b"".join(request(RequestType.REPLACE, sync, body(tuple=[sync])) for sync in (1, 200, 70000, 2**40))
@@ -101,7 +101,7 @@ def test_pipelining_of_any_split() -> None:
 
 
 def test_big_packet() -> None:
-    """A tuple of many reads arrives whole."""
+    """A tuple that takes many reads arrives complete."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address), client(address) as connection:
@@ -112,7 +112,7 @@ def test_big_packet() -> None:
 
 
 def test_schema_change_voids_the_shortcut() -> None:
-    """A request that looks like an earlier one does not reach a space that is gone."""
+    """A request that begins like an earlier one does not reach a dropped space."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
@@ -126,7 +126,7 @@ def test_schema_change_voids_the_shortcut() -> None:
 
 
 def test_numbers_of_requests_have_a_width() -> None:
-    """As in Tarantool the type counts with its lowest byte, the numbers of a body with 32 bits."""
+    """The type counts with its lowest byte, numbers in a body with 32 bits, as in Tarantool."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address), client(address) as connection:
@@ -181,7 +181,7 @@ def test_numbers_of_requests_have_a_width() -> None:
     ],
 )
 def test_refused_requests(data: bytes, text: str) -> None:
-    """A bad request gets an error with its sync and the connection goes on."""
+    """A bad request gets an error with its sync, and the connection goes on."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address):
@@ -195,7 +195,7 @@ def test_refused_requests(data: bytes, text: str) -> None:
 
 
 def test_shortcut_refuses_the_same() -> None:
-    """What follows a remembered beginning is checked like in the first request."""
+    """What follows a remembered beginning is checked as in the first request."""
 
     async def scenario() -> None:
         good = body(limit=1, key=[1])
@@ -216,7 +216,7 @@ def test_shortcut_refuses_the_same() -> None:
 
 
 def test_header_longer_than_the_packet() -> None:
-    """A header that goes on in the next packet is broken, whatever the next packet holds."""
+    """A header that would end in the next packet is broken, whatever the next packet has."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address):
@@ -232,7 +232,7 @@ def test_header_longer_than_the_packet() -> None:
 
 
 def test_broken_fields_of_a_header() -> None:
-    """The error has the sync that stands before the wrong field, so that the client knows which request it was."""
+    """The error of a wrong field in a header has the sync that comes before it."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address):
@@ -255,7 +255,7 @@ def test_broken_fields_of_a_header() -> None:
 
 
 def test_schema_versions_have_32_bits() -> None:
-    """Of larger ones the lower bits count; 0 is no version."""
+    """Schema versions count with 32 bits, and 0 is none."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -270,7 +270,7 @@ def test_schema_versions_have_32_bits() -> None:
 
 
 def test_broken_header_and_stream() -> None:
-    """A broken header is an error of sync 0; a broken length ends the connection."""
+    """A broken header gets an error with sync 0; a broken length closes the connection."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address):
@@ -303,7 +303,7 @@ def test_broken_header_and_stream() -> None:
 
 
 def test_not_configured() -> None:
-    """Before box.cfg has finished PING and VOTE are served; data and functions only as far as what they are refused."""
+    """Before box.cfg is complete PING and VOTE are served; other requests get the errors of an unconfigured node."""
     loading, missing = "Instance bootstrap hasn't finished yet", "Space '7' does not exist"
     snapshot = "Snapshot recovery does not support write requests, use box.ctl.is_recovery_finished"
 
@@ -388,7 +388,7 @@ def test_refusals_do_not_tell_users_apart_if_the_greeting_is_of_2_11() -> None:
 
 
 def test_users() -> None:
-    """The right password makes the session the user's; an empty proof brings guest back; hooks see both."""
+    """The right password makes the session the user's, an empty proof makes it guest's, and on_auth sees both."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -418,7 +418,7 @@ def test_users() -> None:
 
 
 def test_session_hooks() -> None:
-    """on_connect runs before the first request and may refuse; on_disconnect runs at the end."""
+    """on_connect runs before the first request and may refuse the client; on_disconnect runs at the end."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -459,7 +459,7 @@ def test_session_hooks() -> None:
 
 
 def test_replication_takes_the_connection() -> None:
-    """Replication gets the socket and the input behind the request, and may give it back; its error is a reply then."""
+    """A replication request gets the socket and unread input, may return them, and its error is sent as a reply."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -495,7 +495,7 @@ def test_replication_takes_the_connection() -> None:
 
 
 def test_error_reply_has_both_forms() -> None:
-    """Old clients read the text, new ones the stack with its cause."""
+    """An error reply has the text for old clients, and the stack with causes for new ones."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address):

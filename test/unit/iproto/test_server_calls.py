@@ -1,4 +1,4 @@
-"""The server: functions, commits and triggers that take time, and how much it takes at once."""
+"""Functions, commits and triggers that take time on the server, and the limit of concurrent requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(name: str, *arguments: Any, request_type: int = RequestType.CALL) -> Ro
 
 
 def test_functions() -> None:
-    """CALL, CALL_16 and EVAL pass arguments and results through; errors and bugs become replies."""
+    """CALL, CALL_16 and EVAL pass arguments and results; errors and bugs become error replies."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
@@ -69,7 +69,7 @@ def test_functions() -> None:
 
 
 def test_waiting_function_lets_others_pass() -> None:
-    """A function that waits does not hold up the requests behind it; pushes go to their own request."""
+    """A function that waits does not delay later requests, and its pushed messages carry its sync."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), client(address) as connection:
@@ -89,7 +89,7 @@ def test_waiting_function_lets_others_pass() -> None:
 
 
 def test_a_function_whose_end_fails_leaves_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once or after a wait, the client gets the failure and the request counts as finished, once."""
+    """A function whose end fails, at once or after a wait, gets one error reply and counts as finished once."""
 
     async def scenario() -> None:
         def fail(ctx: Any) -> None:
@@ -112,7 +112,7 @@ def test_a_function_whose_end_fails_leaves_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_client_leaves_a_waiting_function() -> None:
-    """A reply to a client that has gone goes nowhere, a push says so."""
+    """When a client leaves, its waiting function gets an error from push, and its reply is dropped."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -131,7 +131,7 @@ def test_client_leaves_a_waiting_function() -> None:
 
 
 def test_commits_answer_when_complete() -> None:
-    """A write answers when its commit is complete, with its error if it failed."""
+    """A write is answered when its commit completes, with the error if it fails."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), client(address) as connection:
@@ -179,7 +179,7 @@ def test_triggers_run_in_a_task() -> None:
 
 
 def test_net_msg_max() -> None:
-    """Above the limit nothing more is read until requests finish; then everything is served in order."""
+    """Above `net_msg_max` the server stops to read until requests finish, then serves everything in order."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), client(address) as connection:
@@ -199,7 +199,7 @@ def test_net_msg_max() -> None:
 
 
 def test_delayed_requests() -> None:
-    """With ERRINJ_IPROTO_TX_DELAY some requests are answered later than those behind them."""
+    """With ERRINJ_IPROTO_TX_DELAY some requests are answered after later ones."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
@@ -217,7 +217,7 @@ def test_delayed_requests() -> None:
 
 
 def test_slow_reader_is_not_read() -> None:
-    """Who does not read replies is not served further."""
+    """The server does not read from a client that does not read its replies."""
 
     async def scenario() -> None:
         async with serving() as (_, server, address):

@@ -1,4 +1,4 @@
-"""What one client can cost the others: unsent replies have a bound, turns are short, large replies come in pieces."""
+"""What one client costs the others: unsent replies are limited, turns are short, large replies come in pieces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def selected(node: FakeNode) -> int:
 
 
 def unsent(server: IprotoServer) -> int:
-    """Bytes of replies that the server keeps, small and large."""
+    """Return the bytes of replies that the server keeps."""
     return sum(
         connection._output.size
         + (connection._transport.get_write_buffer_size() if connection._transport else 0)
@@ -59,7 +59,9 @@ async def deaf(address: str) -> AsyncIterator[RawClient]:
 
 
 def test_who_never_reads_is_not_served() -> None:
-    """100,000 requests for 30 KB each cost less than a megabyte, not three gigabytes; then all are answered."""
+    """100,000 requests for 30 KB each, of a client that does not read, take less than a megabyte; later all are
+    answered.
+    """
 
     async def scenario() -> None:
         async with serving() as (node, server, address), deaf(address) as raw:
@@ -85,7 +87,7 @@ def test_who_never_reads_is_not_served() -> None:
 
 
 def test_a_quiet_client_is_answered_before_the_queue() -> None:
-    """One request gets its answer while others have seconds of work in the server."""
+    """A single request is answered at once while others have seconds of work queued."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -117,7 +119,7 @@ def test_a_quiet_client_is_answered_before_the_queue() -> None:
 
 
 def test_a_large_reply_is_of_one_moment() -> None:
-    """While it is sent others are served; what they change is not in it."""
+    """A large reply has the rows of one moment, and other clients are served and write while it is sent."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), deaf(address) as raw, client(address) as other:
@@ -141,10 +143,10 @@ def test_a_large_reply_is_of_one_moment() -> None:
 
 
 def test_rows_are_found_in_turns() -> None:
-    """A reply whose rows are still to be found: others are served meanwhile, and an error is an answer."""
+    """While the rows of a large reply are still read in slices, others are served; an error becomes an error reply."""
 
     class Long:
-        """Finds a thousand rows in a step."""
+        """A read that gives a thousand rows a step."""
 
         position_of = None
 
@@ -183,7 +185,7 @@ def test_rows_are_found_in_turns() -> None:
 
 
 def test_large_replies_follow_each_other() -> None:
-    """With delayed requests two may be there at once; each stays whole."""
+    """Two large replies at once, with delayed requests, are sent one after the other."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), deaf(address) as raw:
@@ -214,7 +216,7 @@ def test_a_client_leaves_in_the_middle_of_a_large_reply() -> None:
 
 
 def test_readahead_is_the_size_of_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may change while clients are there; a large packet is read in larger pieces."""
+    """`readahead` is the size of a read and may change; a large packet is read in larger pieces."""
     sizes: list[int] = []
     original = ServerConnection.data_received
 
@@ -244,7 +246,7 @@ def test_readahead_is_the_size_of_a_read(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_room_goes_to_those_who_need_it() -> None:
-    """Of the clients that wait for `net_msg_max`, one that leaves and one that adds nothing hold up nobody."""
+    """Of clients that wait for `net_msg_max`, one that leaves and one without requests delay nobody."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -276,7 +278,7 @@ def test_room_goes_to_those_who_need_it() -> None:
 
 
 def test_the_log_is_not_flooded_by_a_limit() -> None:
-    """Ten warnings in five seconds, however often the limit is reached."""
+    """The warning about the limit is logged ten times in five seconds at most."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), client(address) as connection:
@@ -294,7 +296,7 @@ def test_the_log_is_not_flooded_by_a_limit() -> None:
 
 
 def test_input_before_the_end_is_answered() -> None:
-    """A client may send everything, close its side and read the replies afterwards."""
+    """A client may send everything, close its sending side and read all replies."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -310,7 +312,7 @@ def test_input_before_the_end_is_answered() -> None:
 
 
 async def reply_to(address: str, data: bytes) -> bytes:
-    """The bytes of one reply."""
+    """Return the bytes of one reply."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     await reader.readexactly(GREETING_SIZE)
@@ -322,7 +324,7 @@ async def reply_to(address: str, data: bytes) -> bytes:
 
 
 def test_replies_gather_over_turns_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One client's thousand costly requests take a hundred milliseconds of turns; the replies leave in a few writes."""
+    """Replies gather over several turns, up to a hundred milliseconds, and leave in a few writes."""
     now = 100.0
     written: list[float] = []
     write = Output._write

@@ -1,4 +1,4 @@
-"""The server: its addresses, and clients from PyPI."""
+"""The server's addresses, and clients from PyPI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .serving import (
 
 
 def test_taken_port_and_bad_addresses() -> None:
-    """The texts of a listen that fails."""
+    """A listen that fails has Tarantool's texts, for a taken port and for bad addresses."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
@@ -44,7 +44,7 @@ def test_taken_port_and_bad_addresses() -> None:
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
 def test_many_connections_wait_to_be_accepted(tmp_path: Any, kind: str) -> None:
-    """A burst while the loop is busy: without room unix sockets refuse, and TCP waits for a second."""
+    """Many connections that come while the loop is busy are all accepted: the backlog has room for them."""
 
     async def scenario() -> None:
         async with serving() as (_, server, _):
@@ -68,7 +68,9 @@ def test_many_connections_wait_to_be_accepted(tmp_path: Any, kind: str) -> None:
 
 
 def test_what_refuses_connections_is_replaced(tmp_path: Any) -> None:
-    """An abandoned socket and an ordinary file make room, as in Tarantool; lost content is told. A directory stays."""
+    """A stale socket and an ordinary file in its place are replaced, as in Tarantool, with a log line; a directory is
+    an error.
+    """
 
     async def scenario() -> None:
         async with serving() as (node, server, _):
@@ -93,7 +95,7 @@ def test_what_refuses_connections_is_replaced(tmp_path: Any) -> None:
 
 
 def test_unix_socket(tmp_path: Any) -> None:
-    """Unix sockets work, an abandoned file does not matter, the file goes with the server."""
+    """UNIX sockets work, a stale file is replaced, and the file is removed with the server."""
 
     async def scenario() -> None:
         path = tmp_path / "s.sock"
@@ -113,7 +115,7 @@ def test_unix_socket(tmp_path: Any) -> None:
 
 
 def test_relisten_keeps_connections() -> None:
-    """`listen` with another address leaves open connections alone."""
+    """`listen` with another address keeps open connections."""
 
     async def scenario() -> None:
         async with serving() as (_, server, address), client(address) as connection:
@@ -128,7 +130,7 @@ def test_relisten_keeps_connections() -> None:
 
 
 def test_asynctnt_client() -> None:
-    """The `asynctnt` client works with the server."""
+    """The client `asynctnt` works with the server."""
     asynctnt = pytest.importorskip("asynctnt")
 
     async def scenario() -> None:
@@ -157,7 +159,7 @@ def test_asynctnt_client() -> None:
 
 
 def test_tarantool_client() -> None:
-    """The `tarantool` client, which blocks and writes short lengths, works with the server."""
+    """The client `tarantool`, which blocks and writes short lengths, works with the server."""
     tarantool = pytest.importorskip("tarantool")
 
     def talk(address: str) -> None:

@@ -1,4 +1,4 @@
-"""Functions for clients that do not read: messages out of band and large results have a bound in memory."""
+"""Functions for clients that do not read: pushed messages and large results take limited memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALL = {0x22: "fn", 0x21: []}
 
 
 class Function:
-    """Stands for the Lua functions of a node: `run` gets the context and what to tell the outcome to."""
+    """A fake of Lua functions: `run` gets the context and a callback for the outcome."""
 
     def __init__(self, node: FakeNode, run: Callable[[Any, Callable[[Any], None]], None]) -> None:
         self._run = run
@@ -35,7 +35,9 @@ class Function:
 
 
 def test_who_pushes_waits_for_the_reader() -> None:
-    """10,000 messages of 10 KB to a client that does not read cost less than a megabyte; then all arrive."""
+    """10,000 messages of 10 KB to a client that does not read take less than a megabyte, and all arrive
+    when it reads.
+    """
     pushed = 0
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
@@ -71,7 +73,7 @@ def test_who_pushes_waits_for_the_reader() -> None:
 
 
 def test_a_pusher_learns_that_its_client_has_gone() -> None:
-    """It waits no longer, and the next message is an error."""
+    """A function that waits for room to push gets an error when its client leaves."""
     outcome: list[str] = []
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
@@ -101,7 +103,7 @@ def test_a_pusher_learns_that_its_client_has_gone() -> None:
 
 
 def test_who_cannot_wait_gets_an_error() -> None:
-    """A transaction would not outlive a wait: from 16 MB on a message is refused, and the function goes on."""
+    """A push inside a transaction, which must not wait, is refused when 16 MB are unread, and the function goes on."""
     refused: list[BoxError] = []
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
@@ -133,7 +135,7 @@ def test_who_cannot_wait_gets_an_error() -> None:
 
 @pytest.mark.parametrize("size", [1000, 300_000, 30_000_000])
 def test_large_results_arrive_whole(size: int) -> None:
-    """Between two small ones; the array's header is a long one, whatever it was."""
+    """A large result between two small ones arrives complete, with a long array header."""
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:
         ended(pack(["x" * size, *range(20)]) if ctx.sync == 6 else pack([ctx.sync]))
@@ -152,8 +154,10 @@ def test_large_results_arrive_whole(size: int) -> None:
     run(scenario())
 
 
-def test_results_for_who_does_not_read_are_made_once() -> None:
-    """Of 500 calls with a megabyte each one is run; the client that asked goes, and its result with it."""
+def test_calls_of_a_client_that_does_not_read_wait_after_the_first() -> None:
+    """Of 500 calls with a result of a megabyte, for a client that does not read, one runs; its result is freed when the
+    client leaves.
+    """
     runs = 0
 
     def run_function(ctx: Any, ended: Callable[[Any], None]) -> None:

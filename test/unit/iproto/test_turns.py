@@ -1,4 +1,4 @@
-"""Turns of connections, and the bounds for what clients can make a server keep."""
+"""Turns of connections, and limits for what clients make a server keep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from box.iproto.turns import Turns
 
 
 class Loop:
-    """Callbacks run when the test says so."""
+    """A loop whose callbacks run when the test says so."""
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -36,7 +36,7 @@ class Clock:
 
 
 class Worker:
-    """Has so many seconds of work, takes its time in steps and queues again while there is some left."""
+    """A connection with so many seconds of work, which does it in steps and queues again until it is done."""
 
     def __init__(self, queue: Turns, clock: Clock, work: float, step: float = 0.0001) -> None:
         self.queue, self.clock, self.work, self.step = queue, clock, work, step
@@ -60,7 +60,7 @@ def queue_of() -> tuple[Turns, Loop, Clock]:
 
 
 def test_a_round_ends_and_goes_on_with_the_next() -> None:
-    """Whoever waits longest is next; no turn of the loop takes longer than a round and the last step."""
+    """The connection that has waited longest is next; a turn takes at most a round and the last step."""
     queue, loop, clock = queue_of()
     workers = [Worker(queue, clock, work=0.002) for _ in range(20)]
     for worker in workers:
@@ -78,7 +78,7 @@ def test_a_round_ends_and_goes_on_with_the_next() -> None:
 
 
 def test_each_gets_one_turn_in_a_round() -> None:
-    """Those that queue again wait for the next round, even if this one has time left."""
+    """Connections that queue again wait for the next round, even if this one has time left."""
     queue, loop, clock = queue_of()
     quick = Worker(queue, clock, work=0.0)
 
@@ -114,7 +114,7 @@ def test_a_failing_turn_does_not_stop_the_others() -> None:
 
 
 def test_reads_are_short_while_others_wait() -> None:
-    """A read gets a long turn on a server with one connection, a brief one while there is a queue."""
+    """With one connection a read gets a long turn, with a queue a short one."""
     queue, _, clock = queue_of()
     usual = queue.begin() - clock.now
     queue.is_alone = True
@@ -125,7 +125,7 @@ def test_reads_are_short_while_others_wait() -> None:
 
 
 def test_messages_are_limited() -> None:
-    """Ten in five seconds pass; the next that passes tells how many did not."""
+    """Ten messages pass in five seconds; the next that passes has the number of those dropped."""
     limit = RateLimit()
     assert [limit.take(1.0) for _ in range(12)] == [0] * 10 + [None] * 2
     assert limit.take(5.9) is None
@@ -133,7 +133,7 @@ def test_messages_are_limited() -> None:
 
 
 def test_reads_are_as_large_as_readahead() -> None:
-    """Only for a packet of which more is missing there is more room."""
+    """A read takes at most `readahead` bytes, unless a packet needs more."""
     buffer = InputBuffer(16320)
     assert [len(buffer.view(missing)) for missing in (-5, 0, 16320, 16321, 2**31)] == [16320] * 3 + [262144] * 2
     buffer.view(0)[:3] = b"abc"

@@ -21,7 +21,9 @@ from .helpers import RecordingLog, recover, replace_row, running_journal, write
 @pytest.mark.parametrize("switch", ["ERRINJ_WAL_WRITE", "ERRINJ_WAL_WRITE_DISK", "ERRINJ_WAL_ROTATE"])
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 def test_a_failed_write_leaves_no_trace(switch: str, inline_limit: int) -> None:
-    """After a failed write its entries fail newest first, the file is as before, LSNs are reused and writing goes on."""
+    """After a failed write its entries fail newest first, the file is as before, LSNs are reused and
+    writing goes on.
+    """
 
     async def scenario() -> None:
         storage, errinj = MemoryStorage(), ErrorInjections()

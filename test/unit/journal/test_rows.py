@@ -209,7 +209,9 @@ def test_tuples_of_a_snapshot_block(spaces: list[tuple[int, list[int]]]) -> None
 
 
 def test_a_snapshot_block_of_another_writer() -> None:
-    """A snapshot's block of another writer is read: short space ids, keys in another order, rows that are not tuples."""
+    """A snapshot's block of another writer is read: short space ids, keys in another order, rows that
+    are not tuples.
+    """
     raft = Row(30, lsn=3, tm=NOW, body=msgpack.packb({0: 1}))
     block = (
         encode_row(Row(2, lsn=1, tm=NOW, body=b"\x82\x10\xcd\x02\x00\x21\x91\x01"))

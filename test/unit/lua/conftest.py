@@ -1,4 +1,4 @@
-"""Fixtures: a Lua runtime of each flavour."""
+"""Fixtures with a Lua runtime of each LuaJIT flavour."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(flavour: str) -> Callable[..., Any]:
-    """`run(test)`: run `async def test(lua)` on a loop of its own and close the runtime."""
+    """A function `run(test)` that runs `async def test(lua)` on a new loop and closes the runtime."""
 
     def call(test: Callable[[Lua], Awaitable[Any]], **options: Any) -> Any:
         async def main() -> Any:
@@ -34,7 +34,7 @@ def run(flavour: str) -> Callable[..., Any]:
 
 @pytest.fixture
 def evaluate(run: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """`evaluate(source, *args)`: the results of a source text in a fresh runtime."""
+    """A function `evaluate(source, *args)` that returns the results of Lua source in a new runtime."""
 
     def call(source: str, *args: Any) -> list[Any]:
         async def test(lua: Lua) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A Lua runtime under test: Lua source in, Python values out."""
+"""A Lua runtime for tests: runs Lua source and returns Python values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lua.runtime import Runtime
 
 
 class Lua:
-    """A runtime with what a test looks at: log lines, printed bytes, exit codes."""
+    """A runtime that keeps log lines, printed bytes and exit codes."""
 
     def __init__(self, flavour: str, **options: Any) -> None:
         self.logged: list[tuple[str, str]] = []
@@ -30,12 +30,12 @@ class Lua:
         self.printed += text
 
     async def eval(self, source: str, *args: Any, **options: Any) -> list[Any]:
-        """Results of a source text, as a list."""
+        """Return the results of Lua source as a list."""
         packed = await self.runtime.eval(source.encode(), msgpack.packb(list(args)), **options)
         return list(msgpack.unpackb(packed, strict_map_key=False))
 
     async def value(self, source: str, *args: Any) -> Any:
-        """The only result of a source text."""
+        """Return the only result of Lua source."""
         (result,) = await self.eval(source, *args)
         return result
 

@@ -1,4 +1,4 @@
-"""Times of fibers: what belongs to whom, turns, and nothing while nobody has asked."""
+"""Processor times of fibers: to which fiber time counts, and that nothing is measured unless asked for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORK = """
 
 
 def test_nested_fibers_have_their_own_time(run: Run) -> None:
-    """A fiber that starts another one does not pay for it, nor for what it waits for."""
+    """A fiber that starts another one is not charged for that fiber's time."""
 
     async def test(lua: Lua) -> list[Any]:
         await lua.eval(WORK)
@@ -44,7 +44,7 @@ def test_nested_fibers_have_their_own_time(run: Run) -> None:
 
 
 def test_time_between_calls_is_the_loops(run: Run) -> None:
-    """What Python does besides is that of 1/sched; all shares together are the whole."""
+    """Time that Python takes besides counts for fiber 1/sched, and all shares add up to 100 %."""
 
     async def test(lua: Lua) -> dict[str, Any]:
         await lua.eval(WORK)
@@ -63,7 +63,7 @@ def test_time_between_calls_is_the_loops(run: Run) -> None:
 
 
 def test_a_share_falls_while_others_work(run: Run) -> None:
-    """A turn has a sixteenth of the weight; turns without a fiber are made up for when it is looked at."""
+    """A share is an average with a weight of a sixteenth for each turn; turns without the fiber lower it."""
 
     async def test(lua: Lua) -> list[Any]:
         await lua.eval(WORK)
@@ -90,7 +90,7 @@ def test_a_share_falls_while_others_work(run: Run) -> None:
 
 
 def test_errors_and_ends_are_measured_too(run: Run) -> None:
-    """Fibers that fail or are cancelled give the time back to whom it belongs, also inside others."""
+    """Fibers that fail or are cancelled, also inside others, stop to be charged."""
 
     async def test(lua: Lua) -> list[Any]:
         await lua.eval(WORK)
@@ -123,7 +123,7 @@ def test_errors_and_ends_are_measured_too(run: Run) -> None:
 
 
 def test_no_sleep_is_shorter_than_asked_for(evaluate: Callable[..., list[Any]]) -> None:
-    """A loop that counts in milliseconds ended it up to one too early: a task's time to live was not over then."""
+    """A sleep never ends early; before, a loop counting in milliseconds ended it up to one too soon."""
     assert evaluate("""
         local fiber, shortest = require('fiber'), math.huge
         for i = 1, 100 do
@@ -136,7 +136,7 @@ def test_no_sleep_is_shorter_than_asked_for(evaluate: Callable[..., list[Any]]) 
 
 
 def test_the_clocks_stand_still_in_a_turn(evaluate: Callable[..., list[Any]]) -> None:
-    """As those of Tarantool's loop: what was given a microsecond is not late before the fiber has waited."""
+    """fiber.clock() and fiber.time() stand still within a turn, as in Tarantool."""
     assert evaluate("""
         local fiber, clock = require('fiber'), require('clock')
         local function read() return fiber.clock(), fiber.time(), fiber.clock64(), fiber.time64() end

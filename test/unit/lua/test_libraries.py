@@ -1,4 +1,4 @@
-"""Modules of Lua that are written in C, from the rocks of a project."""
+"""Lua modules in C from the rocks of a project."""
 
 import shutil
 import subprocess
@@ -56,7 +56,7 @@ def build(directory: Path, name: str, source: str) -> None:
 
 
 def run(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """What a node prints that executes a script in a directory."""
+    """Return the output of a node that runs a script in a directory."""
     (directory / "script.lua").write_text(script)
     return subprocess.run(
         [LUNABOX, "script.lua"], cwd=directory, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
@@ -87,7 +87,7 @@ def test_module_that_needs_the_functions_of_tarantool(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_loaded_from_the_paths_is_an_error_of_its_own(tmp_path: Path) -> None:
-    """A file that was found in `package.path` or `package.cpath` is not one that was not found."""
+    """A module file that is found but cannot be loaded raises its own error, not "not found"."""
     build(tmp_path, "procedures", PROCEDURES)
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules/broken.lua").write_text("x x")

@@ -1,4 +1,4 @@
-"""Fibers: order, waiting everywhere, cancellation, join, conditions, channels."""
+"""Fibers: order, waits, cancellation, join, conditions, channels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_create_runs_at_once_and_new_on_the_next_round(evaluate: Evaluate) -> No
 
 
 def test_woken_fibers_run_before_yielded_ones(evaluate: Evaluate) -> None:
-    """A yield gives way to the whole round of what is ready, as a sleep of 0 does in Tarantool."""
+    """A yield lets all ready fibers run first, as a sleep of 0 does in Tarantool."""
     assert evaluate(
         PRELUDE
         + """
@@ -55,7 +55,7 @@ def test_ids_start_at_101_and_objects_are_unique(evaluate: Evaluate) -> None:
 
 
 def test_ten_thousand_fibers_wait_at_once(evaluate: Evaluate) -> None:
-    """On a condition, in a sleep and on a channel; all come back."""
+    """Ten thousand fibers wait on a condition, in a sleep and on a channel, and all return."""
     assert evaluate(
         """
         local fiber = require('fiber')
@@ -78,7 +78,7 @@ def test_ten_thousand_fibers_wait_at_once(evaluate: Evaluate) -> None:
 
 
 def test_waiting_inside_a_coroutine_of_the_user(evaluate: Evaluate) -> None:
-    """Nested coroutines, generators and resume: waits pass through, the user's own yields arrive as ever."""
+    """Waits inside the user's coroutines, nested and in generators, work, and the user's own yields arrive."""
     assert evaluate(
         """
         local fiber = require('fiber')
@@ -155,7 +155,7 @@ def test_a_module_body_may_wait(evaluate: Evaluate, tmp_path: Path, call: str) -
 
 
 def test_require_texts(evaluate: Evaluate, tmp_path: Path) -> None:
-    """Loops, failures and absent modules: Tarantool's messages."""
+    """Circular, failing and missing modules raise Tarantool's texts from require."""
     (tmp_path / "loops.lua").write_text("require('loops')")
     (tmp_path / "fails.lua").write_text("error('fails')")
     (tmp_path / "gives.lua").write_text("gives = (gives or 0) + 1")
@@ -196,7 +196,7 @@ def test_require_texts(evaluate: Evaluate, tmp_path: Path) -> None:
     ],
 )
 def test_cancellation_points(evaluate: Evaluate, wait: str) -> None:
-    """A wait that is cancelled raises. (Of a condition since 2.7.1; before, it said true.)"""
+    """A cancelled wait raises (of a condition since 2.7.1; before, it returned true)."""
     before = "false" if "testcancel" in wait else "true"
     assert evaluate(
         f"""
@@ -213,7 +213,7 @@ def test_cancellation_points(evaluate: Evaluate, wait: str) -> None:
 
 
 def test_join(evaluate: Evaluate) -> None:
-    """Results or the error of the fiber, once; errors that are not objects become objects."""
+    """join returns the results or the error of the fiber, once; error values that are no objects become objects."""
     assert evaluate(
         """
         local fiber = require('fiber')
@@ -296,7 +296,7 @@ def test_unbuffered_channel_hands_over(evaluate: Evaluate) -> None:
 
 
 def test_buffered_channel(evaluate: Evaluate) -> None:
-    """Writers beyond the size wait and come in order; counts and flags follow."""
+    """Writers beyond a channel's size wait and come in order; counts and flags follow."""
     assert evaluate(
         """
         local fiber = require('fiber')
@@ -360,7 +360,7 @@ def test_delayed_tasks(evaluate: Evaluate) -> None:
 
 
 def test_an_endless_exchange_does_not_starve_the_loop(run: Run) -> None:
-    """Two fibers that wake each other for ever: timers and calls of Python still have their turn."""
+    """Two fibers that wake each other for ever leave turns to timers and calls of Python."""
 
     async def test(lua: Lua) -> None:
         await lua.eval("""

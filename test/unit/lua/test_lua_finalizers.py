@@ -1,4 +1,4 @@
-"""Finalizers of the user: they may run wherever Lua allocates, and disturb nothing."""
+"""Finalizers of the user may run wherever Lua allocates, and disturb nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ for _ in range(4):  # the collector is in another phase each time when the state
 
 
 def test_an_error_on_the_way_between_python_and_lua_ends_nothing(flavour: str) -> None:
-    """LuaJIT 2.0 throws errors of finalizers through whatever allocates, Python's frames as well: a panic."""
+    """An error in a finalizer that runs between Python and Lua ends nothing; LuaJIT 2.0 would throw it through Python's
+    frames.
+    """
     done = subprocess.run([sys.executable, "-c", CRASHING, flavour], capture_output=True, text=True, timeout=200)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -81,7 +83,7 @@ def test_an_error_is_logged_and_does_not_escape(run: Run, make: str) -> None:
 
 
 def test_an_error_that_is_no_text_is_logged_too(run: Run) -> None:
-    """Also one whose `__tostring` fails, of which nothing can be told."""
+    """An error value that is no text is logged, too, also one whose `__tostring` fails."""
 
     async def test(lua: Lua) -> None:
         await lua.eval(
@@ -99,7 +101,7 @@ def test_an_error_that_is_no_text_is_logged_too(run: Run) -> None:
 
 
 def test_arguments_of_gc_are_those_of_the_library(evaluate: Callable[..., list[Any]]) -> None:
-    """A finalizer taken back, a C function, no cdata, no finalizer."""
+    """ffi.gc accepts and refuses the arguments that LuaJIT's own does."""
     assert evaluate("""
         local ffi = require('ffi')
         ffi.cdef('void *malloc(size_t); void free(void *);')
@@ -129,7 +131,7 @@ def test_arguments_of_gc_are_those_of_the_library(evaluate: Callable[..., list[A
     ],
 )
 def test_a_finalizer_must_not_wait(run: Run, wait: str) -> None:
-    """It gets an error, and the waits of the fiber that it has interrupted are as before."""
+    """A finalizer that waits gets an error, and the fiber it has interrupted waits as before."""
 
     async def test(lua: Lua) -> None:
         lua.runtime.bind("test_wait", lua.runtime.new_token)
@@ -192,7 +194,7 @@ def test_fibers_of_a_finalizer_may_wait(run: Run) -> None:
 
 
 def test_a_finalizer_belongs_to_the_fiber_that_it_interrupts(run: Run) -> None:
-    """Outside of fibers it has one of its own, which must not wait either."""
+    """A finalizer runs in the fiber it interrupts; outside of fibers it has one of its own, which must not wait."""
 
     async def test(lua: Lua) -> None:
         inside, outside = await lua.eval(
@@ -219,7 +221,7 @@ def test_a_finalizer_belongs_to_the_fiber_that_it_interrupts(run: Run) -> None:
 
 
 def test_a_fiber_of_a_finalizer_never_gets_a_context_that_is_lent(flavour: str) -> None:
-    """A call's arguments may set off the collector, and a finalizer may make a fiber before the call has its own."""
+    """A fiber made by a finalizer during the preparation of a call does not get that call's context."""
 
     async def test() -> None:
         async with open_lua(flavour) as lua:
@@ -246,7 +248,7 @@ def test_a_fiber_of_a_finalizer_never_gets_a_context_that_is_lent(flavour: str) 
 
 
 def test_fibers_of_finalizers_that_yield_are_not_lost(run: Run) -> None:
-    """Also those that are made while the scheduler itself is interrupted, by what it allocates."""
+    """Fibers made by finalizers run, also those made while the scheduler is interrupted."""
 
     async def test(lua: Lua) -> None:
         await lua.eval(

@@ -1,4 +1,4 @@
-"""The MessagePack codec and tuples: what compiled code does equals what interpreted code does."""
+"""The MessagePack codec and tuples in Lua, compiled and interpreted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _values = st.recursive(
 
 @pytest.mark.parametrize("flavour", ["luajit20", "luajit21"])
 def test_everything_comes_back_as_it_went(flavour: str) -> None:
-    """decode and encode are inverse. Floats are written as such only when they are not whole, as in Tarantool."""
+    """decode and encode are inverse; whole floats are written as integers, as in Tarantool."""
 
     async def main() -> None:
         async with open_lua(flavour) as lua:
@@ -54,7 +54,7 @@ def test_everything_comes_back_as_it_went(flavour: str) -> None:
 
 
 def test_compiled_code_reads_constants(evaluate: Evaluate) -> None:
-    """Hot loops over constant texts and tuples: an address that the compiler folds must stay right."""
+    """Compiled loops over constant texts and tuples read the right addresses."""
     assert evaluate(
         r"""
         local msgpack, tuple = require('internal.msgpack'), require('internal.tuple')
@@ -92,7 +92,7 @@ def test_large_values_grow_the_buffer(evaluate: Evaluate) -> None:
 
 
 def test_serialize_may_encode_and_wait(evaluate: Evaluate) -> None:
-    """Code of the user in the middle of an encoding: it encodes itself, lets other fibers encode, and raises."""
+    """`__serialize` may encode, let other fibers encode, and raise."""
     assert evaluate(
         """
         local fiber, msgpack = require('fiber'), require('msgpack')
@@ -115,7 +115,7 @@ def test_serialize_may_encode_and_wait(evaluate: Evaluate) -> None:
 
 
 def test_holes_are_nil_whatever_index_says(evaluate: Evaluate) -> None:
-    """`__index` of a table is not asked for elements: as in Tarantool, and it might encode something itself."""
+    """Holes of a table are nil and `__index` is not asked, as in Tarantool, because it might encode itself."""
     assert evaluate(
         """
         local msgpack = require('msgpack')
@@ -129,7 +129,7 @@ def test_holes_are_nil_whatever_index_says(evaluate: Evaluate) -> None:
 
 
 def test_an_interruption_has_a_buffer_of_its_own(evaluate: Evaluate) -> None:
-    """What finalizers encode leaves an encoding alone that they interrupt, wherever that is: here everywhere."""
+    """A finalizer that encodes during another encoding, at any point, does not disturb it."""
     assert evaluate(
         """
         local encoder, msgpack = require('internal.msgpack_encode'), require('msgpack')
@@ -152,7 +152,7 @@ def test_an_interruption_has_a_buffer_of_its_own(evaluate: Evaluate) -> None:
 
 
 def test_registered_types(evaluate: Evaluate) -> None:
-    """Other modules give their cdata an encoder and their extension a decoder."""
+    """Other modules register an encoder for their cdata and a decoder for their extension."""
     assert evaluate(
         r"""
         local ffi, msgpack = require('ffi'), require('internal.msgpack')
@@ -200,7 +200,7 @@ def test_many_tuples_in_one_crossing(run: Run) -> None:
 
 
 def test_fields_by_name(evaluate: Evaluate) -> None:
-    """Names come by format; a field that is nil lets the method of that name through."""
+    """Fields are read by the names of the format; a nil field gives the method of that name."""
     assert evaluate(
         """
         local tuple, msgpack = require('internal.tuple'), require('internal.msgpack')

@@ -1,4 +1,4 @@
-"""The boundary: evaluation, calls, errors, nested calls, contexts, the end."""
+"""The boundary between Python and Lua: evaluation, calls, errors, nested calls, contexts, the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Evaluate = Callable[..., list[Any]]
 
 
 def test_values_cross_as_messagepack(evaluate: Evaluate) -> None:
-    """What goes in comes out; a table that came as a map stays one when it is empty."""
+    """Values cross unchanged as MessagePack; an empty table that came as a map stays one."""
     args = [1, -1, 1.5, "text", None, True, [1, [2]], {"a": 1}, [], {}, 2**53, 2**64 - 1, -(2**63)]
     assert evaluate("return ...", *args) == args
 
@@ -46,7 +46,7 @@ def test_many_arguments(evaluate: Evaluate) -> None:
     ],
 )
 def test_lua_errors_become_luajit_errors(run: Run, source: str, text: str) -> None:
-    """Whatever Lua raises reaches Python as a BoxError with the code PROC_LUA."""
+    """Any Lua error reaches Python as a BoxError with the code PROC_LUA."""
 
     async def test(lua: Lua) -> None:
         with pytest.raises(BoxError) as caught:
@@ -57,7 +57,7 @@ def test_lua_errors_become_luajit_errors(run: Run, source: str, text: str) -> No
 
 
 def test_error_objects_keep_their_fields_both_ways(run: Run) -> None:
-    """Python -> Lua -> Python: the same error, with its cause."""
+    """An error that goes from Python to Lua and back is the same, with its cause."""
     cause = BoxError(ErrorCode.ILLEGAL_PARAMS, "cause")
     error = BoxError(
         5, "text", type="CustomError", custom_type="Mine", file="a.lua", line=7, prev=cause, fields={"extra": "x"}
@@ -81,7 +81,7 @@ def test_error_objects_keep_their_fields_both_ways(run: Run) -> None:
 
 
 def test_call_by_name(run: Run) -> None:
-    """Dots lead through tables, a colon names a method; an unknown name is NO_SUCH_PROC."""
+    """In names of functions dots lead through tables and a colon calls a method; an unknown name is NO_SUCH_PROC."""
 
     async def test(lua: Lua) -> None:
         await lua.eval("a = {b = {c = function(...) return ... end, n = 5, get = function(s, x) return s.n + x end}}")
@@ -107,7 +107,7 @@ def test_call_by_handle_and_release(run: Run) -> None:
 
 
 def test_serializer_runs_in_the_same_fiber(run: Run) -> None:
-    """The serializer may wait as well, and sees the fiber of the evaluation."""
+    """`__serialize` of a result runs in the fiber of the evaluation, and may wait."""
 
     async def test(lua: Lua) -> None:
         handle = lua.runtime.compile(
@@ -124,7 +124,7 @@ def test_serializer_runs_in_the_same_fiber(run: Run) -> None:
 
 
 def test_lua_reaches_nothing_of_python(run: Run) -> None:
-    """No global leads to Python, and a bound function shows no attributes."""
+    """No global leads from Lua to Python, and a bound function shows no attributes."""
 
     async def test(lua: Lua) -> None:
         assert await lua.eval("return python, package.loaded.python") == [None, None]
@@ -137,7 +137,7 @@ def test_lua_reaches_nothing_of_python(run: Run) -> None:
 
 
 def test_a_raising_bound_function_is_an_error_in_lua(run: Run) -> None:
-    """A mistake in a binding does not take the node down."""
+    """An exception in a bound function is a Lua error, and the node goes on."""
 
     async def test(lua: Lua) -> None:
         lua.runtime.bind("broken", lambda: 1 // 0)
@@ -155,7 +155,9 @@ def test_a_raising_bound_function_is_an_error_in_lua(run: Run) -> None:
 
 
 def test_a_nested_call_runs_at_once_in_the_same_fiber(run: Run) -> None:
-    """Lua -> Python -> Lua and back, many levels deep, with the collector running meanwhile."""
+    """Nested calls between Lua and Python run at once in the same fiber, many levels deep, with the
+    collector running.
+    """
 
     async def test(lua: Lua) -> None:
         runtime = lua.runtime
@@ -179,7 +181,7 @@ def test_a_nested_call_runs_at_once_in_the_same_fiber(run: Run) -> None:
 
 
 def test_a_nested_call_that_waits_is_a_pending_future(run: Run) -> None:
-    """A trigger that sleeps lets its statement wait; both see the same fiber and its storage."""
+    """A nested call that waits gives a future; the trigger and its statement share the fiber and its storage."""
 
     async def test(lua: Lua) -> None:
         runtime = lua.runtime
@@ -268,7 +270,7 @@ class _Context:
 
 
 def test_a_fiber_has_a_context_of_its_own_when_asked(run: Run) -> None:
-    """Made once for a fiber, ended with it; fibers that never ask have none, and none is inherited."""
+    """A fiber gets a context when it asks for one, which ends with it; it is not inherited."""
     ended: list[_Context] = []
 
     async def test(lua: Lua) -> None:
@@ -335,7 +337,7 @@ def test_errors_of_detached_fibers_are_logged(run: Run) -> None:
 
 
 def test_close_leaves_nothing_behind(flavour: str) -> None:
-    """Sleeping fibers, driven coroutines and pending calls: no timer, task or future survives."""
+    """After close no timer, task or future of sleeping fibers, coroutines and pending calls is left."""
 
     async def main() -> None:
         before = asyncio.all_tasks()
@@ -384,7 +386,7 @@ def test_unknown_flavour() -> None:
 
 
 def test_calls_do_not_leak(run: Run) -> None:
-    """Evaluations, nested calls, waits and fibers: neither Lua's heap nor the process grows."""
+    """Evaluations, nested calls, waits and fibers do not make Lua's heap or the process grow."""
 
     async def test(lua: Lua) -> None:
         runtime = lua.runtime
@@ -424,7 +426,7 @@ def test_calls_do_not_leak(run: Run) -> None:
 
 
 def test_a_driven_coroutine_that_is_cancelled_before_it_goes_on_learns_of_it(run: Run) -> None:
-    """`asyncio.timeout(0)` cancels in the very round in which the coroutine was suspended first."""
+    """A coroutine cancelled before it goes on, as by `asyncio.timeout(0)`, gets the cancellation."""
 
     async def wait_with_deadline() -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""The same scripts on Tarantool's executable and here: the same text on standard output."""
+"""Scripts print equal text on Tarantool and here."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_same_output(request: pytest.FixtureRequest, run: Run, tmp_path: Path, s
 
 
 def _lines(output: bytes) -> list[str]:
-    """Lines without addresses and without the positions inside built-in modules."""
+    """Return lines without addresses and positions inside built-in modules."""
     text = output.decode("utf-8", "replace")
     text = re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
     return re.sub(r"builtin/[\w./]+:\d+: ", "", text).splitlines()

@@ -1,4 +1,4 @@
-"""Ticks: how many rounds of fibers that yield share a turn of the loop."""
+"""How many rounds of yielding fibers share a turn of the loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = 32
 
 
 async def turns_of(lua: Lua) -> int:
-    """The turns of the loop during so many yields of one fiber."""
+    """Return the turns of the loop during so many yields of one fiber."""
     turns = 0
     loop = asyncio.get_running_loop()
 
@@ -31,19 +31,19 @@ async def turns_of(lua: Lua) -> int:
 
 
 def test_short_rounds_share_a_turn_of_the_loop(run: Run) -> None:
-    """On a clock that stands still all rounds are short."""
+    """Short rounds share turns of the loop; on a clock that stands still all rounds are short."""
     turns = run(turns_of, monotonic=lambda: 0.0)
     assert YIELDS // ROUNDS <= turns <= YIELDS // ROUNDS + 5
 
 
 def test_a_long_round_has_a_turn_of_its_own(run: Run) -> None:
-    """A round of 0.12 ms is long: what the loop has to do besides waits for no second one."""
+    """A round of 0.12 ms has a turn of its own, so that the loop's other work does not wait for a second one."""
     clock = count()
     assert run(turns_of, monotonic=lambda: next(clock) * 0.00012) >= YIELDS
 
 
 def test_many_fibers_that_yield_all_go_on_each_round(run: Run) -> None:
-    """Each of them once a round, as often as it yields."""
+    """Each of many yielding fibers runs once a round."""
 
     async def test(lua: Lua) -> None:
         seen = await lua.value(

@@ -1,4 +1,4 @@
-"""The boundary: fibers that wait for what Python does, by tokens and by coroutines."""
+"""Fibers that wait for Python, by tokens and by coroutines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_token_parks_the_fiber_until_it_is_woken(run: Run) -> None:
 
 @pytest.mark.parametrize("count", [3, WOKEN_MAX + 10])
 def test_tokens_end_in_order_with_and_without_values(run: Run, count: int) -> None:
-    """Also when there are more without a value than there is room for in shared memory."""
+    """Tokens with and without values wake fibers in order, also when shared memory has no room for all."""
 
     async def test(lua: Lua) -> None:
         runtime = lua.runtime
@@ -107,7 +107,9 @@ def test_a_failed_token_raises(run: Run) -> None:
 
 
 def test_wakeup_does_not_end_a_token(run: Run) -> None:
-    """As with a WAL write of Tarantool: neither wakeup nor cancel cut it short, and the cancellation is seen later."""
+    """wakeup and cancel do not end a wait for a token, as for a WAL write in Tarantool; the
+    cancellation is seen later.
+    """
 
     async def test(lua: Lua) -> None:
         tokens: list[int] = []
@@ -153,7 +155,7 @@ def test_drive_returns_at_once_when_nothing_waits(run: Run) -> None:
 
 
 def test_drive_waits_for_a_coroutine(run: Run) -> None:
-    """Timeouts that begin before the first suspension work after it."""
+    """A fiber waits for a coroutine; timeouts that begin before its first suspension work after it."""
 
     async def test(lua: Lua) -> None:
         async def slow(limit: float) -> tuple[bytes, int]:
@@ -174,7 +176,7 @@ def test_drive_waits_for_a_coroutine(run: Run) -> None:
 
 
 def test_odd_deadlines(run: Run) -> None:
-    """Not a number, zero, negative and endless: none of them disturbs the loop."""
+    """Deadlines that are NaN, zero, negative or infinite do not disturb the loop."""
 
     async def test(lua: Lua) -> None:
         assert await lua.eval("""
@@ -254,7 +256,7 @@ def test_a_tick_that_fails_is_followed_by_another() -> None:
 
 
 def test_rounds_of_one_tick_leave_the_loop_its_turns() -> None:
-    """Fibers whose writes complete at once do not keep the loop for longer than a few hundredths of a second."""
+    """Fibers whose writes complete at once keep the loop for a few hundredths of a second at most."""
 
     async def test() -> None:
         class Journal:
@@ -283,7 +285,7 @@ def test_rounds_of_one_tick_leave_the_loop_its_turns() -> None:
 
 
 def test_an_interrupted_round_goes_on_in_the_next_turn(run: Run) -> None:
-    """What its fibers have written is flushed first, and others have a turn; later rounds are whole again."""
+    """A round that is interrupted goes on in the next turn, after its writes are flushed."""
 
     async def test(lua: Lua) -> None:
         events: list[Any] = []

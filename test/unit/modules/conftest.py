@@ -1,4 +1,4 @@
-"""A node in memory whose Lua modules are tried, for each flavour of LuaJIT."""
+"""An in-memory node for tests of Lua modules, for each LuaJIT flavour."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def printed() -> list[str]:
-    """What `lua` has printed."""
+    """What the fixture `lua` has printed."""
     return []
 
 
 @pytest.fixture
 def lua(flavour: str, printed: list[str], tmp_path: Path) -> Lua:
-    """`lua(source, *args, configure={...}, directory=False)`: the values that the source returns, as a list.
+    """A function `lua(source, *args, configure={...}, directory=False)` that returns the values of Lua source as a
+    list.
 
-    `configure` None leaves the node as it is before `box.cfg`; `directory` True gives it files in `tmp_path`.
+    `configure` None leaves the node unconfigured; `directory` True gives it files in `tmp_path`.
     """
 
     def run(source: str, *args: Any, configure: dict[str, Any] | None = None, directory: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Fibers end when they are told to: a cancellation ends each wait, or what waits goes to its end, as in Tarantool."""
+"""Cancelling a fiber ends each wait, or what waits goes to its end, as in Tarantool."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ RECURSION = {
 
 @pytest.mark.parametrize("source", RECURSION.values(), ids=RECURSION.keys())
 def test_what_begins_itself_again_ends_with_an_error(lua: Lua, source: str) -> None:
-    """Each level takes a part of the C stack, whose end was that of the process."""
+    """A function that calls itself by a wait of Python raises before the C stack ends, which would end the process."""
     assert lua(
         f"""
         local fiber, ffi = require('fiber'), require('ffi')

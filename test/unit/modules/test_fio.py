@@ -121,7 +121,7 @@ def test_accounts(lua: Lua) -> None:
 
 
 def test_errno_of_a_failure(lua: Lua, tmp_path: Path) -> None:
-    """It stays through a print."""
+    """errno of a failure is kept through a print."""
     assert (
         lua(
             """local fio, errno = require('fio'), require('errno')

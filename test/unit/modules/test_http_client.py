@@ -16,12 +16,14 @@ HTTP = "local http = require('http.client') local url = ... "
 
 
 class Answers(BaseHTTPRequestHandler):
-    """/echo gives back what was sent, /moved leads to /pong, /slow does not answer, /gone closes the connection."""
+    """A server: /echo returns what was sent, /moved redirects to /pong, /slow does not answer, /gone closes the
+    connection.
+    """
 
     hold = threading.Event()
 
     def log_message(self, *_: object) -> None:
-        """Nothing on standard error."""
+        """Print nothing."""
 
     def do_GET(self) -> None:
         match self.path:
@@ -94,7 +96,7 @@ def test_a_redirection_is_followed_unless_told_otherwise(lua: Lua, url: str) -> 
 
 
 def test_failures_have_a_status(lua: Lua, url: str) -> None:
-    """No answer in time, a connection that ends, an error page, nobody there."""
+    """A timeout, a closed connection, an error page and a refused connection each have their status."""
     assert lua(
         HTTP
         + """local slow = http.get(url .. '/slow', {timeout = 0.05})

@@ -91,7 +91,7 @@ def test_utf8_next_makes_a_loop(lua: Lua) -> None:
 
 
 def test_box_null_is_a_value_that_fun_goes_over(lua: Lua) -> None:
-    """Only a real nil ends a list."""
+    """fun iterates over box.NULL; only nil ends a list."""
     assert lua(
         """
         local fun, list = require('fun'), require('json').decode('[1, null, 3]')
@@ -103,7 +103,7 @@ def test_box_null_is_a_value_that_fun_goes_over(lua: Lua) -> None:
 
 @pytest.mark.parametrize("name", ["head", "car"])
 def test_the_first_element_takes_one_step(lua: Lua, name: str) -> None:
-    """A generator may be one that cannot go back."""
+    """`head` takes one step of the generator, which may be one that cannot go back."""
     assert lua(
         """
         local calls, name = 0, ...
@@ -115,7 +115,7 @@ def test_the_first_element_takes_one_step(lua: Lua, name: str) -> None:
 
 
 def test_iterators_are_not_used_up(lua: Lua) -> None:
-    """Each pass begins at the beginning, and a `for` loop takes what the functions return."""
+    """Iterators of fun are not used up: each pass begins anew, and a `for` loop accepts them."""
     assert lua(
         """
         local fun, seen = require('fun'), {}
@@ -165,7 +165,7 @@ def test_fun_refuses(lua: Lua, call: str, problem: str) -> None:
     ],
 )
 def test_iterators_hold_what_tarantools_hold(lua: Lua, call: str, held: str) -> None:
-    """Programs that show an iterator see its parameter and state."""
+    """Iterators of fun have the `param` and `state` that Tarantool's have."""
     (text,) = lua(
         f"""
         local fun = require('fun')
@@ -201,7 +201,7 @@ def test_errors_of_fun_name_what_tarantools_name(lua: Lua, call: str, problem: s
 
 
 def test_what_is_not_there_is_nil(lua: Lua) -> None:
-    """`nth` and `index` return one nil, which the console shows as null."""
+    """`nth` and `index` return one nil where there is nothing."""
     found = lua(
         """
         local fun = require('fun')
@@ -213,7 +213,7 @@ def test_what_is_not_there_is_nil(lua: Lua) -> None:
 
 
 def test_lists_of_triggers_for_modules(lua: Lua) -> None:
-    """`internal.trigger`, which vshard needs to start."""
+    """`internal.trigger` offers lists of triggers, which vshard needs."""
     assert lua(
         """local list, seen = require('internal.trigger').new('loud'), {}
         local function note(name) return function(...) table.insert(seen, {name, ...}) end end
@@ -265,7 +265,7 @@ def test_string_format_refuses(lua: Lua, call: str, message: str) -> None:
 
 
 def test_modules_are_in_package_loaded_before_they_are_required(lua: Lua) -> None:
-    """Programs look there whether a module exists, and take out what they do not know."""
+    """Built-in modules are in package.loaded before they are required, because programs look there."""
     assert lua(
         """
         local before, fio = type(package.loaded.key_def), package.loaded.fio
@@ -316,7 +316,7 @@ ORDER = """
 
 
 def test_maps_have_the_room_that_tarantools_decoders_give_them(lua: Lua) -> None:
-    """It decides the order of `pairs()`. Fields of tuples by their numbers grow, all else has room from the start."""
+    """Decoded maps have the table sizes, and so the `pairs()` order, that Tarantool's have."""
     assert lua(
         ORDER
         + """

@@ -1,4 +1,4 @@
-"""Messages of Lua in the node's log, and the reports of tests."""
+"""Log messages from Lua, and reports of the module tap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .conftest import Lua
 
 
 def logged(tmp_path: Path) -> list[str]:
-    """Lines of Lua code, from the letter of the level on, with the place where one is shown."""
+    """Run Lua code and return its log lines, from the level's letter on, with the place if there is one."""
     text = (tmp_path / "x.log").read_text()
     return re.findall(r"main/\d+/\S+ ((?:test\.lua:\d+ )?[A-Z!]> .*)", text)
 

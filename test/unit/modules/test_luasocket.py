@@ -1,4 +1,4 @@
-"""The calls of LuaSocket that `socket` offers. What they give is what a 2.8.1 gave in the same story."""
+"""The calls of LuaSocket that `socket` offers. Expected results are those of 2.8.1."""
 
 from __future__ import annotations
 

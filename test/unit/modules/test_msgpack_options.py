@@ -1,4 +1,4 @@
-"""Options of `msgpack.cfg` hold for tuples, requests, results and messages, too, as they do in a running Tarantool."""
+"""Options of `msgpack.cfg` apply to tuples, requests, results and messages, as in Tarantool."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ DEFAULTS = {
 
 @pytest.fixture
 def sizes(lua: Lua, tmp_path: Path) -> Any:
-    """The encoded sizes of a value, or texts of errors, by every way, with these options."""
+    """Return the encoded sizes of a value, or error texts, in every place, with these options."""
     address = f"unix/:{tmp_path}/n.sock"
 
     def run(value: str, **options: Any) -> Any:

@@ -26,7 +26,7 @@ local conn = net_box.connect(address)
 
 @pytest.fixture
 def remote(lua: Lua, tmp_path: Path) -> Any:
-    """Run a source after SETUP."""
+    """Run Lua source after SETUP."""
     address = f"unix/:{tmp_path}/n.sock"
 
     def run(source: str) -> Any:
@@ -84,7 +84,7 @@ def test_points_in_time_and_intervals_travel_both_ways(remote: Any) -> None:
 
 @pytest.mark.parametrize("wait", ["", "require('fiber').yield()"])
 def test_a_transaction_that_a_function_leaves_open_is_rolled_back(remote: Any, wait: str) -> None:
-    """Whether the function ends in order, with Tarantool's error for that, or by an error of its own."""
+    """A transaction that a function leaves open is rolled back, with Tarantool's error or the function's own."""
     assert remote(
         f"""
         function leave() box.begin() box.space.tst:insert{{3, 'c'}} end
@@ -105,7 +105,7 @@ def test_errors_of_the_server_are_raised(remote: Any) -> None:
 
 
 def test_errors_of_the_server_carry_their_place(remote: Any) -> None:
-    """File and line: of Lua code, of the node's own modules, and of the node; of each error of a stack."""
+    """Errors of the server have the file and line of Lua code or of the node, for each error of a stack."""
     places = remote(
         """function outer()
             local _, inner = pcall(space.insert, space, {1, 'x'})
@@ -140,7 +140,7 @@ def test_call_and_eval(remote: Any) -> None:
 
 
 def test_traces_of_requests(remote: Any) -> None:
-    """Nothing of the node's own stands between a request and what it runs; below the call of C that runs it may."""
+    """A traceback in a requested function ends with its own frames and the C call below."""
     evaluated, called = remote(
         """function _G.where() local trace = debug.traceback() return trace end
         return conn:eval('local trace = debug.traceback() return trace'), conn:call('where')"""
@@ -207,7 +207,7 @@ def test_an_error_of_on_push_ends_the_connection(remote: Any) -> None:
 
 
 def test_messages_go_into_the_buffer(remote: Any) -> None:
-    """With `on_push` and without."""
+    """With `buffer` messages go there, with `on_push` and without."""
     assert remote(
         """local buffer, sizes = require('buffer').ibuf(), {}
         local size = conn:call('pusher', {}, {buffer = buffer})
@@ -248,7 +248,7 @@ def test_close_ends_requests_that_wait(remote: Any) -> None:
 
 
 def test_triggers_of_connections_have_all_rights(remote: Any) -> None:
-    """Those of on_auth have the client's, as in Tarantool; a client without rights could not end a task of its own."""
+    """Triggers of connections run with all rights, as in Tarantool, and on_auth with the client's."""
     assert remote(
         """box.schema.user.create('u', {password = 'p'})
         local seen = {}
@@ -267,7 +267,7 @@ def test_triggers_of_connections_have_all_rights(remote: Any) -> None:
 
 
 def test_every_denied_request_is_told(remote: Any) -> None:
-    """Not only what Lua asked for: requests that are refused before they run, and calls of functions."""
+    """on_access_denied runs for requests refused before they run, and for function calls, not only for Lua's."""
     assert remote(
         """box.schema.user.create('u', {password = 'p'})
         box.schema.user.grant('u', 'write', 'space', 'tst')
@@ -290,7 +290,7 @@ def test_every_denied_request_is_told(remote: Any) -> None:
 
 
 def test_a_message_that_is_here_already_is_not_waited_for(remote: Any) -> None:
-    """The loop over a future's messages took it and waited for the next one, for ever."""
+    """Iterating over a future's messages returns those that are here; before, it waited for the next one for ever."""
     assert remote(
         """local goes_on = false
         function tell() box.session.push(10) while not goes_on do fiber.sleep(0.001) end return 20 end
@@ -365,7 +365,7 @@ def test_replies_in_a_buffer(remote: Any) -> None:
 
 
 def test_a_port_alone_has_no_host(remote: Any) -> None:
-    """The connection goes to this machine."""
+    """A port alone connects to this machine."""
     assert remote(
         """local c = net_box.connect(3, {wait_connected = false})
         local d = net_box.connect('localhost:3', {wait_connected = false})
@@ -374,7 +374,7 @@ def test_a_port_alone_has_no_host(remote: Any) -> None:
 
 
 def test_results_and_arguments_have_room_for_their_fields(remote: Any) -> None:
-    """As `msgpack.decode` gives it: the order of `pairs()` depends on it."""
+    """Results and arguments have the table sizes, and so the `pairs()` order, that `msgpack.decode` gives."""
     assert remote(
         """local msgpack, digest = require('msgpack'), require('digest')
         local function order(t)
@@ -407,7 +407,7 @@ def test_results_and_arguments_have_room_for_their_fields(remote: Any) -> None:
 
 
 def test_a_call_by_name_is_no_use_of_an_undeclared_global(remote: Any) -> None:
-    """`strict` lets C code look for one, and Tarantool's search for a function is C code."""
+    """A call by name is no use of an undeclared global for `strict`, which allows look-ups from C code."""
     assert remote(
         """local strict = require('strict')
         strict.on()
@@ -444,7 +444,7 @@ def test_an_error_of_index_is_that_of_the_call(remote: Any) -> None:
 
 @pytest.mark.parametrize("event", ["on_connect", "on_schema_reload"])
 def test_a_trigger_may_close_its_connection(remote: Any, printed: list[str], event: str) -> None:
-    """It is closed then for everybody, which is where programs look before they make another."""
+    """A trigger may close its connection, whose state then is closed for everybody."""
     results = remote(
         f"""local seen = {{}}
         local c = net_box.connect(address, {{wait_connected = false, reconnect_after = 0.01}})

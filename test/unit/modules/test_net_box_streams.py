@@ -1,4 +1,4 @@
-"""Streams, watchers and pages of net.box. Texts and results are those of a 2.11, as client and as server."""
+"""Streams, watchers and pagination of net.box. Texts and results are those of 2.11, as client and as server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ end
 
 @pytest.fixture
 def remote(lua: Lua, tmp_path: Path) -> Any:
-    """Run a source after SETUP, on a node whose tuples have versions."""
+    """Run Lua source after SETUP, on a node with MVCC."""
     address = f"unix/:{tmp_path}/n.sock"
 
     def run(source: str) -> Any:
@@ -245,7 +245,7 @@ def test_features_of_the_server(remote: Any) -> None:
 
 
 def test_errors_among_results(remote: Any) -> None:
-    """Errors come as objects if the connection asks for that, or if the session's setting says so."""
+    """Errors among results come as objects if the connection or the session's setting asks for that."""
     assert remote(
         """
         local other = net_box.connect(address, {required_protocol_features = {'error_extension'}})
@@ -277,7 +277,7 @@ def test_errors_among_results(remote: Any) -> None:
 
 
 def test_a_server_without_the_features(remote: Any) -> None:
-    """As a 2.8.1 answers: it knows no ID request, and skips keys of a select that it does not know."""
+    """net.box works with a server like 2.8.1, which knows no ID request and skips unknown keys of a select."""
     assert remote(
         """
         conn._transport.protocol = {0, {watchers = false, pagination = false}}

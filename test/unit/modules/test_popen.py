@@ -1,4 +1,4 @@
-"""popen: other programs, their streams, their ends."""
+"""popen: child processes, their streams and their ends."""
 
 from __future__ import annotations
 

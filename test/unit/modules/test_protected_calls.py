@@ -66,7 +66,7 @@ def test_a_standard_handler_and_results(lua: Lua) -> None:
 
 
 def test_a_trace_without_arguments(lua: Lua) -> None:
-    """A message of nil is given back, none at all is another thing."""
+    """debug.traceback(nil) returns nil, and without an argument the trace."""
     none, nothing, mine = lua(
         """local function outer() local trace = debug.traceback() return trace end
         local trace = outer()
@@ -79,7 +79,7 @@ def test_a_trace_without_arguments(lua: Lua) -> None:
 
 
 def test_traces_end_with_what_users_have_written(lua: Lua) -> None:
-    """As in Tarantool, where a fiber and a request begin in C."""
+    """Traces end with the user's frames, as in Tarantool, where a fiber and a request begin in C."""
     fiber_trace, inner = lua(
         """local trace
         local f = require('fiber').new(function() trace = debug.traceback() end)
@@ -106,7 +106,7 @@ def test_a_handler_that_fails_is_an_error_in_error_handling(lua: Lua) -> None:
 
 
 def test_a_function_without_a_result_has_none(lua: Lua) -> None:
-    """As many values as there are, and no nil in the place of the first: the console shows what it gets."""
+    """xpcall of a function without results returns true alone, without a nil."""
     assert lua(
         """local fiber = require('fiber')
         local function nothing() end

@@ -1,4 +1,4 @@
-"""Sockets for fibers, against each other and against a Python server."""
+"""Sockets of fibers, with each other and with a Python server."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_waiting_for_any_descriptor(lua: Lua) -> None:
 
 
 def test_errno_outlives_what_comes_between(lua: Lua) -> None:
-    """print, the log and a yield between a failure and errno() reset the C library's number, but not errno()."""
+    """errno() keeps the number of a failure through print, log and a yield."""
     assert (
         lua(
             """local socket, errno = require('socket'), require('errno')
@@ -176,7 +176,7 @@ def test_errno_outlives_what_comes_between(lua: Lua) -> None:
 
 
 def test_errno_of_a_call_through_the_ffi(lua: Lua) -> None:
-    """It counts although something else has failed before."""
+    """errno() after an ffi call has that call's number, also after another failure."""
     assert lua(
         """local errno, ffi = require('errno'), require('ffi')
         ffi.cdef('int chdir(const char *path);')
@@ -189,7 +189,7 @@ def test_errno_of_a_call_through_the_ffi(lua: Lua) -> None:
 
 
 def test_reads_take_the_same_however_the_data_come(lua: Lua) -> None:
-    """By delimiters that begin in one part and end in the next, by sizes, and by two fibers in turn."""
+    """Reads by delimiters, by sizes and by two fibers in turn are right for data in pieces of any size."""
     assert lua(
         """
         local fiber, fio, socket = require('fiber'), require('fio'), require('socket')
@@ -240,7 +240,7 @@ def test_reads_take_the_same_however_the_data_come(lua: Lua) -> None:
 
 
 def test_a_cancelled_fiber_is_told_by_whatever_asks_for_readiness(lua: Lua) -> None:
-    """Also where nothing has to be waited for."""
+    """A cancelled fiber gets the error from any call that asks for readiness, also if nothing has to be waited for."""
     assert lua(
         PAIR
         + """

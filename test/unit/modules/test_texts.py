@@ -1,4 +1,4 @@
-"""Modules over texts and bytes. Expected values were printed by a running Tarantool."""
+"""Modules for texts and bytes. Expected values were printed by a running Tarantool."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_known_gaps_say_so(lua: Lua, call: str) -> None:
 
 
 def test_what_this_is(lua: Lua) -> None:
-    """With the number of commits and the hash behind the version, which vshard cuts off."""
+    """_TARANTOOL has the version with the number of commits and a hash, which vshard cuts off."""
     package, version, is_number, is_same = lua(
         """local t = require('tarantool')
         return t.package, t.version, t.uptime() >= 0 and t.pid() > 0, _TARANTOOL == box.info.version""",

@@ -90,7 +90,7 @@ def test_key_definitions_refuse(lua: Lua, source: str, message: str) -> None:
 
 
 def test_a_reference_to_a_key_definition_is_one(lua: Lua) -> None:
-    """Programs make one to hand it to `merger.new`, which works when nothing else holds the definition."""
+    """A reference to a key definition is accepted as one: programs make it for `merger.new`."""
     assert lua(
         """local ffi, key_def, merger = require('ffi'), require('key_def'), require('merger')
         local function reference()
@@ -136,7 +136,7 @@ def test_a_merger_is_an_iterator_of_fun(lua: Lua) -> None:
 
 
 def test_the_generator_of_a_source_keeps_its_last_state(lua: Lua) -> None:
-    """At the end it may be asked again, with that state and not with nil."""
+    """A source's generator keeps its last state, and may be called again at the end."""
     assert lua(
         MERGED
         + """local function generate(step, state)
@@ -202,7 +202,7 @@ def test_log_files_are_read_row_by_row(lua: Lua, tmp_path: Path) -> None:
 
 
 def test_a_log_file_is_closed_when_a_loop_over_it_is_left(lua: Lua, tmp_path: Path) -> None:
-    """By the collector: nobody tells a `for` loop's iterator that the loop has ended."""
+    """A log file whose loop is left early is closed by the garbage collector."""
     assert lua(
         """
         local fio = require('fio')
@@ -307,7 +307,7 @@ def test_texts_become_64_bit_numbers(lua: Lua) -> None:
 
 
 def test_decimals_and_uuids_travel_byte_for_byte(lua: Lua) -> None:
-    """As Python's codec writes them: zeros before and after the point, both signs, 38 digits, every size of header."""
+    """Decimals and UUIDs have the bytes of Python's codec: zeros, both signs, 38 digits, every size of header."""
     texts = ["0", "-0", "0.00", "7", "-7", "12", "123456", "0.05", "-0.050", "99.5", "9" * 38, "0." + "1" * 38]
     uuid = "c8f0fa1f-da29-438c-a040-393f1126ad39"
     shown, packed, uuid_shown, uuid_packed = lua(
@@ -331,7 +331,7 @@ def test_decimals_and_uuids_travel_byte_for_byte(lua: Lua) -> None:
 
 
 def test_what_a_serializer_of_the_user_encodes_meanwhile_is_not_mixed_up(lua: Lua) -> None:
-    """It may encode, wait while other fibers encode, and fail."""
+    """`__serialize` may encode, let other fibers encode, and fail, without mixing their outputs."""
     assert lua(
         """
         local msgpack, json, fiber = require('msgpack'), require('json'), require('fiber')
@@ -374,7 +374,7 @@ MARKED = {
 
 @pytest.mark.parametrize("source", MARKED.values(), ids=MARKED.keys())
 def test_a_name_takes_the_mark_of_an_empty_array_off(lua: Lua, source: str) -> None:
-    """It is encoded as an array while it is empty and as a map from then on; and the other way for maps."""
+    """Adding a name to a table that is marked as an empty array makes it a map, and the other way round."""
     assert lua(
         f"""
         local array, msgpack = {source}, require('msgpack')
@@ -406,7 +406,7 @@ def test_a_json_path_finds_false(lua: Lua) -> None:
 
 
 def test_a_handler_of_the_user_gives_what_is_encoded_in_the_place_of_its_cdata(lua: Lua) -> None:
-    """It may encode itself, and its error is that of the call."""
+    """A registered encoder of cdata may encode itself, and its error is that of the call."""
     assert lua(
         """
         local ffi, msgpack = require('ffi'), require('msgpack')
@@ -434,7 +434,7 @@ def test_zeros_of_decimals_keep_their_sign_until_they_are_calculated_with(lua: L
 
 
 def test_separators_of_csv_are_one_byte(lua: Lua) -> None:
-    """Of a longer text the first counts; a number is the code of a byte. What is written takes all of the text."""
+    """csv uses the first byte of a separator; a number is a byte's code; output uses the whole text."""
     assert lua(
         """
         local csv = require('csv')
@@ -444,7 +444,7 @@ def test_separators_of_csv_are_one_byte(lua: Lua) -> None:
 
 
 def test_two_slashes_in_front_stay(lua: Lua) -> None:
-    """As POSIX allows and Linux does."""
+    """fio keeps two leading slashes, as POSIX allows and Linux does."""
     assert lua(
         """
         local fio, found = require('fio'), {}

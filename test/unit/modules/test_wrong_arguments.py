@@ -1,4 +1,4 @@
-"""Wrong arguments of built-in modules: the texts of Tarantool, which names the caller's place and the function."""
+"""Wrong arguments of built-in modules: Tarantool's texts, with the caller's place and the function's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from .conftest import Lua
 
 HERE = "test.lua:1: "
-"""The place of the call."""
+"""The place of the call in texts."""
 
 TEXTS = {
     "digest.md5(5)": "builtin/crypto.lua: Usage: digest.md5(string)",
@@ -121,7 +121,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("call", TEXTS)
 def test_texts(lua: Lua, call: str) -> None:
-    """A call that is no tail call, so that its place and the function's name can be told."""
+    """Each wrong call has Tarantool's text; it is no tail call, so that place and name are known."""
     module = re.match(r"\w+", call)
     assert module is not None
     opening = "" if module[0] == "tonumber64" else f"local {module[0]} = require('{module[0]}') "
@@ -131,7 +131,7 @@ def test_texts(lua: Lua, call: str) -> None:
 
 
 def test_numbers_are_texts_and_paths(lua: Lua) -> None:
-    """Functions that are written in C take a number for a text."""
+    """Functions that Tarantool writes in C accept a number as a text or path."""
     assert lua(
         """local utf8, fio = require('utf8'), require('fio')
         return utf8.upper(5), utf8.len(-1), utf8.cmp(1, 2), utf8.sub(123, 2), utf8.isupper(-1), utf8.isupper(1e9),
@@ -140,7 +140,7 @@ def test_numbers_are_texts_and_paths(lua: Lua) -> None:
 
 
 def test_sizes_and_timeouts_of_channels(lua: Lua) -> None:
-    """Numbers as text are numbers; sizes are cut to 32 bits, and the last argument is the one that counts."""
+    """Channels accept numbers as text, cut sizes to 32 bits, and use the last argument as timeout."""
     assert lua(
         """local channel = require('fiber').channel
         local c = channel(1)
@@ -151,7 +151,7 @@ def test_sizes_and_timeouts_of_channels(lua: Lua) -> None:
 
 
 def test_whole_numbers_as_large_as_numbers_of_types(lua: Lua) -> None:
-    """A value is no ctype, whatever it equals."""
+    """A number equal to a ctype's id is no ctype."""
     assert lua(
         """local ffi, encode = require('ffi'), require('msgpack').encode
         local function number(name)
@@ -176,7 +176,7 @@ def test_ports_that_are_none(lua: Lua) -> None:
 
 
 def test_timeouts_of_look_ups_that_are_none(lua: Lua) -> None:
-    """What is no number is no limit."""
+    """A timeout that is no number is no limit."""
     assert lua(
         """local socket, found = require('socket'), {}
         for i, timeout in ipairs{'x', '1', 0 / 0, 1 / 0, true, {}, 1e308, box.NULL, print} do
@@ -195,7 +195,7 @@ def test_comparisons_with_nothing(lua: Lua) -> None:
 
 
 def test_tags_of_yaml(lua: Lua) -> None:
-    """A wrong tag is an answer, not an exception."""
+    """A wrong YAML tag is a returned error, not a raised one."""
     source = "return {select(2, require('yaml').encode(1, {tag_handle = ..., tag_prefix = select(2, ...)}))}"
     assert lua(source, "x", "p") == [["tag handle must start with '!'"]]
     assert lua(source, "!x", "p") == [["tag handle must end with '!'"]]
@@ -203,7 +203,7 @@ def test_tags_of_yaml(lua: Lua) -> None:
 
 
 def test_the_file_of_a_chunk(lua: Lua) -> None:
-    """`debug.sourcefile` and its kind; a chunk that is no file has none."""
+    """debug.sourcefile and related functions return nil for a chunk without a file."""
     assert lua(
         """local file, directory = debug.sourcefile(), debug.sourcedir()
         local chunk = loadstring('local a, b = debug.__file__, debug.sourcedir() return a, b')
@@ -217,7 +217,7 @@ def test_log_levels_without_bounds(lua: Lua) -> None:
 
 
 def test_a_library_that_lacks_symbols_is_refused(lua: Lua, tmp_path: Path) -> None:
-    """It would be opened, and end the process when one of them is called."""
+    """A library with missing symbols is refused; opening it would end the process when one is called."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
@@ -247,7 +247,7 @@ UNYIELDABLE = {
 
 @pytest.mark.parametrize("wait", UNYIELDABLE.values(), ids=UNYIELDABLE.keys())
 def test_a_wait_where_none_is_possible_leaves_nothing(lua: Lua, wait: str) -> None:
-    """In a function that C code has called, and in a debug hook: an error, and no later wait is ended by it."""
+    """A wait in a function called from C, or in a debug hook, raises, and no later wait is affected."""
     ok, text, hook_ok, slept, woken, sent = lua(
         f"""
         local fiber, fio = require('fiber'), require('fio')
@@ -312,13 +312,15 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
     ],
 )
 def test_bad_yaml(lua: Lua, text: str, problem: str) -> None:
-    """A document without any content is an END event for Tarantool, whatever the reason."""
+    """A document without content is an END event for Tarantool, whatever the reason."""
     (told,) = lua("return tostring(select(2, pcall(require('yaml').decode, ...)))", text)
     assert told == problem or (not problem.endswith(("event", "\n")) and told.startswith(problem + " at document: 1"))
 
 
 def test_yaml_is_read_to_the_depth_that_is_written(lua: Lua) -> None:
-    """Deeper brackets are refused when they are met: libyaml's time for each would grow with the depth (2.8.1 ends)."""
+    """YAML is read to the depth that is written; deeper brackets raise at once, because libyaml's time grows with
+    depth.
+    """
     assert lua(
         """
         local yaml = require('yaml')
@@ -368,7 +370,7 @@ def test_fractions_are_no_integers_for_pickle(lua: Lua) -> None:
 
 
 def test_a_hook_that_fails_or_yields_fails_in_what_users_have_written(lua: Lua) -> None:
-    """Fibers go on, and others are told of the error in their own functions alone."""
+    """A hook that fails or yields raises in the user's function alone, and other fibers go on."""
     assert lua(
         """
         local fiber = require('fiber')
@@ -398,7 +400,7 @@ def test_a_hook_that_fails_or_yields_fails_in_what_users_have_written(lua: Lua) 
 
 
 def test_levels_and_events_of_a_hook(lua: Lua) -> None:
-    """Level 2 is the function that is hooked, as if nothing stood between."""
+    """In a hook level 2 is the hooked function."""
     assert lua(
         """
         local events = {}

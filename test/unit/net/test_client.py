@@ -1,4 +1,4 @@
-"""The client connection: failures, timeouts, streams; and against the original server where it is installed."""
+"""The client connection: failures, timeouts, streams; and against Tarantool if it is installed."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_strange_servers(greeting: bytes, text: str) -> None:
 
 
 def test_timeouts() -> None:
-    """Connecting and each request have their own deadline; a late reply is dropped."""
+    """Connecting and each request have their own timeouts, and a late reply is dropped."""
 
     async def scenario() -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -110,7 +110,7 @@ def test_timeouts() -> None:
 
 
 def test_end_of_connection() -> None:
-    """Everyone who waits learns of the end, whoever made it, and so does who comes later."""
+    """At the end of a connection all waiting callers, and later ones, get an error, whichever side closed it."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address), client(address) as connection:
@@ -136,7 +136,7 @@ def test_end_of_connection() -> None:
 
 
 def test_streams() -> None:
-    """Rows that answer nothing are read in order, errors among them; silence has a deadline."""
+    """Rows of a stream come in order, errors among them, and silence has a timeout."""
 
     async def scenario() -> None:
         async def master(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,7 +184,7 @@ io.stdout:flush()
 
 @pytest.fixture
 def tarantool(tmp_path: Path) -> Iterator[str]:
-    """The address of an original server."""
+    """The address of a running Tarantool."""
     if shutil.which("tarantool") is None:
         pytest.skip("the executable `tarantool` is not installed")
     path = tmp_path / "tarantool.sock"
@@ -200,7 +200,7 @@ def tarantool(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.tarantool
 def test_original_server(tarantool: str) -> None:
-    """Authentication, data, pushes, extended errors, a ballot and a subscription."""
+    """With Tarantool: authentication, data, pushed messages, extended errors, a ballot and a subscription."""
 
     async def scenario() -> None:
         async with client(tarantool, keeps_rows=True) as connection:

@@ -1,4 +1,4 @@
-"""Rows out of bytes that come in pieces of any size, and what is refused before it is stored."""
+"""Rows from bytes in pieces of any size, and packets that are refused before they are stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def row(lsn: int, body: bytes = b"\x80") -> Row:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_rows_in_pieces(size: int) -> None:
-    """The prologue comes first, then each row as soon as its last byte is here."""
+    """The prologue comes first, then each row as soon as its last byte has arrived."""
     rows = [row(lsn) for lsn in range(1, 40)]
     data = b"HELO" + b"".join(map(encode_packet, rows))
     buffer, taken = RowBuffer(4), deque[Row]()
@@ -41,7 +41,7 @@ def test_rows_in_pieces(size: int) -> None:
 
 
 def test_a_large_row_is_put_together_once() -> None:
-    """Pieces of a packet wait as they are: a packet of many pieces costs no more than its size."""
+    """A large row is joined once: many pieces cost no more than its size."""
     packet = encode_packet(row(1, b"\x81\x21\xc6" + (1_000_000).to_bytes(4, "big") + bytes(1_000_000)))
     buffer, taken = RowBuffer(), deque[Row]()
     for start in range(0, len(packet), 1000):
@@ -63,7 +63,7 @@ def test_a_large_row_is_put_together_once() -> None:
     ],
 )
 def test_impossible_packets(length: bytes, text: str) -> None:
-    """They are refused at their length, after the rows before them; nothing is kept."""
+    """An impossible packet is refused at its length, after the rows before it, and not kept."""
     buffer, taken = RowBuffer(), deque[Row]()
     buffer.add(encode_packet(row(1)) + length + bytes(100_000))
     with pytest.raises(BoxError, match=text):
@@ -84,7 +84,7 @@ SPACE_IDS = (7, 127, 128, 255, 280, 512, 513, 70000)
 
 
 def _space_id(space_id: int, form: str) -> bytes:
-    """As short as it can be, or in five bytes, as Tarantool writes it."""
+    """Encode a space id as short as possible, or in five bytes as Tarantool does."""
     return b"\xce" + space_id.to_bytes(4, "big") if form == "long" else bytes(msgpack.packb(space_id))
 
 
@@ -121,7 +121,7 @@ def _repeated(groups: list[tuple[tuple[str, int, str, int, Any], int]]) -> list[
 @settings(deadline=None)
 @given(st.lists(st.tuples(snapshot_rows, st.sampled_from([1, 1, 2, 20])), max_size=15).map(_repeated))
 def test_a_snapshot_comes_as_runs(rows: list[Row]) -> None:
-    """Whatever pieces it comes in: the tuples are those of the rows, in order, and other rows come as they are."""
+    """Tuples of a snapshot come as runs, in order, for pieces of any size; other rows come one by one."""
     stream = b"".join(map(encode_packet, rows))
     for piece in (len(stream) or 1, 100, 7, 1):
         buffer = RowBuffer()
@@ -162,7 +162,7 @@ def _is_usual(row: Row) -> bool:
 @pytest.mark.parametrize("chunk", [1, 50, 700, 300_000])
 @pytest.mark.parametrize("most", [1, 7, 256])
 def test_rows_of_many_chunks(chunk: int, most: int) -> None:
-    """All come, in order, however many chunks are here when they are taken; the size is that of the rest."""
+    """Rows of many chunks all come in order, and the remaining size is right."""
     rows = [row(lsn, msgpack.packb({33: b"x" * (lsn * 977 % 3000)})) for lsn in range(1, 300)]
     data = b"".join(map(encode_packet, rows))
     buffer, taken = RowBuffer(), deque[Row]()
@@ -177,7 +177,7 @@ def test_rows_of_many_chunks(chunk: int, most: int) -> None:
 
 
 def test_megabytes_are_not_copied_for_a_few_rows() -> None:
-    """Whoever reads slowly does not pay for all that is here, again and again."""
+    """A slow reader does not copy all unread bytes for each few rows."""
     data = b"".join(map(encode_packet, [row(lsn, msgpack.packb({33: b"x" * 100})) for lsn in range(1, 20_000)]))
     buffer, taken = RowBuffer(), deque[Row]()
     copied = 0
@@ -233,7 +233,7 @@ def _rows_of(items: deque[Any]) -> list[Row]:
 def test_rows_of_transactions_are_what_the_general_way_makes_of_them(
     rows: list[Row], damage: tuple[int, int] | None, most: int
 ) -> None:
-    """Of every width, at every place, and with a wrong byte: the same rows, and the same error behind them."""
+    """Generated rows of transactions, also with wrong bytes, give the rows and errors of the general way."""
     stream = bytearray(b"".join(encode_packet(row) for row in rows if row.type != RequestType.NOP or not row.body))
     if damage is not None and damage[0] < len(stream):
         stream[damage[0]] = damage[1]
@@ -245,7 +245,7 @@ def test_rows_of_transactions_are_what_the_general_way_makes_of_them(
 
 
 def test_the_middle_of_a_transaction_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call for all rows of a chunk; only the last row, which commits, is decoded by itself."""
+    """All rows of a transaction in a chunk but the last, which commits, are decoded in one call."""
     rows = [Row(RequestType.REPLACE, 1, lsn, 1.5, 0, 1, lsn == 70000, body=b"\x80") for lsn in range(1, 70001)]
     decoded = []
     monkeypatch.setattr(framing, "decode_row", lambda packet: decoded.append(packet) or decode_row(packet))

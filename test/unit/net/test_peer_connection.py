@@ -1,4 +1,4 @@
-"""The connection to another instance, its socket played by the test."""
+"""The connection to another instance, with a fake socket."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_rows_are_read_one_by_one_or_together() -> None:
 
 
 def test_replies_go_to_their_requests_and_rows_to_the_reader() -> None:
-    """In any order; an error fails its request alone, a second reply answers nothing."""
+    """Replies in any order go to their requests and rows to the reader; an error fails its request; a second reply is
+    dropped.
+    """
 
     async def main() -> None:
         connection, transport = opened()
@@ -106,7 +108,7 @@ def test_replies_go_to_their_requests_and_rows_to_the_reader() -> None:
 
 
 def test_a_client_keeps_no_rows() -> None:
-    """Replies that come too late are dropped, however many: nobody would ever read them."""
+    """A client drops rows and late replies, so that they do not fill memory."""
 
     async def main() -> None:
         connection, transport = opened(keeps_rows=False)
@@ -121,7 +123,7 @@ def test_a_client_keeps_no_rows() -> None:
 
 
 def test_the_end() -> None:
-    """Rows that came before the end are read; then comes the error, also for a writer and for a request."""
+    """Rows before the end are read, then reader, writer and requests get the error."""
 
     async def main() -> None:
         connection, _ = opened()
@@ -146,7 +148,7 @@ def test_the_end() -> None:
 
 
 def test_silence_and_garbage() -> None:
-    """Silence has a deadline that ends nothing; after garbage, or a size that is too large, the connection is dead."""
+    """A read timeout closes nothing; after garbage or a too large size the connection is closed."""
 
     async def main() -> None:
         connection, transport = opened()
@@ -168,7 +170,7 @@ def test_silence_and_garbage() -> None:
     [(encode_packet(row(1)), 25_000), (encode_packet(Row(0, body=b"\x81\x21\xc5\x40\x00" + bytes(0x4000))), 38)],
 )
 def test_a_fast_writer_is_held(packet: bytes, count: int) -> None:
-    """More rows, or larger ones, than the reader may leave unread pause the transport until all are read."""
+    """Too many unread rows or bytes pause the transport until all are read."""
 
     async def main() -> None:
         connection, transport = opened()
@@ -189,7 +191,7 @@ def test_a_fast_writer_is_held(packet: bytes, count: int) -> None:
 
 
 def test_a_turn_does_not_bring_megabytes() -> None:
-    """A loop in C goes on reading from a socket that has more, until it is told not to."""
+    """A turn reads a limited number of bytes, though a C loop would go on reading."""
     packets = encode_packet(row(1)) * 400_000
 
     async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -216,7 +218,7 @@ def test_a_turn_does_not_bring_megabytes() -> None:
 
 
 def test_rows_come_in_turns() -> None:
-    """Of many rows that have come at once no more are decoded than go into a turn; others have theirs in between."""
+    """Rows that came together are decoded a turn's worth at a time, and others run in between."""
 
     async def main() -> None:
         connection, _ = opened()
@@ -243,7 +245,7 @@ def test_rows_come_in_turns() -> None:
 
 
 def test_a_turn_brings_one_run_of_tuples() -> None:
-    """However often the socket is read in it."""
+    """A turn gives at most one run of tuples, however often the socket is read in it."""
 
     async def main() -> None:
         connection, _ = opened()
@@ -264,7 +266,7 @@ def test_a_turn_brings_one_run_of_tuples() -> None:
 
 
 def test_a_large_packet_does_not_hold_itself() -> None:
-    """What is not a whole row yet cannot be read, and does not count."""
+    """An incomplete large packet does not count as unread, so it does not pause itself."""
 
     async def main() -> None:
         connection, transport = opened()
@@ -297,7 +299,7 @@ def test_writers_wait_for_a_slow_reader() -> None:
 
 
 def test_a_socket_that_is_lent() -> None:
-    """Input that came before is kept unread, and goes back; a full output stays known on both ways."""
+    """A lent socket comes and goes with its unread input and its full output."""
 
     async def main() -> None:
         transport = FakeTransport()
@@ -318,7 +320,7 @@ def test_a_socket_that_is_lent() -> None:
 
 
 def test_a_socket_that_is_read_from() -> None:
-    """Input that came before is read first."""
+    """Input that came before a connection took the socket is read first."""
 
     async def main() -> None:
         transport = FakeTransport()
@@ -343,7 +345,7 @@ def test_addresses_for_the_log() -> None:
 
 
 def test_a_greeting_that_nobody_waits_for_any_more() -> None:
-    """The timeout of a connection may pass just before its greeting comes."""
+    """A greeting that arrives just after its timeout is dropped."""
 
     async def main() -> None:
         connection = PeerConnection(asyncio.get_running_loop(), keeps_rows=True)

@@ -1,4 +1,4 @@
-"""The wait of a reader, with the clock of a simulation."""
+"""The wait of a reader, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Played = Callable[[Callable[[ReaderWait], Coroutine[Any, Any, None]]], int]
 
 
 class CountingLoop(SimulatedLoop):
-    """Counts the timers that are armed."""
+    """A loop that counts the timers that are armed."""
 
     armed = 0
 
@@ -26,7 +26,7 @@ class CountingLoop(SimulatedLoop):
 
 @pytest.fixture
 def play() -> Played:
-    """Runs a scenario with a wait; the result counts the timers."""
+    """Run a scenario with a wait, and return the number of timers."""
 
     def run(scenario: Callable[[ReaderWait], Coroutine[Any, Any, None]]) -> int:
         loop = CountingLoop()

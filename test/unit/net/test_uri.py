@@ -1,4 +1,4 @@
-"""Addresses, compared with what Tarantool's `uri.parse` says of them."""
+"""Addresses, compared with Tarantool's `uri.parse`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXTS = st.one_of(
         st.text("1:a", max_size=4),
     ),
 )
-"""Many of which are usual addresses, or nearly."""
+"""Texts, many of which are addresses or nearly."""
 
 CASES = {
     "x:y@host:1": {"login": "x", "password": "y", "host": "host", "service": "1"},
@@ -71,7 +71,7 @@ def test_no_address(text: str) -> None:
 
 
 def test_format() -> None:
-    """Passwords are shown only on demand."""
+    """A formatted address has its password only on demand."""
     uri = parse("user:pw@host:1")
     assert uri is not None
     assert str(uri) == "user@host:1"
@@ -81,7 +81,7 @@ def test_format() -> None:
 
 
 def test_option() -> None:
-    """An option's address has to name a service."""
+    """An address in an option must have a service."""
     assert check("3301", "listen").service == "3301"
     assert check("/tmp/s", "listen").unix == "/tmp/s"
     for bad in ("localhost", "", "::1"):
@@ -93,7 +93,7 @@ def test_option() -> None:
 
 @pytest.mark.parametrize("text", ["host/" + "%AB" * 60 + "\x01", "a@" * 3000 + "\x01", "h?" + "/?:" * 3000 + "\x01"])
 def test_what_is_no_address_is_refused_at_once(text: str) -> None:
-    """However many ways there are to read its beginning."""
+    """A text that is no address is refused in linear time."""
     start = time.perf_counter()
     assert parse(text) is None
     assert time.perf_counter() - start < 1.0
@@ -111,7 +111,7 @@ def test_usual_addresses_are_taken_apart_as_by_the_grammar(text: str) -> None:
     "text", ["3301", "127.0.0.1:3301", "replicator:secret@db-1.local:3301", "/tmp/s", "unix/:/a/b.c"]
 )
 def test_usual_addresses_need_no_regular_expression(text: str) -> None:
-    """Which takes 8 ms to compile, in the turn of the loop that configures an instance."""
+    """Usual addresses are parsed without the regular expression, which takes 8 ms to compile."""
     re.purge()
     start = time.thread_time()
     assert parse(text) is not None

@@ -139,7 +139,9 @@ class Campaign:
         await self._become_equal()
 
     async def _joined(self, options: dict[str, Any]) -> Member:
-        """Add a member that joins the first one; it must wait for that, because alone it would bootstrap a replica set."""
+        """Add a member that joins the first one; it must wait for that, because alone it would
+        bootstrap a replica set.
+        """
         patient = {"replication_connect_quorum": 1, "replication_connect_timeout": 30}
         member = await self.running.member().start(self.members[0], **options | patient)
         impatient = {name: options[name] for name in patient}

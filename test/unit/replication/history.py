@@ -60,7 +60,9 @@ class History:
         return sum(change.outcome is outcome for change in self.changes)
 
     def errors(self, found: dict[Key, list[Any]]) -> list[str]:
-        """Return a text for each row of the replicated spaces in `found` that the history does not allow or that lacks."""
+        """Return a text for each row of the replicated spaces in `found` that the history does not
+        allow or that lacks.
+        """
         allowed: dict[Key, list[list[Any] | None]] = {}
         for change in self.changes:
             for key, row in change.rows.items():

@@ -172,7 +172,9 @@ class Pair:
         self.lsn = 70000
 
     def happen(self, step: Any) -> bool:
-        """Take a step of the journal or of the limbo's owner on both replicas; return False for steps of another kind."""
+        """Take a step of the journal or of the limbo's owner on both replicas; return False for steps
+        of another kind.
+        """
         for replica in (self.one, self.other):
             journal = replica.world.journal
             if step == "written":

@@ -142,7 +142,9 @@ def test_what_cannot_be_compared() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_tuples_side_by_side(seed: int) -> None:
-    """However tuples are sliced, each one without an equal counterpart is counted once, under its kind of difference."""
+    """However tuples are sliced, each one without an equal counterpart is counted once, under its kind
+    of difference.
+    """
 
     async def main() -> None:
         async with cluster() as running:

@@ -406,5 +406,7 @@ async def _rows_of_a_former_leader() -> None:
 
 
 def test_rows_that_only_a_former_leader_has_reach_all() -> None:
-    """Asynchronous rows of a former leader reach all members; its unconfirmed synchronous rows do so without an effect."""
+    """Asynchronous rows of a former leader reach all members; its unconfirmed synchronous rows do so
+    without an effect.
+    """
     asyncio.run(_rows_of_a_former_leader())

@@ -330,7 +330,9 @@ def test_no_heartbeat_in_the_middle_of_a_transaction() -> None:
 
 
 def test_a_relay_faster_than_its_own_node() -> None:
-    """A replica may have a row, and subscribe with its vclock, before the origin's loop knows that the row is written."""
+    """A replica may have a row, and subscribe with its vclock, before the origin's loop knows that the
+    row is written.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -493,7 +495,9 @@ def _descriptors() -> set[str]:
 
 
 def test_nothing_is_left_behind() -> None:
-    """After three nodes have replicated in all directions and closed, no task, thread, descriptor or session is left."""
+    """After three nodes have replicated in all directions and closed, no task, thread, descriptor or
+    session is left.
+    """
 
     async def main() -> None:
         threads, descriptors = set(threading.enumerate()), _descriptors()

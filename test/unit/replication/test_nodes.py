@@ -425,7 +425,9 @@ def test_orphan_until_the_quorum_is_in_sync() -> None:
 
 
 def test_status_while_the_instance_gets_in_sync() -> None:
-    """An instance that gets in sync is `running` and read-only, and an orphan only if that fails; the log shows both."""
+    """An instance that gets in sync is `running` and read-only, and an orphan only if that fails; the
+    log shows both.
+    """
 
     async def main() -> None:
         async with cluster() as running:

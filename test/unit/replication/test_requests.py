@@ -89,7 +89,9 @@ def test_a_refused_subscription_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("version", [0, 0x020A00])
 def test_metadata_of_a_join(version: int) -> None:
-    """A JOIN that names a version gets the term and the limbo's owner before the rows; another one gets the rows alone."""
+    """A JOIN that names a version gets the term and the limbo's owner before the rows; another one gets
+    the rows alone.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -156,7 +158,9 @@ async def send_until_refused(client: RawClient, total: int) -> int:
 
 @pytest.mark.parametrize("is_subscriber", [False, True])
 def test_a_giant_packet_is_refused_before_it_is_stored(is_subscriber: bool) -> None:
-    """A packet that announces 2^40 bytes closes the connection before they are stored, of a client and of a subscriber."""
+    """A packet that announces 2^40 bytes closes the connection before they are stored, of a client and
+    of a subscriber.
+    """
 
     async def main() -> None:
         async with cluster() as running:

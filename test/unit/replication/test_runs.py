@@ -83,7 +83,9 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
 @settings(max_examples=60, deadline=None)
 @given(steps, st.booleans())
 def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list[Any], skips: bool) -> None:
-    """Rows of a transaction executed together and one by one give equal indexes, log rows, counters, limbo and errors."""
+    """Rows of a transaction executed together and one by one give equal indexes, log rows, counters,
+    limbo and errors.
+    """
 
     async def apply(pair: Pair, step: Any) -> None:
         if step == "repeat":

@@ -308,7 +308,9 @@ def test_a_confirm_that_a_replica_cannot_write() -> None:
 
 
 def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
-    """A CONFIRM that follows a transaction whose write fails is not written: it would hide that the transaction lacks."""
+    """A CONFIRM that follows a transaction whose write fails is not written: it would hide that the
+    transaction lacks.
+    """
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=1)

@@ -1,4 +1,4 @@
-"""Fixtures: a dictionary before any row, and that of a new instance."""
+"""Fixtures: an empty dictionary, and that of a new instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dictionary driven by changes of system spaces, with just enough of a transaction to undo them."""
+"""A dictionary that tests change by rows of system spaces, with just enough of a transaction to undo them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPLICASET_UUID = "22222222-2222-2222-2222-222222222222"
 
 
 def refusal(action: Callable[..., Any], *args: Any) -> str:
-    """The text of the error that an action raises, '' when it is allowed."""
+    """Return the text of the error that an action raises, '' if it succeeds."""
     try:
         action(*args)
     except BoxError as error:
@@ -29,7 +29,7 @@ def refusal(action: Callable[..., Any], *args: Any) -> str:
 
 
 class Dictionary:
-    """Applies rows to spaces as the transaction manager does: check, change the indexes, run the system trigger."""
+    """Applies rows to spaces as the transaction manager does: checks, changes the indexes, runs the system trigger."""
 
     def __init__(self) -> None:
         self.schema: Schema = initial_schema(make_engines())
@@ -93,7 +93,7 @@ class Dictionary:
                 statement.on_rollback.pop()()
 
     def error(self, action: Any, *args: Any, **options: Any) -> str:
-        """The text of the error that an action raises; the statement is undone."""
+        """Return the text of the error that an action raises, and undo the statement."""
         before = self.schema.version
         with pytest.raises(BoxError) as caught:
             action(*args, **options)

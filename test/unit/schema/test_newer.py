@@ -1,4 +1,4 @@
-"""Directories that a newer Tarantool has made: what is unknown here is kept as it is, or refused at once.
+"""Directories of a newer Tarantool: what is unknown here is kept unchanged, or refused at once.
 
 The dictionary of 2.11 is made here from our own by adding what came later.
 """
@@ -31,7 +31,9 @@ FORMAT = [
 
 
 def newer() -> Dictionary:
-    """Rows of 2.11.5: a view of sequences of spaces, a system space of some later version, a space with constraints."""
+    """Make rows of 2.11.5: a view of sequences of spaces, a system space of a later version, a space
+    with constraints.
+    """
     rows = present()
     rows[SpaceId.SCHEMA][-1] = ["version", 2, 11, 5]
     form = [{"name": name, "type": kind} for name, kind in (("id", "unsigned"), ("sequence_id", "unsigned"))]
@@ -70,7 +72,9 @@ async def started(disk: MemoryStorage, said: list[str]) -> Instance:
 
 
 def test_a_newer_dictionary_is_kept_as_it_is() -> None:
-    """Nothing is upgraded or lost, a snapshot has all rows again, and the log says what has no effect."""
+    """A newer dictionary is neither upgraded nor reduced, a snapshot has all its rows, and the log lists what has no
+    effect.
+    """
 
     async def main() -> None:
         rows, said = newer(), list[str]()
@@ -113,7 +117,7 @@ def test_options_that_are_unknown_stay_errors_in_our_own_dictionary() -> None:
 
 @pytest.mark.parametrize(("compression", "is_refused"), [("zstd", True), ("none", False)])
 def test_compressed_fields_are_refused_before_anything_is_written(compression: str, is_refused: bool) -> None:
-    """They are of the enterprise line; the files stay as they were."""
+    """Compressed fields, of the enterprise edition, are refused before anything is written."""
 
     async def main() -> None:
         rows = newer()

@@ -1,4 +1,4 @@
-"""Who may do what: grants, roles, owners, and the texts of refusals."""
+"""Access rights: grants, roles, owners, and the texts of refusals."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ R, W, X, S, U, C, D, A = (int(Privilege[name]) for name in "RWXSUCDA")
 
 @pytest.fixture
 def user(dictionary: Dictionary) -> User:
-    """A user who may log in and nothing else."""
+    """Make a user who may log in and nothing else."""
     user = dictionary.create_user(32, "test")
     dictionary.grant(32, "universe", 0, S | U)
     return user
 
 
 def test_password_hash() -> None:
-    """The stored hash is base64 of SHA-1 of SHA-1."""
+    """The stored hash of a password is base64 of SHA-1 of SHA-1."""
     assert password_hash("") == EMPTY_PASSWORD
     assert password_hash("password") == password_hash(b"password") == "JHDAwG3uQv0WGLuZAFrcouydHhk="
 
 
 def test_privilege_names() -> None:
-    """The lowest bit names a combination."""
+    """A combination of privileges is named after its lowest bit."""
     assert [privilege_name(mask) for mask in (1, W | U, S, 16384, 0, 1 << 20)] == [
         "Read",
         "Write",
@@ -43,7 +43,7 @@ def test_privilege_names() -> None:
 
 
 def test_space_access(dictionary: Dictionary, user: User) -> None:
-    """A grant on the space, on all spaces or on the universe opens it; so does being the owner."""
+    """A space is accessible by a grant on it, on all spaces or on the universe, and to its owner."""
     space = dictionary.create_space(512, "data")
     read = (user.credentials, Privilege.R)
     assert refusal(space.check_access, *read) == "Read access to space 'data' is denied for user 'test'"
@@ -66,7 +66,7 @@ def test_space_access(dictionary: Dictionary, user: User) -> None:
 
 
 def test_usage_comes_first(dictionary: Dictionary, user: User) -> None:
-    """Without usage not even the owner gets in; without session nobody logs in."""
+    """Without usage not even the owner has access, and without session nobody can log in."""
     owned = dictionary.create_space(513, "owned", owner=32)
     dictionary.grant(32, "universe", 0, R | W)
     text = "Usage access to universe '' is denied for user 'test'"
@@ -82,7 +82,7 @@ def test_usage_comes_first(dictionary: Dictionary, user: User) -> None:
 
 
 def test_roles(dictionary: Dictionary, user: User) -> None:
-    """A role's privileges, direct or through other roles, follow every change of grants."""
+    """The privileges of a role, direct or by other roles, follow every change of grants."""
     dictionary.create_space(512, "data")
     for uid, name in ((33, "outer"), (34, "inner")):
         dictionary.create_user(uid, name, "role")
@@ -106,7 +106,7 @@ def test_roles(dictionary: Dictionary, user: User) -> None:
 
 
 def test_everyone_gets_public(dictionary: Dictionary) -> None:
-    """Only guest has it from the start; a new user gets it by a grant, which anybody may give."""
+    """Only guest has the role public from the start; a new user gets it by a grant that anybody may give."""
     dictionary.create_user(32, "giver")
     dictionary.create_user(33, "taker")
     dictionary.grant(32, "universe", 0, S | U | W)
@@ -140,19 +140,19 @@ def test_everyone_gets_public(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_grants(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """Users and objects must exist, and admin keeps every right."""
+    """Grants need an existing user and object."""
     assert dictionary.error(dictionary.replace, SpaceId.PRIV, *row) == text
     assert dictionary.schema.admin.universal == ALL_PRIVILEGES
 
 
 def test_admin_cannot_be_disarmed(dictionary: Dictionary) -> None:
-    """Deleting the grant is refused as well."""
+    """The rights of admin cannot be revoked by deleting their rows."""
     text = "Incorrect grant arguments: can't revoke universe from the admin user"
     assert dictionary.error(dictionary.delete, SpaceId.PRIV, 1, "universe", 0) == text
 
 
 def test_grants_belong_to_owners(dictionary: Dictionary, user: User) -> None:
-    """A user may grant on what it owns, and on nothing else; whole types and the universe are admin's."""
+    """A user may grant on objects it owns; whole types and the universe only admin may grant."""
     dictionary.create_space(512, "admins")
     dictionary.create_space(513, "owned", owner=32)
     dictionary.act_as(user)
@@ -171,7 +171,7 @@ def test_grants_belong_to_owners(dictionary: Dictionary, user: User) -> None:
 
 
 def test_ddl_rights(dictionary: Dictionary, user: User) -> None:
-    """Creating needs the right even for one's own space; altering and dropping one's own does not."""
+    """Creating an object needs the right; altering and dropping one's own does not."""
     dictionary.create_space(512, "admins")
     dictionary.create_space(513, "owned", owner=32)
     dictionary.act_as(user)
@@ -186,7 +186,7 @@ def test_ddl_rights(dictionary: Dictionary, user: User) -> None:
 
 
 def test_users(dictionary: Dictionary) -> None:
-    """A user can be renamed, given a password, dropped when unused, and every step undone."""
+    """A user can be renamed, given a password, and dropped when unused; each step can be undone."""
     schema = dictionary.schema
     user = dictionary.create_user(32, "one")
     dictionary.commit()
@@ -206,7 +206,7 @@ def test_users(dictionary: Dictionary) -> None:
 
 
 def test_drop_user_rules(dictionary: Dictionary) -> None:
-    """System users and those who own, granted or were granted something stay."""
+    """System users, and users with objects or grants, cannot be dropped."""
 
     def refused(uid: int) -> str:
         return dictionary.error(dictionary.delete, SpaceId.USER, uid).removeprefix("Failed to drop user or role ")
@@ -237,19 +237,19 @@ def test_drop_user_rules(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_users(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """Tarantool's text for every wrong row."""
+    """Each wrong row of a user has Tarantool's text."""
     assert dictionary.error(dictionary.insert, SpaceId.USER, *row) == text
 
 
 def test_guest_has_no_password(dictionary: Dictionary) -> None:
-    """Only the empty one."""
+    """Guest may have the empty password only."""
     auth = {"chap-sha1": password_hash("x")}
     text = "Setting password for guest user has no effect"
     assert dictionary.error(dictionary.replace, SpaceId.USER, 0, 1, "guest", "user", auth) == text
 
 
 def test_user_limit(dictionary: Dictionary) -> None:
-    """Users and roles together are 32 at most."""
+    """There are at most 32 users and roles."""
     for uid in range(32, 32 + 27):
         dictionary.create_user(uid, f"user{uid}")
     text = "A limit on the total number of users has been reached: 32"

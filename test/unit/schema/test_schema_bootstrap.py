@@ -1,4 +1,4 @@
-"""A new instance's dictionary is Tarantool's, row by row, and describes itself."""
+"""A new instance's dictionary has Tarantool's rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .harness import INSTANCE_UUID, REPLICASET_UUID, Dictionary
 
 
 def test_rows_are_those_of_tarantool() -> None:
-    """The digest was taken over Tarantool's own rows (`_schema` to `_cluster`, in the order of a snapshot)."""
+    """The digest of all rows is that of Tarantool's own (`_schema` to `_cluster`, in the order of a snapshot)."""
     digest = sha256()
     for space_id, raw in bootstrap_rows(INSTANCE_UUID, REPLICASET_UUID):
         digest.update(codec.pack(space_id) + raw)
@@ -54,7 +54,7 @@ def test_rows_describe_the_spaces_that_hold_them(dictionary: Dictionary) -> None
 
 
 def test_users_and_instance(dictionary: Dictionary) -> None:
-    """Guest may log in and run what is public, admin may do everything, the instance has id 1."""
+    """Guest may log in and run what is public, admin may do everything, and the instance has id 1."""
     schema = dictionary.schema
     assert schema.admin.universal == ALL_PRIVILEGES
     assert schema.guest.universal == 24

@@ -1,4 +1,4 @@
-"""Indexes come and go by rows of `_index`."""
+"""Indexes are created and dropped by rows of `_index`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .harness import Dictionary
 
 @pytest.fixture
 def space(dictionary: Dictionary) -> Space:
-    """A space with a primary index over its first field."""
+    """A space with a primary index on its first field."""
     space = dictionary.create_space(512, "test")
     dictionary.create_index(512, 0, (0, "unsigned"), name="pk")
     dictionary.commit()
@@ -151,13 +151,13 @@ def part(field: Any = 0, type: str = "unsigned", **options: Any) -> dict[str, An
     ],
 )
 def test_refused_definitions(dictionary: Dictionary, space: Space, row: tuple[Any, ...], text: str) -> None:
-    """Tarantool's text for every wrong row, and a clear one for what this product does not have."""
+    """Each wrong definition has Tarantool's text, and what Lunabox lacks a clear one."""
     assert dictionary.error(dictionary.insert, SpaceId.INDEX, 512, *row) == text
     assert list(space.indexes) == [0]
 
 
 def test_refused_primary_keys(dictionary: Dictionary) -> None:
-    """A primary key is unique, never nil, and comes first."""
+    """A primary key must be unique, not nullable, and the first index."""
     dictionary.create_space(513, "new")
 
     def refused(iid: int, *parts: Any, **options: Any) -> str:
@@ -172,7 +172,7 @@ def test_refused_primary_keys(dictionary: Dictionary) -> None:
 
 
 def test_wrong_record_before_the_format_is_known(empty: Dictionary) -> None:
-    """While `_index` has no format, the trigger itself checks the record's fields."""
+    """While `_index` has no format, the trigger checks the fields of its rows."""
     text = empty.error(empty.insert, SpaceId.INDEX, 280, 1, "i", "tree", True)
     assert text == (
         "Wrong record in _index space: got {unsigned, unsigned, string, string, boolean}, expected "
@@ -181,7 +181,7 @@ def test_wrong_record_before_the_format_is_known(empty: Dictionary) -> None:
 
 
 def test_build_on_existing_data(dictionary: Dictionary, space: Space) -> None:
-    """A new index takes in what is stored; a duplicate or a wrong field refuses it whole."""
+    """A new index gets the stored tuples; a duplicate or a wrong field refuses it."""
     rows = [dictionary.insert(512, number, number % 2, f"name {number}") for number in range(4)]
     text = "Can not perform index build in a multi-statement transaction"
     assert dictionary.error(dictionary.create_index, 512, 1, (2, "string")) == text
@@ -201,7 +201,7 @@ def test_build_on_existing_data(dictionary: Dictionary, space: Space) -> None:
 
 
 def test_rollback_of_create_and_drop(dictionary: Dictionary, space: Space) -> None:
-    """Undoing gives back the index with its content, or takes the new one away."""
+    """Undo restores a dropped index with its tuples, and removes a created one."""
     dictionary.create_index(512, 1, (1, "string"))
     raw = dictionary.insert(512, 1, "one")
     dictionary.commit()
@@ -218,7 +218,7 @@ def test_rollback_of_create_and_drop(dictionary: Dictionary, space: Space) -> No
 
 
 def test_drop_rules(dictionary: Dictionary, space: Space) -> None:
-    """The primary index goes last, and never from a system space."""
+    """The primary index is dropped last, and never from a system space."""
     dictionary.create_index(512, 1, (1, "string"))
     error, delete = dictionary.error, dictionary.delete
     assert error(delete, SpaceId.INDEX, 512, 0) == "Can't drop primary key in space 'test' while secondary keys exist"
@@ -229,7 +229,7 @@ def test_drop_rules(dictionary: Dictionary, space: Space) -> None:
 
 
 def test_alter(dictionary: Dictionary, space: Space) -> None:
-    """A rename keeps the data, other parts rebuild it, and a new primary key reorders the secondary ones."""
+    """A rename keeps an index, other parts rebuild it, and a new primary key rebuilds the secondary indexes."""
     rows = [dictionary.insert(512, number, 9 - number, number % 2) for number in range(4)]
     dictionary.commit()
     dictionary.create_index(512, 1, (2, "unsigned"), unique=False)
@@ -249,7 +249,9 @@ def test_alter(dictionary: Dictionary, space: Space) -> None:
 
 
 def test_alter_in_a_longer_transaction(dictionary: Dictionary, space: Space) -> None:
-    """A wider type is no rebuild, other fields or stricter uniqueness are."""
+    """In a longer transaction a wider type is allowed, other fields and stricter uniqueness are not: they need a
+    rebuild.
+    """
     dictionary.create_index(512, 1, (1, "unsigned"), unique=False)
     dictionary.insert(512, 1, 1)
     dictionary.replace(SpaceId.INDEX, 512, 1, "i1", "tree", {"unique": False}, [part(1, "number")])
@@ -260,7 +262,7 @@ def test_alter_in_a_longer_transaction(dictionary: Dictionary, space: Space) -> 
 
 
 def test_old_parts_take_nullability_from_the_format(dictionary: Dictionary) -> None:
-    """Parts written as arrays have no options of their own."""
+    """Parts written as arrays are nullable if the format is: they have no options."""
     nullable = [{"name": "a", "type": "unsigned"}, {"name": "b", "type": "string", "is_nullable": True}]
     space = dictionary.create_space(513, "new", format=nullable)
     dictionary.insert(SpaceId.INDEX, 513, 0, "pk", "tree", {"unique": True}, [[0, "num"]])
@@ -271,7 +273,7 @@ def test_old_parts_take_nullability_from_the_format(dictionary: Dictionary) -> N
 
 
 def test_engines_without_indexes(dictionary: Dictionary) -> None:
-    """A blackhole keeps nothing; views and settings have only the indexes they have."""
+    """Blackhole spaces keep no indexes, and views and settings have only theirs."""
     dictionary.create_space(513, "hole", engine="blackhole")
     dictionary.create_space(514, "view", engine="sysview")
     assert dictionary.error(dictionary.create_index, 513, 0, (0, "unsigned")) == "Blackhole does not support indexes"

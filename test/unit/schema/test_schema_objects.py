@@ -18,7 +18,7 @@ from .harness import Dictionary, refusal
 
 
 def sequence_row(**values: Any) -> list[Any]:
-    """A `_sequence` row with the defaults of `box.schema.sequence.create`."""
+    """Make a `_sequence` row with the defaults of `box.schema.sequence.create`."""
     row = {"step": 1, "min": 1, "max": 2**63 - 1, "start": 1, "cache": 0, "cycle": False} | values
     return [1, 1, "test", *row.values()]
 
@@ -32,7 +32,7 @@ def create_sequence(dictionary: Dictionary, **values: Any) -> Sequence:
 
 
 def test_ascending_and_descending(dictionary: Dictionary) -> None:
-    """Values go from start by step until the bound."""
+    """Values go from start by step up to the bound."""
     sequence = create_sequence(dictionary, max=5, start=2, step=2)
     assert [sequence.next(), sequence.next()] == [2, 4]
     with pytest.raises(BoxError, match="Sequence 'test' has overflowed"):
@@ -45,7 +45,7 @@ def test_ascending_and_descending(dictionary: Dictionary) -> None:
 
 
 def test_cycle_and_moved_bounds(dictionary: Dictionary) -> None:
-    """One that cycles starts again at the other bound; a value outside new bounds jumps to the nearer one."""
+    """A cyclic sequence starts again at the other bound; a value outside of new bounds moves to the nearer one."""
     sequence = create_sequence(dictionary, min=3, max=4, start=4, cycle=True)
     assert [sequence.next() for _ in range(4)] == [4, 3, 4, 3]
     dictionary.replace(SpaceId.SEQUENCE, *sequence_row(min=10, start=10))
@@ -63,7 +63,7 @@ def test_cycle_and_moved_bounds(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_sequences(dictionary: Dictionary, values: dict[str, int], text: str) -> None:
-    """The same rules for a new sequence and a changed one."""
+    """The rules for a new sequence apply to a changed one."""
     error = dictionary.error(dictionary.insert, SpaceId.SEQUENCE, *sequence_row(**values))
     assert error == f"Failed to create sequence 'test': {text}"
     create_sequence(dictionary)
@@ -72,7 +72,9 @@ def test_refused_sequences(dictionary: Dictionary, values: dict[str, int], text:
 
 
 def test_sequence_data(dictionary: Dictionary) -> None:
-    """A row sets the value for good; deleting the row resets it, which a rollback undoes."""
+    """A row of `_sequence_data` sets the value, also after a rollback; deleting it resets the value, which a rollback
+    undoes.
+    """
     sequence = create_sequence(dictionary)
     assert refusal(sequence.current) == "Sequence 'test' is not started"
     dictionary.insert(SpaceId.SEQUENCE_DATA, 1, 7)
@@ -91,7 +93,7 @@ def test_sequence_data(dictionary: Dictionary) -> None:
 
 
 def test_drop_sequence(dictionary: Dictionary) -> None:
-    """Data, use and grants go first; a rollback brings it back with its value."""
+    """A sequence is dropped after its data, use and grants; a rollback restores it with its value."""
     sequence = create_sequence(dictionary)
     attach(dictionary)
     dictionary.insert(SpaceId.SEQUENCE_DATA, 1, 7)
@@ -123,7 +125,7 @@ def attach(dictionary: Dictionary, is_generated: bool = False, field: int = 0, p
 
 
 def test_auto_increment(dictionary: Dictionary) -> None:
-    """nil becomes the next value, a number moves the sequence on, everything else stays."""
+    """nil becomes the next value, a greater number advances the sequence, other values have no effect."""
     sequence = create_sequence(dictionary)
     space = attach(dictionary)
     admin = dictionary.schema.admin
@@ -141,7 +143,7 @@ def test_auto_increment(dictionary: Dictionary) -> None:
 
 
 def test_auto_increment_in_another_field_or_document(dictionary: Dictionary) -> None:
-    """The field may be any integer part of the primary index, also inside a document."""
+    """The field of a sequence may be any integer part of the primary index, also inside a document."""
     create_sequence(dictionary, start=5)
     space = dictionary.create_space(512, "test")
     parts = [{"field": 1, "type": "unsigned"}, {"field": 2, "type": "integer", "path": "a.b[2]"}]
@@ -162,7 +164,9 @@ def test_auto_increment_in_another_field_or_document(dictionary: Dictionary) -> 
 
 
 def test_attach_rules(dictionary: Dictionary) -> None:
-    """The field is an integer part of the primary key; a generated sequence serves one space; no updates."""
+    """The field must be an integer part of the primary key, a generated sequence has one space, and rows cannot be
+    updated.
+    """
     create_sequence(dictionary)
     space = attach(dictionary, is_generated=True)
     error = dictionary.error
@@ -189,7 +193,7 @@ def test_attach_rules(dictionary: Dictionary) -> None:
 
 
 def test_sequence_access(dictionary: Dictionary) -> None:
-    """Filling a field takes the right to write the sequence, unless it was generated for the space."""
+    """Filling a field needs the right to write the sequence, unless it was generated for the space."""
     sequence = create_sequence(dictionary)
     space = attach(dictionary)
     user = dictionary.create_user(32, "user")
@@ -207,7 +211,7 @@ def test_sequence_access(dictionary: Dictionary) -> None:
 
 
 def function_row(**values: Any) -> list[Any]:
-    """A `_func` row with the defaults of `box.schema.func.create`."""
+    """Make a `_func` row with the defaults of `box.schema.func.create`."""
     row: dict[str, Any] = {"id": 100, "owner": 1, "name": "f", "setuid": 0, "language": "LUA", "body": ""}
     row |= {"routine_type": "function", "param_list": [], "returns": "any", "aggregate": "none"}
     row |= {"sql_data_access": "none", "is_deterministic": False, "is_sandboxed": False, "is_null_call": True}
@@ -216,7 +220,7 @@ def function_row(**values: Any) -> list[Any]:
 
 
 def test_functions(dictionary: Dictionary) -> None:
-    """A function is found by name; its body is loaded before it is known and released when it is gone for good."""
+    """A function's body is loaded before the function is found by name, and released when its drop is committed."""
     schema = dictionary.schema
     loaded: list[str] = []
 
@@ -266,12 +270,12 @@ def test_functions(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_functions(dictionary: Dictionary, values: dict[str, Any], text: str) -> None:
-    """Tarantool's text for every wrong row."""
+    """Each wrong row of a function has Tarantool's text."""
     assert dictionary.error(dictionary.insert, SpaceId.FUNC, *function_row(**values)) == text
 
 
 def test_drop_function_rules(dictionary: Dictionary) -> None:
-    """Grants go first, SQL's own functions stay."""
+    """A function is dropped after its grants; functions of SQL cannot be dropped."""
     text = "Can't drop function 1: function has grants"
     assert dictionary.error(dictionary.delete, SpaceId.FUNC, 2) == text
     dictionary.delete(SpaceId.PRIV, 2, "function", 2)
@@ -280,7 +284,7 @@ def test_drop_function_rules(dictionary: Dictionary) -> None:
 
 
 def test_function_access(dictionary: Dictionary) -> None:
-    """Execute on the function, on all functions or on the universe; the owner may always."""
+    """Execute is granted on the function, on all functions or on the universe; the owner may always execute."""
     dictionary.insert(SpaceId.FUNC, *function_row())
     function = dictionary.schema.functions[100]
     user = dictionary.create_user(32, "user")
@@ -296,7 +300,7 @@ def test_function_access(dictionary: Dictionary) -> None:
 
 
 def test_cluster(dictionary: Dictionary) -> None:
-    """An instance is registered by the commit of its row."""
+    """An instance is registered when its row is committed."""
     schema = dictionary.schema
     changes: list[tuple[int, UUID, bool]] = []
     schema.on_cluster_change.append(lambda *change: changes.append(change))
@@ -325,7 +329,7 @@ def test_cluster(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_instances(dictionary: Dictionary, row: tuple[int, str], text: str) -> None:
-    """Ids are 1 to 31, UUIDs are fixed, and an instance does not remove itself."""
+    """Instance ids are 1 to 31, UUIDs cannot change, and an instance cannot remove itself."""
     dictionary.insert(SpaceId.CLUSTER, 3, str(UUID(int=3)))
     dictionary.schema.instance_id = 1
     assert dictionary.error(dictionary.replace, SpaceId.CLUSTER, *row) == text
@@ -333,7 +337,7 @@ def test_refused_instances(dictionary: Dictionary, row: tuple[int, str], text: s
 
 
 def test_replica_set_uuid(dictionary: Dictionary) -> None:
-    """It may be set, but not removed."""
+    """The replica set's UUID may be set, but not removed."""
     uuid = UUID(int=9)
     dictionary.replace(SpaceId.SCHEMA, "cluster", str(uuid))
     assert dictionary.schema.replicaset_uuid == uuid
@@ -365,12 +369,12 @@ def test_replica_set_uuid(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_collations(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """Tarantool's text for every wrong row."""
+    """Each wrong row of a collation has Tarantool's text."""
     assert dictionary.error(dictionary.insert, SpaceId.COLLATION, *row) == text
 
 
 def test_collations(dictionary: Dictionary) -> None:
-    """One can be made and dropped, not altered; keys need one of the built-in ones."""
+    """A collation can be created and dropped, not altered; keys need a built-in one."""
     schema: Schema = dictionary.schema
     dictionary.insert(SpaceId.COLLATION, 300, "own", 1, "icu", "ru_RU", {"strength": "primary"})
     assert schema.collation_by_name("own") is schema.collations[300]
@@ -386,7 +390,7 @@ def test_collations(dictionary: Dictionary) -> None:
 
 
 def test_sql_objects_are_checked(dictionary: Dictionary) -> None:
-    """Rows that SQL writes are refused where SQL would not write them."""
+    """Rows of SQL's objects are refused if SQL would not write them."""
     error = dictionary.error
     assert error(dictionary.insert, SpaceId.TRIGGER, "t", 280, {}) == "Failed to execute SQL statement: "
     row: tuple[Any, ...] = ("f", 280, 281, False, "simple", "none", "none", [0], [0])
@@ -403,7 +407,7 @@ def test_sql_objects_are_checked(dictionary: Dictionary) -> None:
 
 
 def visible(dictionary: Dictionary, view: int, user: User) -> list[Any]:
-    """The first fields of the tuples that a user sees."""
+    """Return the first fields of the tuples that a user sees."""
     space = dictionary.schema.space(view)
     assert space.row_filter is not None
     rows = [raw for raw in space.index(0).scan(IteratorType.ALL, []) if space.row_filter(user.credentials, raw)]
@@ -411,7 +415,7 @@ def visible(dictionary: Dictionary, view: int, user: User) -> list[Any]:
 
 
 def test_views(dictionary: Dictionary) -> None:
-    """A user sees what it owns and what it has a right to; whoever may read the source sees all."""
+    """In a view a user sees objects that it owns or has a right to; readers of the source see all."""
     user = dictionary.create_user(32, "user")
     dictionary.create_space(512, "owned", owner=32)
     dictionary.create_space(513, "granted")
@@ -435,7 +439,7 @@ def test_views(dictionary: Dictionary) -> None:
 
 
 def test_view_index(dictionary: Dictionary) -> None:
-    """A view reads the source's index and takes no changes."""
+    """A view reads the source's index and refuses changes."""
     view = dictionary.schema.space(SpaceId.VSPACE)
     assert codec.unpack(view.index(2).get(["_index"]) or b"")[0] == SpaceId.INDEX
     assert view.index(0).count(IteratorType.ALL, []) == 25
@@ -455,14 +459,14 @@ def test_view_index(dictionary: Dictionary) -> None:
 
 
 class FakeSession:
-    """What settings need of a session."""
+    """The attributes of a session that settings need."""
 
     def __init__(self) -> None:
         self.storage: dict[str, Any] = {}
 
 
 def test_session_settings(dictionary: Dictionary) -> None:
-    """Each session has its own values; rows come in the order of names."""
+    """Each session has its own values of settings; rows come in the order of names."""
     assert dictionary.schema.space(SpaceId.SESSION_SETTINGS).engine.name == "service"
     settings = SessionSettings()
     one, two = FakeSession(), FakeSession()

@@ -1,4 +1,4 @@
-"""Spaces come and go by rows of `_space`; a refused row leaves nothing behind."""
+"""Spaces are created and dropped by rows of `_space`, and a refused row changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .harness import Dictionary
 
 
 def test_create_alter_drop(dictionary: Dictionary) -> None:
-    """A space is known by id and name as soon as its row is in, and gone as soon as the row is."""
+    """A space is known by id and name exactly while its row is there."""
     schema = dictionary.schema
     seen: list[Space] = []
     schema.on_alter_spaces.append(seen.extend)
@@ -34,7 +34,7 @@ def test_create_alter_drop(dictionary: Dictionary) -> None:
 
 
 def test_rollback(dictionary: Dictionary) -> None:
-    """Undoing create, rename and drop restores the dictionary, newest change first."""
+    """Undoing create, rename and drop, newest first, restores the dictionary."""
     schema = dictionary.schema
     space = dictionary.create_space(512, "kept")
     dictionary.create_index(512, 0, (0, "unsigned"))
@@ -118,13 +118,13 @@ LONG = "x" * 65001
     ],
 )
 def test_refused_definitions(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """Tarantool's text for every wrong row."""
+    """Each wrong definition has Tarantool's text."""
     assert dictionary.error(dictionary.insert, SpaceId.SPACE, *row) == text
     assert len(dictionary.schema.spaces) == 25
 
 
 def test_format_takes_unknown_keys_and_any_case(dictionary: Dictionary) -> None:
-    """A field's map may hold what only clients understand; type names are of any case."""
+    """A field's map may have unknown keys, and type names may be in any case."""
     space = dictionary.create_space(512, "test", format=[{"name": "a", "type": "STRING", "comment": "free"}])
     assert str(space.definition.fields[0].type) == "string"
 
@@ -138,7 +138,7 @@ def test_format_takes_unknown_keys_and_any_case(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_alters(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """What a space is made of cannot change."""
+    """Id, engine and owner of a space, and other basics, cannot change."""
     dictionary.create_space(512, "test")
     dictionary.create_index(512, 0, (0, "unsigned"))
     dictionary.insert(512, 1)
@@ -146,7 +146,7 @@ def test_refused_alters(dictionary: Dictionary, row: tuple[Any, ...], text: str)
 
 
 def test_new_format_is_checked_against_the_data(dictionary: Dictionary) -> None:
-    """A stricter format must fit what is stored, and the check must be alone in its transaction."""
+    """A stricter format must fit the stored tuples, and its check must be alone in its transaction."""
     space = dictionary.create_space(512, "test")
     dictionary.create_index(512, 0, (0, "unsigned"))
     dictionary.insert(512, 1, "one")
@@ -167,7 +167,7 @@ def test_new_format_is_checked_against_the_data(dictionary: Dictionary) -> None:
 
 
 def test_drop_needs_an_unused_space(dictionary: Dictionary) -> None:
-    """Indexes, grants and truncate records go first."""
+    """A space is dropped after its indexes, grants and truncate records."""
     dictionary.create_space(512, "test")
     dictionary.create_index(512, 0, (0, "unsigned"))
     dictionary.grant(0, "space", 512, 1)
@@ -187,7 +187,7 @@ def test_drop_needs_an_unused_space(dictionary: Dictionary) -> None:
 
 
 def test_truncate(dictionary: Dictionary) -> None:
-    """A change of `_truncate` empties all indexes; undoing it brings the tuples back."""
+    """A change of `_truncate` empties all indexes, and undoing it restores the tuples."""
     space = dictionary.create_space(512, "test")
     dictionary.create_index(512, 0, (0, "unsigned"))
     dictionary.create_index(512, 1, (1, "string"))
@@ -207,7 +207,7 @@ def test_truncate(dictionary: Dictionary) -> None:
 
 
 def test_truncate_is_refused(dictionary: Dictionary) -> None:
-    """System spaces and unknown ones are not truncated, nor is anything without the right to write."""
+    """Truncating system spaces and unknown ones is refused, and so is truncating without the right to write."""
     error = dictionary.error
     assert error(dictionary.replace, SpaceId.TRUNCATE, 280, 1) == "Can't truncate a system space, space '_space'"
     assert error(dictionary.replace, SpaceId.TRUNCATE, 999, 1) == "Space '999' does not exist"
@@ -225,7 +225,7 @@ def test_request_prefixes(dictionary: Dictionary) -> None:
 
 
 def test_what_a_snapshot_stores(dictionary: Dictionary) -> None:
-    """Spaces with tuples of their own, temporary ones left out; system spaces come first."""
+    """A snapshot has the spaces with tuples of their own, system spaces first, without temporary ones."""
     dictionary.create_space(600, "b")
     dictionary.create_space(599, "a", temporary=True)
     dictionary.create_space(100, "low")

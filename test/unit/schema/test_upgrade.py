@@ -1,6 +1,6 @@
-"""Directories of older versions: what they lack is added at the start, what users have stays.
+"""Directories of older versions: a start adds what they lack, and users' objects stay.
 
-The old dictionaries are made here from the present one by taking back what came later, version by version.
+The old dictionaries are made from the present one by removing what came later, version by version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Dictionary = dict[int, list[Any]]
 
 
 def present() -> Dictionary:
-    """A fresh instance's rows by space, and what a user has made: a space with rows, a function, a grant."""
+    """Return a fresh instance's rows by space, with a user's space, its rows, a function and a grant."""
     rows: Dictionary = {}
     for space_id, raw in bootstrap_rows(UUID_1, UUID_1):
         rows.setdefault(space_id, []).append(unpack(raw))
@@ -114,7 +114,7 @@ VERSIONS: dict[tuple[int, int, int], Callable[[Dictionary], None]] = {
 
 
 def disk_of(version: tuple[int, int, int]) -> MemoryStorage:
-    """A disk with a snapshot of that version."""
+    """Make a disk with a snapshot of a version."""
     rows = present()
     VERSIONS[version](rows)
     rows[SpaceId.SCHEMA][-1] = ["version", *version]
@@ -131,17 +131,17 @@ def rows_of(node: Instance, space_id: int) -> list[Any]:
 
 
 async def upgrade(node: Instance, ctx: Context) -> None:
-    """`box.schema.upgrade()`."""
+    """Call `box.schema.upgrade()`."""
     await SchemaUpgrade(node.schema, node.dml, ctx, node.log, node.clock).run()
 
 
 def named_functions(rows: list[Any]) -> set[str]:
-    """Without ids and dates."""
+    """Return functions by name, without ids and dates."""
     return {repr(row[1:-2]) for row in rows}
 
 
 def assert_upgraded(node: Instance, version: tuple[int, int, int]) -> None:
-    """Everything that a fresh instance has is there, and what the user has made."""
+    """Assert that everything of a fresh instance is there, and the user's objects."""
     wanted = present()
     assert ["version", *DICTIONARY_VERSION] in rows_of(node, SpaceId.SCHEMA)
     spaces = {row[0]: row for row in rows_of(node, SpaceId.SPACE)}
@@ -170,7 +170,7 @@ def assert_upgraded(node: Instance, version: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 def test_files_of_an_older_version(version: tuple[int, int, int]) -> None:
-    """Upgraded at the start, for good: the next start changes nothing."""
+    """Files of an older version are upgraded at the first start; the next one changes nothing."""
 
     async def main() -> None:
         disk = disk_of(version)
@@ -190,7 +190,7 @@ def test_files_of_an_older_version(version: tuple[int, int, int]) -> None:
 
 
 def test_an_upgrade_that_waits_for_its_call() -> None:
-    """A member of a replica set, and one with ERRINJ_AUTO_UPGRADE, work as they are until somebody asks for it."""
+    """A member of a replica set, or a start with ERRINJ_AUTO_UPGRADE, is upgraded only by box.schema.upgrade()."""
 
     async def main() -> None:
         node = Instance(disk=disk_of((2, 1, 3)))
@@ -218,7 +218,7 @@ def test_an_upgrade_that_waits_for_its_call() -> None:
 
 
 def test_a_version_that_is_too_old() -> None:
-    """It is left alone, with a warning."""
+    """A version that is too old is not upgraded, with a warning."""
 
     async def main() -> None:
         rows = present()

@@ -47,7 +47,9 @@ def test_a_sync_counts_when_it_is_over() -> None:
 
 
 def test_a_sync_counts_though_another_one_has_begun() -> None:
-    """A sync of a file takes effect though another one of it has begun: else a name was left with a part of its header."""
+    """A sync of a file takes effect though another one of it has begun: else a name was left with a
+    part of its header.
+    """
     sizes = set()
     for seed in range(20):
         clock = Clock()

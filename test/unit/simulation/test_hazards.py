@@ -85,7 +85,9 @@ def test_a_leader_hears_the_others_again_shortly_before_the_time_of_its_row_is_o
 
 @pytest.mark.parametrize("amount", [0.2, 0.8])
 def test_a_leader_stands_still_while_something_waits_and_goes_on(amount: float) -> None:
-    """The fault halts a leader while a transaction waits; with the smaller amount it goes on before another one leads."""
+    """The fault halts a leader while a transaction waits; with the smaller amount it goes on before
+    another one leads.
+    """
 
     async def story(simulation: Simulation, faults: HazardFaults, leader: SimulatedNode) -> None:
         freeze = asyncio.ensure_future(faults.freeze(fault("freeze", leader, amount, 0.2), leader))

@@ -159,6 +159,8 @@ async def story(simulation: Simulation, hand_over: Handover) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_it_would_have_made_void_is_taken(way: Handover) -> None:
-    """Node1 takes rows that node2 has confirmed; before, it took them for rows that its own promotion had rolled back."""
+    """Node1 takes rows that node2 has confirmed; before, it took them for rows that its own promotion
+    had rolled back.
+    """
     with Simulation(1) as simulation:
         simulation.run(story(simulation, way))

@@ -27,7 +27,9 @@ async def _start_slowly(
 
 
 def test_a_node_that_is_being_started_is_waited_for() -> None:
-    """Rest waits for the `box.cfg` of a starting node, which has all rows before; cancelling it would end the process."""
+    """Rest waits for the `box.cfg` of a starting node, which has all rows before; cancelling it would
+    end the process.
+    """
 
     async def scenario(simulation: Simulation) -> tuple[bool, Unrest | None, bool]:
         one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
@@ -46,7 +48,9 @@ def test_a_node_that_is_being_started_is_waited_for() -> None:
 
 
 def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
-    """The end of all faults waits for a starting node, because workloads that need no rest are compared right after it."""
+    """The end of all faults waits for a starting node, because workloads that need no rest are compared
+    right after it.
+    """
 
     async def scenario(simulation: Simulation) -> tuple[bool, bool]:
         one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
@@ -66,7 +70,9 @@ def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
 
 
 def test_the_end_of_all_faults_waits_for_a_node_that_is_started_meanwhile() -> None:
-    """The end of all faults waits for a node that the administrator starts while the end of faults starts another one."""
+    """The end of all faults waits for a node that the administrator starts while the end of faults
+    starts another one.
+    """
 
     async def scenario(simulation: Simulation) -> tuple[bool, bool]:
         one, two, three = await simulation.start_cluster(3, replication_timeout=30, replication_connect_timeout=60)

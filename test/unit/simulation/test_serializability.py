@@ -60,7 +60,9 @@ def test_who_begins_after_an_end_sees_what_was_written_before_it() -> None:
 
 
 def test_a_phantom_is_a_cycle() -> None:
-    """A phantom is reported: one transaction finds nothing in two places, between which another one adds a row to both."""
+    """A phantom is reported: one transaction finds nothing in two places, between which another one
+    adds a row to both.
+    """
     calls = [call(0, 9, read("x"), read("y", 2), append("z", 3)), call(0, 9, append("x", 1), append("y", 2))]
     assert "not serialisable" in violations(calls, x=(1,), y=(2,), z=(3,))
 

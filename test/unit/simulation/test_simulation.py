@@ -286,7 +286,9 @@ def test_one_direction_can_be_cut() -> None:
 
 
 def test_a_fault_that_ends_in_the_middle_of_a_stop() -> None:
-    """A fault that ends in the middle of a stop restarts the node; before, it was left closed and counted as running."""
+    """A fault that ends in the middle of a stop restarts the node; before, it was left closed and
+    counted as running.
+    """
 
     async def story(simulation: Simulation) -> None:
         one, two = await simulation.start_cluster(2)

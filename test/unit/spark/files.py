@@ -1,4 +1,4 @@
-"""Snapshots made for tests: one user space between two others, without a node."""
+"""Makes snapshots without a node, with one user space between two others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRIMARY: Sequence[Any] = [GOODS, 0, "pk", "tree", {"unique": True}, [[0, "unsign
 
 
 def goods(count: int) -> list[list[object]]:
-    """Tuples of `FORMAT`, sorted by their keys."""
+    """Make tuples of `FORMAT`, sorted by their keys."""
     return [[number, f"name {number * 7919 % 10007}", number / 4] for number in range(count)]
 
 
@@ -37,7 +37,7 @@ def write(
     instance: UUID | None = None,
     engine: str = "memtx",
 ) -> Path:
-    """A snapshot with the space `goods` between two others of `around` tuples each."""
+    """Write a snapshot with the space `goods` between two others of `around` tuples each."""
     definitions = [[GOODS - 1, 1, "before", "memtx", 0, {}, []], [GOODS, 1, "goods", engine, 0, {}, fields]]
     directory.mkdir(parents=True, exist_ok=True)
     spaces = [
@@ -51,5 +51,5 @@ def write(
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The schema that Spark would ask for."""
+    """Return the Arrow schema that Spark would ask for."""
     return pa.schema([pa.field(c.name, arrow_type(c), c.is_nullable) for c in columns])

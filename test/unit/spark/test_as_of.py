@@ -1,4 +1,4 @@
-"""A snapshot with the log on top: the table is row by row what the node has, at any moment of its history."""
+"""Tables with `as_of`, from a snapshot and the log, have the node's rows at any moment of its history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read(directory: Path, as_of: str = "latest", **options: str) -> list[tuple[A
 
 
 async def stored(node: Node) -> list[tuple[Any, ...]]:
-    """What the node has; fields that a tuple lacks are nil, as in a table."""
+    """Return the node's tuples; fields that they lack are nil, as in a table."""
     tuples, width = await node.eval(
         "local s = box.space.goods return s and s:select() or {}, s and math.max(1, #s:format()) or 0"
     )
@@ -54,7 +54,7 @@ async def vclock(node: Node) -> str:
 
 
 def run(directory: Path, *steps: str, **options: Any) -> list[tuple[Any, ...]]:
-    """Evaluate Lua on a node and return what is in the space at the end."""
+    """Evaluate Lua on a node, and return the space's tuples at the end."""
 
     async def main() -> list[tuple[Any, ...]]:
         async with Node(directory, log_level=0, **options) as node:
@@ -70,7 +70,7 @@ def decoders() -> list[str]:
 
 
 class Program:
-    """Random changes of a space `goods`; the keys are few, so that changes meet each other."""
+    """Generates random changes of the space `goods`, with few keys so that changes meet."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -124,7 +124,7 @@ class Program:
         )
 
     def step(self) -> str:
-        """Something that may fail: then nothing is changed."""
+        """Generate a step that may fail, and then changes nothing."""
         dice = self.random.random()
         if dice < 0.03:
             return "s:truncate()"
@@ -145,7 +145,7 @@ class Program:
 def test_a_table_is_what_the_node_has_at_every_moment(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In half of the runs the changes of some rows are too many for memory."""
+    """A table has the node's rows at each moment; in half of the runs the changes do not fit into memory."""
     if seed % 2:
         monkeypatch.setattr("box.spark.change_runs.BUDGET", 500)
         monkeypatch.setattr("box.spark.change_runs._PIECE_BYTES", 200)
@@ -254,7 +254,7 @@ def test_many_shares_take_each_change_once(tmp_path: Path, decoder: str, monkeyp
 def test_a_long_log_makes_shares_large_unless_more_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each share reads the whole log."""
+    """A long log makes shares large unless more are asked for, because each share reads the whole log."""
     monkeypatch.setattr("box.spark.table._BYTES_A_SHARE", 1 << 14)
     run(tmp_path, GOODS, "for i = 1, 20000 do s:insert{i, 'name ' .. i * 7919 % 10007} end box.snapshot() s:delete(1)")
     assert len(open_table(tmp_path, as_of="latest").shares([])) > 3
@@ -289,7 +289,9 @@ def test_synchronous_transactions_count_once_they_are_confirmed(tmp_path: Path) 
 
 
 def test_a_directory_that_is_written_gives_one_consistent_cut(tmp_path: Path) -> None:
-    """Two tuples change in one transaction, again and again: a reader sees them equal, whenever it reads."""
+    """A table of a directory that a node writes is consistent: two tuples that one transaction changes are always
+    equal.
+    """
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0, wal_max_size=1 << 14) as node:

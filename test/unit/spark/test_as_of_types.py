@@ -1,4 +1,4 @@
-"""`as_of` with every type of field, synchronous rollbacks, changes of the format, and old formats of files."""
+"""`as_of` with every type of field, synchronous rollbacks, changed formats, and old versions of files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ end
 
 
 async def expected(node: Node, directory: Path) -> list[tuple[Any, ...]]:
-    """The node's tuples as columns."""
+    """Return the node's tuples as columns."""
     core = node._embedding.core
     columns = open_table(directory, as_of="latest").columns
     decoder = ReferenceDecoder(GOODS, columns, arrow_schema(columns), ())
@@ -94,7 +94,9 @@ def table_rows(directory: Path, decoder: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_type_of_field_is_as_in_the_node(tmp_path: Path, seed: int) -> None:
-    """Half of the spaces are synchronous: some of their transactions are rolled back for want of a quorum."""
+    """Fields of every type have the node's values; half of the spaces are synchronous, and some transactions are rolled
+    back.
+    """
     is_sync = seed % 2 == 1
 
     async def main() -> None:
@@ -117,7 +119,7 @@ def test_every_type_of_field_is_as_in_the_node(tmp_path: Path, seed: int) -> Non
 
 
 def test_binary_values_of_a_log_come_through(tmp_path: Path) -> None:
-    """Lua has no value that is stored as binary: the rows are made by hand."""
+    """Binary values of a log are right; the rows are made by hand, because Lua cannot store binary."""
     path, instance = old_files(tmp_path, version="0.13", kinds=("unsigned", "varbinary", "double"))
     assert path.exists()
     assert instance
@@ -127,7 +129,9 @@ def test_binary_values_of_a_log_come_through(tmp_path: Path) -> None:
 
 
 def old_files(directory: Path, *, version: str, kinds: tuple[str, str, str]) -> tuple[Path, str]:
-    """A snapshot and a log in a version of the format; 0.12 calls the instance `Server` and writes parts as a list."""
+    """Write a snapshot and a log in a version of the format; 0.12 names the instance `Server` and writes parts as a
+    list.
+    """
     instance = str(uuid4())
     names = [field["name"] for field in FORMAT]
     fields = [{"name": name, "type": kind} for name, kind in zip(names, kinds, strict=True)]

@@ -1,4 +1,4 @@
-"""`lunabox-cat`: rows of files that a node has left, chosen and shown in three forms."""
+"""`lunabox-cat` prints rows of a node's files, filtered and in three forms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def snapshot(data: Path) -> Path:
 
 
 def log(data: Path) -> Path:
-    """The file with the changes; a node leaves an empty one behind when it stops."""
+    """Return the log file with the changes; a node leaves another, empty one when it stops."""
     return sorted(data.glob("*.xlog"))[-2]
 
 
@@ -155,21 +155,21 @@ sys.exit(entry_points.%s())
 
 
 def run_without(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command where the packages of the extra `spark` are missing."""
+    """Run a command without the packages of the extra `spark`."""
     return subprocess.run(
         [sys.executable, "-c", WITHOUT % command, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def test_a_missing_package_of_the_export_is_named() -> None:
-    """The command is installed with a node, the packages of the extra are not."""
+    """`lunabox-export` without the extra's packages names them."""
     run = run_without("export")
     assert run.returncode == 2
     assert run.stderr == "lunabox-export: pyarrow is not installed: pip install '.[spark]' in a clone of Lunabox\n"
 
 
 def test_cat_needs_no_extra(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Names of spaces are there too, which for a log come from the snapshot."""
+    """`lunabox-cat` works without extras, with names of spaces, which for a log come from the snapshot."""
     run = run_without("cat", "--format", "json", str(log(data)))
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout == cat(capsys, "--format", "json", log(data))

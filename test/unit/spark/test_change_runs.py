@@ -1,4 +1,4 @@
-"""Changes sorted by key: whatever is spilled and merged, each key has its changes, in order and once."""
+"""Changes sorted by key: however they are spilled and merged, each key has its changes once and in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ kinds = st.sampled_from([*KINDS, RequestType.UPDATE, RequestType.UPDATE])
 
 
 def valid(changes: list[Change]) -> dict[bytes, list[Change]]:
-    """By key, from the last change on that does not look at the tuple before."""
+    """Return for each key its changes from the last one on that does not depend on the tuple before."""
     found: dict[bytes, list[Change]] = {}
     for change in changes:
         if change[1] in (RequestType.UPDATE, RequestType.UPSERT):
@@ -38,7 +38,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Change]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some rows are too many for memory."""
+    """Let few rows exceed the memory budget."""
     monkeypatch.setattr(change_runs, "BUDGET", 200)
     monkeypatch.setattr(change_runs, "_PIECE_BYTES", 120)
     monkeypatch.setattr(change_runs, "_ROWS_HELD", 4)
@@ -123,7 +123,7 @@ def test_files_are_where_spark_wants_them_and_leave_nothing(tmp_path: Path, monk
 
 
 def test_memory_does_not_grow_with_the_changes() -> None:
-    """What is held while twenty times the budget passes."""
+    """Memory stays limited while changes of twenty times the budget pass."""
     runs = ChangeRuns()
     body = b"x" * 200
     greatest = 0

@@ -1,4 +1,4 @@
-"""Compiled code picks the rows of a log that the decoder in Python would pick."""
+"""Compiled code finds the rows of a log that the decoder in Python finds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ fields = st.builds(lambda key, rest: [7, key, *rest], keys, st.lists(st.integers
 
 @st.composite
 def rows(draw: st.DrawFn) -> bytes:
-    """A row of any type, mostly usual."""
+    """Generate a row of any type, mostly a usual one."""
     kind = draw(st.sampled_from([2, 3, 4, 5, 9, 2, 3, 4, 5, 9, 12, 40, 30]))
     row = Row(kind, draw(st.integers(0, 3)), draw(st.integers(1, 30)), draw(st.floats(0, 2e9)), draw(st.integers(0, 1)))
     row.is_commit = draw(st.booleans())
@@ -63,7 +63,7 @@ Change = tuple[bytes | None, int, bytes]
 
 
 def key_of(row: Row, number: int, part: int = 0) -> Any:
-    """The field of a tuple, or the part of a key."""
+    """Return the field of a tuple, or the part of a key."""
     _, request = decode_row(row)
     return request.key[part] if request.key else unpack(request.tuple)[number]
 
@@ -85,7 +85,7 @@ parts_of_keys = st.sampled_from([((1, KeyKind.INTEGER),), ((1, KeyKind.INTEGER),
 
 
 def changes_in(block: bytes, parts: PlainParts | None, left_out: Collection[tuple[int, int]] = ()) -> list[Change]:
-    """What the finder finds, as changes by rows; those that it leaves to Python are decoded there."""
+    """Return the changes that the compiled finder finds; those that it leaves to Python are decoded there."""
     from box.spark.compiled_log import ChangeFinder
 
     found = ChangeFinder(GOODS, parts, SINCE, left_out).find(block)
@@ -150,7 +150,9 @@ def is_schema(row: Row) -> bool:
 @settings(max_examples=80, deadline=None)
 @given(blocks.filter(bool), st.data())
 def test_damaged_blocks_are_left_to_the_decoder_in_python(block: bytes, data: st.DataObject) -> None:
-    """Where that decoder has no error the changes are right; where it has one nothing is read outside the block."""
+    """In a damaged block the changes are right where the Python decoder has no error, and no read leaves the block
+    otherwise.
+    """
     from box.spark.compiled_log import ChangeFinder, summarize
 
     damaged = bytearray(block)

@@ -67,7 +67,7 @@ any_tuples = st.lists(values, max_size=12)
 
 
 def row(space_id: int, tuple_bytes: bytes, form: int = 0) -> bytes:
-    """A row in the usual form, and in some that only another writer would choose."""
+    """Generate a row, in the usual form or in one that other writers use."""
     space, data = b"\x10" + pack(space_id), b"\x21" + tuple_bytes
     return [
         b"\x83\x00\x02\x03\xce\x00\x00\x10\x00\x04\xcb" + bytes(8) + b"\x82" + space + data,
@@ -100,7 +100,7 @@ def outcome(decoder: Decoder, block: bytes) -> tuple[str, Any]:
 
 
 def both(columns: list[Column], block: bytes, filters: tuple[Condition, ...] = ()) -> tuple[str, Any]:
-    """The outcome of either decoder, which has to be the same."""
+    """Run both decoders, assert that they agree, and return the result."""
     schema = arrow_schema(columns)
     python = outcome(new_decoder(GOODS, columns, schema, filters, compiled=False), block)
     compiled = outcome(new_decoder(GOODS, columns, schema, filters, compiled=True), block)
@@ -279,7 +279,7 @@ print(sorted(seen))
 
 
 def test_no_damaged_block_is_read_outside_its_bounds(tmp_path: Path) -> None:
-    """numba's own check of every index is on: a read outside would be an IndexError."""
+    """No read leaves a damaged block: numba checks every index, and a bad one would raise IndexError."""
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-c", BOUNDS], env=environment, capture_output=True, text=True, check=False, timeout=200

@@ -1,4 +1,4 @@
-"""Parquet written by tasks: the same rows, whole or not at all."""
+"""Parquet written by Spark's tasks has the rows of the table, completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'spark' is not ins
 
 
 class Local:
-    """The part of a Spark session that is used, without Spark: each task is run twice, as after a failure."""
+    """A fake Spark session that runs each task twice, as after a failure."""
 
     @property
     def sparkContext(self) -> Local:
@@ -76,7 +76,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 
 
 def damaged(directory: Path) -> Path:
-    """A snapshot with a broken block in its middle."""
+    """Write a snapshot with a broken block in its middle."""
     path = write(directory, goods(30_000))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

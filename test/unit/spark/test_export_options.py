@@ -1,4 +1,4 @@
-"""The command line of `lunabox-export`, and what it finds out without Spark."""
+"""The command line of `lunabox-export`, and what it finds without Spark."""
 
 from __future__ import annotations
 

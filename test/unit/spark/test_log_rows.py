@@ -1,4 +1,4 @@
-"""Which rows of a log take effect: the table of `log_rows`, line by line."""
+"""Which rows of a log take effect: the table in `log_rows`, line by line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decide(kind: RequestType, lsn: int, owner: int = 1, *, origin: int = 1, term
 
 
 def without_effect(*steps: Row) -> set[int]:
-    """The lsns that do not count after transactions of one row each."""
+    """Return the LSNs without effect after transactions of one row each."""
     decisions = Decisions()
     for row in steps:
         decisions.take([row])
@@ -82,7 +82,7 @@ def test_a_promotion_of_an_earlier_term_says_nothing() -> None:
 
 
 def test_without_flags_the_space_says_whether_a_transaction_waits() -> None:
-    """As in files of versions before 2.8."""
+    """In files of versions before 2.8, which lack flags, the space says whether a transaction is synchronous."""
     decisions = Decisions()
     decisions.take([change(1)], is_synchronous=True)
     decisions.take([change(2)])

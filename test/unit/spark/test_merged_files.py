@@ -1,4 +1,4 @@
-"""Snapshots and logs made by hand: a table is what the changes make of the tuples, whatever way the merge takes."""
+"""Snapshots and logs made by hand: a table equals the tuples after all changes, in every way of merging."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TYPES = ["unsigned", "integer", "string", "varbinary", "uuid", "number", "scalar
 
 
 def made_key(kind: str, number: int) -> Any:
-    """A key part by a small number; some texts are the beginning of others, or have zeros in them."""
+    """Make a key part from a small number; some texts are beginnings of others, or contain zeros."""
     texts = ["", "a", "a\0", "a\0b", "ab", "\0", "\u00e9", "b" * 300]
     match kind:
         case "unsigned":
@@ -59,7 +59,7 @@ def made_key(kind: str, number: int) -> Any:
 
 
 class Files:
-    """What is written: a primary key of one or two parts, tuples, and changes in transactions."""
+    """The content of files: a primary key of one or two parts, tuples, and changes in transactions."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
@@ -91,7 +91,7 @@ class Files:
         return [fields[part["field"]] for part in self.index[5]]
 
     def change(self) -> tuple[int, Request]:
-        """A space and what is done to it."""
+        """Generate a space and a change of it."""
         fields = self.fields()
         name = self.format[0]["name"]
         operations = [[self.draw.choice("+="), self.draw.choice([0, name]), self.draw.randrange(5)]]
@@ -114,7 +114,7 @@ class Files:
         return TRUNCATE_ID, Request.replace(pack([GOODS, self.draw.randrange(9)]))
 
     def transactions(self, count: int) -> list[list[Row]]:
-        """Rows of several instances; the request goes with its row."""
+        """Generate transactions of several instances, each row with its request."""
         clock = START.copy()
         found = []
         for _ in range(count):
@@ -134,7 +134,7 @@ class Files:
 
 
 def write_log(directory: Path, transactions: Sequence[Sequence[Row]], draw: random.Random) -> None:
-    """Files of some transactions each, in blocks of some."""
+    """Write log files of a few transactions each, in small blocks."""
     files = [transactions]
     if len(transactions) > 3:
         middle = draw.randrange(1, len(transactions))
@@ -159,7 +159,7 @@ def write_log(directory: Path, transactions: Sequence[Sequence[Row]], draw: rand
 
 
 def outcome(files: Files, tuples: Sequence[list[Any]], transactions: Sequence[Sequence[Row]]) -> list[bytes]:
-    """The tuples at the end, by applying row after row."""
+    """Return the tuples after applying the rows one by one."""
     keys = files.keys
     found = {keys.extract(fields): pack(fields) for fields in tuples}
     fmt = TupleFormat([FieldDef("n", FieldType.UNSIGNED, True)])
@@ -189,7 +189,7 @@ def changed(request: Request, old: bytes | None, fmt: TupleFormat) -> bytes | No
 
 
 def cut_at(files: Files, transactions: Sequence[Sequence[Row]]) -> tuple[str, list[Sequence[Row]]]:
-    """A moment, and the transactions that count then."""
+    """Generate a moment, with the transactions up to it."""
     draw = files.draw
     waiting = next((n for n, rows in enumerate(transactions) if rows[-1].flags), len(transactions))
     if draw.random() < 0.4:
@@ -211,7 +211,7 @@ def cut_at(files: Files, transactions: Sequence[Sequence[Row]]) -> tuple[str, li
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some tuples make a block, some blocks a share and a batch."""
+    """Make blocks, shares and batches small."""
     monkeypatch.setattr("box.journal.snapshot.BLOCK_SIZE", 200)
     monkeypatch.setattr("box.spark.blocks._WINDOW", 1 << 12)
     monkeypatch.setattr("box.spark.table._BYTES_A_SHARE", 1 << 9)

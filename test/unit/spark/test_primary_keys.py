@@ -1,4 +1,4 @@
-"""Primary keys as bytes: equal for equal keys, in the order of the index, the same from compiled code."""
+"""Primary keys as bytes: equal for equal keys, in the index's order, and equal from compiled code."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ WIDTHS = [
 @settings(max_examples=80, deadline=None)
 @given(st.sampled_from(WIDTHS), st.integers(-(2**63), 2**64 - 1) | st.integers(-300, 300))
 def test_a_number_has_the_same_bytes_in_every_width(width: tuple[int, str], number: int) -> None:
-    """Other writers do not always take the shortest form."""
+    """A number has the same bytes from every width of its encoding; other writers do not always take the shortest."""
     pytest.importorskip("numba", reason="the extra 'spark' is not installed")
     from box.spark.compiled_tuples import encoded_keys
 
@@ -113,7 +113,7 @@ def test_a_number_has_the_same_bytes_in_every_width(width: tuple[int, str], numb
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(sorted(VALUES)), st.binary(min_size=1, max_size=24))
 def test_compiled_code_stays_in_the_block(kind: str, block: bytes) -> None:
-    """Whatever the bytes are: a key, or none; every offset of the block is tried as the start of one."""
+    """Compiled code gives a key or none from every offset of random bytes, without a read outside."""
     pytest.importorskip("numba", reason="the extra 'spark' is not installed")
     from box.spark.compiled_tuples import encoded_keys
 

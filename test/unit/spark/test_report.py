@@ -1,4 +1,4 @@
-"""The report: figures of the profile, joined from parts, and a page without a network."""
+"""The HTML report: figures from a profile that is joined from parts, on a page without a network."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_page_needs_no_network_and_shows_text_as_text(tmp_path: Path) -> None:
 
 
 def figure_of(text: str, title: str) -> dict[str, Any]:
-    """Return the layout of the figure with a title, as it is handed to plotly."""
+    """Return the layout that plotly gets for the figure with a title."""
     for found in re.finditer(r"Plotly\.newPlot\(\s*\"[^\"]*\",\s*", text):
         decoder = json.JSONDecoder()
         _, end = decoder.raw_decode(text, found.end())
@@ -83,7 +83,7 @@ def figure_of(text: str, title: str) -> dict[str, Any]:
 
 
 def test_axes_have_whole_numbers_and_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log of one second has an axis of ten; what the legend says does not cover the date."""
+    """Axes have whole numbers, one second of log gets an axis of ten, and the legend does not cover the date."""
     pytest.importorskip("plotly", reason="the extra 'report' is not installed")
     found = DirectoryProfile()
     found.log[1_700_000_000] = 3

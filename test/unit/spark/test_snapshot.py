@@ -1,4 +1,4 @@
-"""Reading snapshots without a node: definitions, shares of a file, pieces left out, damaged files."""
+"""Reading snapshots without a node: definitions, shares of a file, skipped blocks, damaged files."""
 
 from __future__ import annotations
 

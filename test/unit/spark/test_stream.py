@@ -1,4 +1,4 @@
-"""The log as a stream: every change once, in batches of any size, from files that are written and from a live node."""
+"""The log as a stream: every change once, in batches of any size, from growing files and from a running node."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def changes_between(
 
 
 def batches(log: DirectoryLog | NodeLog, since: StreamOffset, limit: int | None) -> Iterator[StreamOffset]:
-    """The ends of batches until there is nothing more."""
+    """Yield the ends of batches until there is nothing more."""
     while (until := log.next(since, limit)) != since:
         yield until
         since = until
 
 
 def read_all(directory: Path, limit: int | None = None, **values: str) -> list[Change]:
-    """All changes; each batch is planned and read by somebody who knows nothing of those before."""
+    """Read all changes; each batch is planned and read by new objects, which know nothing of those before."""
     planner = DirectoryLog(str(directory))
     since = planner.begin("earliest")
     found: list[Change] = []
@@ -69,7 +69,7 @@ def read_all(directory: Path, limit: int | None = None, **values: str) -> list[C
 
 
 def expected_rows(directory: Path) -> list[tuple[int, int]]:
-    """Replica id and lsn of all changes of user spaces that took effect, by one pass over the whole log."""
+    """Return replica id and LSN of all effective changes of user spaces, by one pass over the whole log."""
     items = [item for path in sorted(directory.glob("*.xlog")) for item in rows_of(str(path))]
     decisions = Decisions()
     for transaction in transactions([item.row for item in items]):
@@ -170,7 +170,7 @@ def test_synchronous_transactions_come_once_they_are_confirmed(tmp_path: Path) -
 
 
 def _history(seed: int) -> list[list[Row]]:
-    """Transactions of one instance: asynchronous and synchronous ones, confirmed or rolled back in any chunks."""
+    """Generate transactions of one instance, asynchronous or synchronous, confirmed or rolled back, in chunks."""
     rng = random.Random(seed)
     history: list[list[Row]] = []
     waiting: list[int] = []
@@ -195,7 +195,7 @@ def _history(seed: int) -> list[list[Row]]:
 
 @pytest.mark.parametrize("seed", range(15))
 def test_decisions_are_the_same_from_any_end_of_a_batch(seed: int) -> None:
-    """Whoever goes on from there knows nothing of what was before."""
+    """A stream that starts at the end of any batch decides as one pass over the log does."""
     history = _history(seed)
     whole = Decisions()
     for transaction in history:
@@ -227,7 +227,7 @@ ROWS_OF_TWO_SNAPSHOTS = 330
 
 
 def test_a_directory_that_is_written_gives_every_change_once(tmp_path: Path) -> None:
-    """Through rotation, snapshots and the collection of old files."""
+    """The stream of a directory has every change once, through rotation, snapshots and removed files."""
 
     async def main() -> tuple[list[Change], int]:
         found: list[Change] = []
@@ -395,7 +395,7 @@ def test_a_node_that_has_collected_the_rows_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["path", "uri"])
 def test_every_change_comes_once_although_the_node_is_killed(tmp_path: Path, source: str) -> None:
-    """`make soak SOAK=streams` kills Spark too."""
+    """Every change comes once though the node is killed; `make soak SOAK=streams` kills Spark, too."""
     found = read_through_kills(tmp_path, source, 1, 3)
     last = max(lsn for _, lsn in found)
     wanted = {place: count for place, count in expected(tmp_path).items() if place[1] <= last}

@@ -1,4 +1,4 @@
-"""Tables over one or more files: paths, options, shares and what is read from them."""
+"""Tables over one or more files: paths, options, shares and the rows read from them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_several_paths_come_as_a_json_array(paths: str) -> None:
 
 
 def test_a_space_whose_tuples_are_in_other_files_is_refused(tmp_path: Path) -> None:
-    """Otherwise the table would have the rows of the log alone."""
+    """A space whose tuples are in other files is an error; the table would have the log's rows alone."""
     write(tmp_path, [], engine="vinyl")
     with pytest.raises(BoxError, match="does not support reading space 'goods' of the engine 'vinyl'"):
         open_table(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables of files that the tasks of an export have written, read by the packages of these formats."""
+"""Delta and Iceberg tables of exported files, read by the packages of these formats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def export(path: Path, out: Path, kind: str, **options: Any) -> int:
 
 
 def rows_of(out: Path, kind: str) -> list[tuple[Any, ...]]:
-    """The rows as somebody finds them who knows nothing but the path."""
+    """Return the rows that a reader finds by the path alone."""
     if kind == "delta":
         found = deltalake.DeltaTable(str(out)).to_pyarrow_table()
     else:
@@ -104,11 +104,11 @@ def test_a_package_for_another_spark_is_named() -> None:
 def test_packages_are_looked_for_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spark is asked only whether it has a package of its own."""
+    """Missing packages are reported before anything is written, unless Spark has one."""
     from box.spark import export as command
 
     class Session:
-        """A Spark without packages."""
+        """A Spark session without packages."""
 
         def __getattr__(self, name: str) -> Any:
             raise LookupError(name)

@@ -1,4 +1,4 @@
-"""What a node may yet take back of its log is not shown to whoever reads the files: lunabox-cat, streams, tables."""
+"""Rows that a node may still remove from its log are hidden from readers of files: lunabox-cat, streams, tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Keys = list[Any]
 
 
 class Reader:
-    """Looks at the directory of a node in every way there is; `seen` has what each way has shown at each look."""
+    """Reads a node's directory in every way; `seen` has what each way has shown at each look."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -39,7 +39,7 @@ class Reader:
         self._streamed: Keys = []
 
     def look(self) -> list[Keys]:
-        """Keys of the space that rows of files, the stream so far, and the table show."""
+        """Record the keys of the space in rows of files, in the stream so far, and in the table."""
         self.seen.append([self._of_files(), self._of_stream(), self._of_table()])
         return self.seen[-1]
 
@@ -61,13 +61,13 @@ class Reader:
 
 
 class DiskFile(storage._DiskAppendFile):
-    """A file whose writer is looked at where it may be about to take rows back."""
+    """A file that is read at the moments when its writer may remove rows again."""
 
     __slots__ = ()
     on_sync: Callable[[], None] = staticmethod(lambda: None)
     on_truncate: Callable[[], None] = staticmethod(lambda: None)
     room: int | None = None
-    """Bytes that the next write takes; then the disk is full."""
+    """Bytes that the next write may take before the disk is full; None for no limit."""
 
     def __init__(self, path: str, fd: int) -> None:
         super().__init__(path, fd)
@@ -97,7 +97,7 @@ class DiskFile(storage._DiskAppendFile):
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> type[DiskFile]:
-    """The class of the files of nodes."""
+    """The class of files that nodes use."""
     monkeypatch.setattr(storage, "_DiskAppendFile", DiskFile)
     for name, value in (("on_sync", lambda: None), ("on_truncate", lambda: None), ("room", None)):
         monkeypatch.setattr(DiskFile, name, staticmethod(value) if value else value)
@@ -205,7 +205,7 @@ def test_the_first_blocks_of_a_batch_are_not_shown_when_the_disk_is_full(tmp_pat
 def test_a_writer_without_marks_is_found_out(
     tmp_path: Path, disk: type[DiskFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the file system has no locks, and with Tarantool's executable."""
+    """The hidden rows of a writer without marks are found, as on file systems without locks and from Tarantool."""
     monkeypatch.setattr(pending_mark, "_SET", None)
     reader = Reader(tmp_path)
 
@@ -271,7 +271,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 @pytest.mark.parametrize("mode", ["write", "fsync"])
 def test_a_stream_beside_a_disk_that_fails_shows_what_stays(tmp_path: Path, mode: str) -> None:
-    """The node is another process; three of ten of its writes, and of its syncs, fail."""
+    """The stream of a node whose writes and syncs often fail shows only rows that stay; the node is another process."""
     command = [sys.executable, "-c", NODE, str(tmp_path), mode, "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as node:
         assert node.stdout is not None
@@ -332,7 +332,7 @@ for line in sys.stdin:
 
 
 def test_one_who_reads_does_not_hold_up_the_writer(tmp_path: Path) -> None:
-    """Whatever locks others have: a mark that cannot be set is left out."""
+    """A reader never delays the writer: a mark that cannot be set, because of others' locks, is left out."""
     path = tmp_path / "log"
     path.write_bytes(bytes(100))
     with path.open("r+b") as other, path.open("r+b") as file:

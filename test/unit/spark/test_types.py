@@ -1,4 +1,4 @@
-"""Columns in the types that are asked for, and values that do not fit them; both decoders alike."""
+"""Columns in requested types, and values that do not fit them, by both decoders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ROWS: list[list[Any]] = [
 
 
 def read(path: Path, decoder: str, types: dict[str, pa.DataType] | None = None, **options: str) -> list[dict[str, Any]]:
-    """All rows; `types` are those that a schema of Spark's asks for, where they are not the column's own."""
+    """Read all rows; `types` are requested types that differ from the columns' own."""
     table = Table.open(SourceOptions.of({"path": str(path), "space": "goods", "decoder": decoder, **options}))
     columns = [
         adopted(column, column.type, types[column.name]) if types and column.name in types else column

@@ -1,4 +1,4 @@
-"""Rows into a running node and into a new directory: types, retries, errors."""
+"""Writing rows into a running node and into a new directory: types, retries, errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def address(tmp_path: Path) -> str:
 
 
 async def write(uri: str, operation: str, batch: pa.RecordBatch, *, size: int = 100) -> int:
-    """The rows of a batch as one task writes them."""
+    """Write rows as one task does."""
     space = (await look_at(uri, 10)).definitions.space("goods")
     fields = TargetFields.of(space, batch.schema, frozenset(), key_only=operation == "delete")
     client = NodeClient(uri, size, 20)
@@ -175,7 +175,7 @@ def test_inserts_that_were_done_count_and_others_are_refused(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("operation", ["replace", "insert"])
 def test_what_has_no_answer_is_sent_again(tmp_path: Path, operation: str) -> None:
-    """The node goes away several times while rows are on their way."""
+    """Rows without an answer are sent again when the node goes away several times."""
     rows = 20_000
 
     async def main() -> None:
@@ -237,7 +237,7 @@ def test_upserts_count_once_however_often_they_are_sent(tmp_path: Path) -> None:
 
 
 def test_a_node_that_refuses_is_told() -> None:
-    """When the writer is made, and when a task finds that the node has gone."""
+    """A node that refuses is reported when the writer is made, and when a task finds it gone."""
     pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
     from box.spark.write import data_writer
 

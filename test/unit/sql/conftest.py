@@ -1,4 +1,4 @@
-"""A node in memory, without Lua, that runs SQL."""
+"""An in-memory node without Lua that runs SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from box.sql.result import Rows
 
 
 class Session:
-    """One session of a node: `sql` gives rows as lists, or the number of changed rows."""
+    """A session of a node: `sql` returns rows as lists, or the number of changed rows."""
 
     def __init__(self, node: Instance) -> None:
         self.node = node
@@ -23,35 +23,35 @@ class Session:
         self._loop = node.loop
 
     def execute(self, text: str, *params: Any) -> Any:
-        """The result of a statement."""
+        """Return the result of a statement."""
         return self._loop.run_until_complete(self.node.sql.execute(self.ctx, text, params))
 
     def sql(self, text: str, *params: Any) -> Any:
-        """The rows of a query, else the number of changed rows."""
+        """Return the rows of a query, or the number of changed rows."""
         result = self.execute(text, *params)
         return result.rows if isinstance(result, Rows) else result.row_count
 
     def value(self, text: str, *params: Any) -> Any:
-        """The one value of a query."""
+        """Return the only value of a query."""
         ((value,),) = self.sql(text, *params)
         return value
 
     def types(self, text: str, *params: Any) -> list[str]:
-        """The types of a query's columns."""
+        """Return the types of a query's columns."""
         return [field.type for field in self.execute(text, *params).fields]
 
     def names(self, text: str) -> list[str]:
-        """The names of a query's columns."""
+        """Return the names of a query's columns."""
         return [field.name for field in self.execute(text).fields]
 
     def error(self, text: str, *params: Any) -> tuple[str, str]:
-        """The name of the code, and the message, of the error that a statement raises."""
+        """Return the name of the code, and the message, of the error that a statement raises."""
         with pytest.raises(BoxError) as caught:
             self.execute(text, *params)
         return _shown(caught.value)
 
     def rows_of(self, space: str, key: list[Any] | None = None) -> list[Any]:
-        """The rows of a system space whose keys begin with `key`."""
+        """Return the rows of a system space whose keys begin with `key`."""
         from box.data.codec import unpack
 
         found = self.node.dml.reads.select(self.ctx, self.node.schema.space_by_name(space), 0, 0, 0, 2**32, key or [])
@@ -65,17 +65,17 @@ class Session:
         self._loop.run_until_complete(completed(outcome))
 
     def write_error(self, space: str, request: Any) -> tuple[str, str]:
-        """The error that a change without SQL raises."""
+        """Return the error of a change without SQL."""
         with pytest.raises(BoxError) as caught:
             self.write(space, request)
         return _shown(caught.value)
 
     def another(self) -> Session:
-        """Another session of the node."""
+        """Open another session of the node."""
         return Session(self.node)
 
     def wait(self, work: Any) -> Any:
-        """The result of a coroutine."""
+        """Return the result of a coroutine."""
         return self._loop.run_until_complete(work)
 
 
@@ -88,7 +88,7 @@ Start = Callable[..., Session]
 
 @pytest.fixture
 def start() -> Any:
-    """`start(directory=None, **options)` starts a node; nodes are closed at the end."""
+    """A function `start(directory=None, **options)` that starts a node, which is closed at the end."""
     loop = asyncio.new_event_loop()
     nodes: list[Instance] = []
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a message is one line
-"""ALTER TABLE and indexes."""
+"""ALTER TABLE, CREATE INDEX and DROP INDEX."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_table_gets_another_name(filled: Session) -> None:
 
 
 def test_indexes_are_made_and_dropped(filled: Session) -> None:
-    """With rows in the table, and with a collation of their own."""
+    """An index is created on a table with rows, with a collation of its own, and dropped."""
     filled.sql("alter table t add column s text")
     filled.sql("insert into t values (1, 1, 'A'), (2, 1, 'b')")
     assert filled.sql('create unique index i on t (s collate "unicode_ci")') == 1

@@ -28,13 +28,13 @@ def test_columns_that_are_left_out_have_their_defaults(filled: Session) -> None:
 
 
 def test_rows_come_from_a_query(filled: Session) -> None:
-    """Those that are inserted are not read again."""
+    """INSERT ... SELECT from the same table does not read the rows that it inserts."""
     assert filled.sql("insert into t select id + 10, a, b + 1 from t") == 2
     assert filled.sql("select id, b from t") == [[1, 100], [2, 200], [11, 101], [12, 201]]
 
 
 def test_a_replaced_row_counts_twice(filled: Session) -> None:
-    """It makes room in every unique index."""
+    """A replaced row counts as two changes; REPLACE removes duplicates in every unique index."""
     assert filled.sql("replace into t values (1, 0, 300)") == 2
     assert filled.sql("replace into t values (5, 0, 200)") == 2
     assert filled.sql("select * from t") == [[1, 0, 300], [5, 0, 200]]
@@ -107,7 +107,7 @@ def test_a_wrong_change_changes_nothing(filled: Session, text: str, code: str, m
 
 
 def test_not_null_has_an_action_of_its_own(db: Session) -> None:
-    """ABORT unless the column or the statement says otherwise."""
+    """A NOT NULL violation aborts the statement unless the column or the statement has another action."""
     db.sql(
         "create table t (id int primary key, a int not null on conflict ignore,"
         " b int not null on conflict replace default 3, c int not null)"
@@ -119,7 +119,7 @@ def test_not_null_has_an_action_of_its_own(db: Session) -> None:
 
 
 def test_tuples_of_lua_that_end_early_have_nil_there(db: Session) -> None:
-    """A change of a column behind the end of a tuple fills what is between."""
+    """An UPDATE of a column beyond the end of a short tuple fills the columns between with nil."""
     from box.data.codec import pack
     from box.wire.change import Request
 

@@ -1,4 +1,4 @@
-"""Collations of columns and of COLLATE: where values are compared, and where two cannot meet."""
+"""Collations of columns and of COLLATE: how values are compared, and which pairs are errors."""
 
 from __future__ import annotations
 

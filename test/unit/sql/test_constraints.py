@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a message is one line
-"""Check constraints hold for every change, foreign keys for changes by SQL; both live in system spaces."""
+"""Check constraints apply to all changes, foreign keys to changes by SQL; both are rows of system spaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import Session, Start
 
 
 def test_a_check_holds_for_all_changes(db: Session) -> None:
-    """By SQL or not; nil keeps it."""
+    """A check applies to changes by SQL and by box; nil satisfies it."""
     db.sql("create table t (id int primary key, a int check (a > 1 and a < 10))")
     assert db.rows_of("_ck_constraint") == [[512, "ck_unnamed_T_1", False, "SQL", "a > 1 and a < 10", True]]
     failed = ("CK_CONSTRAINT_FAILED", "Check constraint failed 'ck_unnamed_T_1': a > 1 and a < 10")
@@ -40,7 +40,7 @@ def test_a_check_can_be_disabled(db: Session) -> None:
 
 
 def test_a_check_follows_the_names_of_columns(db: Session) -> None:
-    """A format without a column that a check needs is refused."""
+    """A check follows renames of columns; a format without its column is refused."""
     db.sql("create table t (id int primary key, a boolean, check (a))")
     (row,) = db.rows_of("_space", [512])
     row[6][1]["name"] = "B"
@@ -88,7 +88,9 @@ FAILED = ("SQL_EXECUTE", "Failed to execute SQL statement: FOREIGN KEY constrain
 
 
 def test_a_child_needs_its_parent(family: Session) -> None:
-    """Looked at when the statement ends; nil needs none; changes without SQL are not asked, as in Tarantool."""
+    """A child needs its parent at the end of the statement, unless nil; changes without SQL are not checked, as in
+    Tarantool.
+    """
     assert family.error("insert into c values (1, 5, null)") == FAILED
     assert family.sql("select * from c") == []
     assert family.sql("insert into c values (1, 1, 10), (2, null, null)") == 2
@@ -147,7 +149,7 @@ def deferred(db: Session) -> Session:
 
 
 def test_a_deferred_foreign_key_holds_at_the_commit(deferred: Session) -> None:
-    """Within a transaction a parent may come after its child, or go before it."""
+    """A deferred foreign key is checked at the commit: in a transaction a parent may come after its child."""
     deferred.sql("start transaction")
     deferred.sql("insert into c values (1, 1)")
     deferred.sql("insert into p values (1)")
@@ -206,7 +208,7 @@ def test_a_deferred_foreign_key_is_one_after_a_start(start: Start, tmp_path: Pat
 
 
 def test_constraints_survive_log_and_snapshot(start: Start, tmp_path: Path) -> None:
-    """And hold after each kind of start."""
+    """Constraints still apply after a start from the log and from a snapshot."""
     db = start(tmp_path)
     db.sql("create table p (id int primary key)")
     db.sql("create table t (id int primary key, a int references p, check (id > 0))")
@@ -237,7 +239,7 @@ def test_constraints_survive_log_and_snapshot(start: Start, tmp_path: Path) -> N
     ],
 )
 def test_a_name_that_a_table_has_twice_is_told_with_the_kind_of_the_first(db: Session, items: str, kind: str) -> None:
-    """Keys come first, then foreign keys, then checks."""
+    """The error of a duplicate name in CREATE TABLE names the first kind: keys, then foreign keys, then checks."""
     db.sql("create table p (i int primary key)")
     exists = ("CONSTRAINT_EXISTS", f"{kind} constraint 'C' already exists in space 'T'")
     assert db.error(f"create table t (i int {items})") == exists
@@ -266,7 +268,7 @@ def test_a_foreign_key_has_one_action_for_an_event(db: Session, actions: str, po
 
 
 def test_names_of_constraints_are_those_of_a_table(db: Session) -> None:
-    """Unique indexes, checks and foreign keys share them."""
+    """Unique indexes, checks and foreign keys of a table share one set of names."""
     db.sql("create table t (id int primary key, a int, constraint c check (a > 0), constraint u unique (a))")
     exists = "CHECK constraint 'C' already exists in space 'T'"
     assert db.error("create unique index c on t (a)") == ("CONSTRAINT_EXISTS", exists)
@@ -281,7 +283,7 @@ def test_names_of_constraints_are_those_of_a_table(db: Session) -> None:
 
 
 def test_the_newest_check_is_first(db: Session) -> None:
-    """Of those of one CREATE TABLE it is the first."""
+    """Of several violated checks the newest one is reported; of one CREATE TABLE the first."""
     db.sql("create table t (id int primary key, constraint one check (id > 5), constraint two check (id > 6))")
     assert db.error("insert into t values (1)")[1] == "Check constraint failed 'ONE': id > 5"
     db.sql("alter table t add constraint three check (id > 7)")

@@ -1,4 +1,4 @@
-"""Coroutines a hundred thousand levels deep take no stack, and wait as others do."""
+"""Coroutines a hundred thousand levels deep use no stack, and wait as others do."""
 
 from __future__ import annotations
 

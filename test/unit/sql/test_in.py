@@ -1,4 +1,4 @@
-"""IN: values are compared one after another, or looked for in a set of values of one type."""
+"""IN compares values one by one, or looks them up in a set of values of one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters by place and by name."""
+"""Parameters of statements, by place and by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .conftest import Session
 
 
 def test_values_stand_for_places(db: Session) -> None:
-    """A name that comes again is the same place; a place without a value is nil."""
+    """A repeated name is one parameter, and a parameter without a value is nil."""
     assert db.sql("select ?, :a, @b, :a", 1, {":a": 2}, {"@b": 3}) == [[1, 2, 3, 2]]
     assert db.sql("select $2, $1", "x", "y") == [["y", "x"]]
     assert db.sql("select ?, ?", 1) == [[1, None]]
@@ -27,7 +27,7 @@ def test_columns_tell_the_types_of_parameters(db: Session) -> None:
 
 
 def test_parameters_are_compared_by_their_values(db: Session) -> None:
-    """The analysis is made anew for values of other types."""
+    """Parameters are compared by their values' types; other types cause a new analysis."""
     db.sql("create table t (id int primary key, b boolean, s text)")
     db.sql("insert into t values (1, true, 'a'), (?, ?, ?)", 2, False, "b")
     for value, found in ((1, [[1]]), (1.5, []), (2.0, [[2]]), (None, [])):
@@ -65,7 +65,7 @@ def test_statements_are_counted(db: Session) -> None:
 
 
 def test_the_type_of_a_value_is_that_of_its_place(db: Session) -> None:
-    """The n-th value gives its type to the n-th column that is nothing but a parameter."""
+    """The n-th value determines the type of the n-th column that is a parameter alone."""
     assert db.types("select :a, :b, :a", {":a": 1}, {":b": "x"}) == ["integer", "text", "boolean"]
     assert db.types("select $2, $1", "x", 1) == ["text", "integer"]
     assert db.types("values (?, ?)", "x", 1) == ["text", "integer"]

@@ -1,4 +1,4 @@
-"""Statements that concern one row by its key take a short way, which is no other to see than the general one."""
+"""Statements on one row by its key take a short way with the results of the general one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _value(rng: random.Random) -> Any:
 
 
 def _outcome(db: Session, text: str, params: list[Any]) -> Any:
-    """All that there is to see of a statement, and the value of ROW_COUNT() after it."""
+    """Return everything visible of a statement, and ROW_COUNT() after it."""
     try:
         result = db.execute(text, *params)
     except BoxError as error:
@@ -101,7 +101,7 @@ def _contents(db: Session) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_ways_are_alike(start: Start, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Generated statements on two nodes, one of which knows no short way: results, errors and rows are the same."""
+    """Generated statements give equal results, errors and rows on a node with and one without the short way."""
     rng, short, general = random.Random(seed), start(), start()
     point, ways = Sql.point, [0, 0]
 
@@ -127,7 +127,7 @@ def _has_point(db: Session, text: str) -> bool:
 
 
 def test_what_the_dictionary_tells_decides(db: Session) -> None:
-    """A trigger, a foreign key or a view takes the short way from a statement, and its end gives it back."""
+    """A trigger, a foreign key or a view stops the short way of a statement, and dropping it restores the way."""
     db.sql(_TABLES[0])
     insert, select = "INSERT INTO a VALUES (?, ?, ?)", "SELECT * FROM a WHERE id = ?"
     assert _has_point(db, insert)
@@ -152,7 +152,7 @@ def test_statements_of_a_transaction_take_the_general_way(db: Session) -> None:
 
 
 def test_a_lua_trigger_takes_the_general_way(db: Session) -> None:
-    """It may wait, for which a statement needs a line of execution of its own."""
+    """A statement on a space with a Lua trigger, which may wait, takes the general way."""
     db.sql(_TABLES[0])
     found = db.node.sql.point(db.ctx, "INSERT INTO a VALUES (?, ?, ?)")
     assert found is not None

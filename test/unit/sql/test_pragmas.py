@@ -1,4 +1,4 @@
-"""PRAGMA tells facts of the dictionary as rows; EXPLAIN tells how a statement finds its rows."""
+"""PRAGMA shows facts of the dictionary as rows; EXPLAIN shows how a statement finds its rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_indexes_of_a_table(tables: Session) -> None:
 
 
 def test_foreign_keys_of_a_table(tables: Session) -> None:
-    """The newest comes first, and the columns of the two actions are exchanged, as in Tarantool."""
+    """The newest foreign key comes first, and the two action columns are swapped, as in Tarantool."""
     assert tables.sql("pragma foreign_key_list(u)") == [
         [0, 0, "T", "ID", "ID", "no_action", "no_action", "NONE"],
         [1, 0, "T", "R", "ID", "cascade", "no_action", "NONE"],

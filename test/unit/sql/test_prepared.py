@@ -1,4 +1,4 @@
-"""Prepared statements have Tarantool's ids, belong to sessions, and expire with the dictionary."""
+"""Prepared statements have Tarantool's ids, belong to sessions, and expire when the dictionary changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_wrong_statement_is_not_kept(db: Session) -> None:
 
 
 def test_a_statement_belongs_to_the_sessions_that_prepared_it(db: Session) -> None:
-    """It is kept once, until the last of them needs it no longer or ends."""
+    """A statement is kept once for all sessions, until the last one unprepares it or ends."""
     other, sql = db.another(), db.node.sql
     prepared = sql.prepare(db.ctx, "select 1")
     with pytest.raises(BoxError, match=f"Prepared statement with id {prepared.id} does not exist"):

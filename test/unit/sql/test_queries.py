@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a message is one line
-"""Queries give Tarantool's rows, names and types of columns."""
+"""Queries have Tarantool's rows, names and types of columns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_columns_without_a_name_are_numbered(filled: Session) -> None:
 
 
 def test_names_have_their_table_on_demand(filled: Session) -> None:
-    """It is the table's own name, not its alias."""
+    """With full_column_names names begin with the table's own name, not its alias."""
     filled.sql('set session "sql_full_column_names" = true')
     assert filled.names("select y.id, a as x from t as y") == ["T.ID", "X"]
     assert filled.names("select * from t") == ["T.ID", "T.A", "T.S"]
@@ -92,7 +92,7 @@ def test_a_wrong_query_says_what_is_wrong(filled: Session, text: str, code: str,
 
 
 def test_a_query_uses_the_index_of_its_condition(filled: Session) -> None:
-    """Whatever index answers, the rows are the same."""
+    """A query has the same rows with any index, and uses the one of its condition."""
     filled.sql("create index by_a on t (a, id)")
     filled.sql("create index by_s on t (s)")
     assert filled.sql("select id from t where a = 10 and id > 1") == [[3]]

@@ -19,7 +19,7 @@ _COUNT = 1000
 
 @pytest.fixture
 def filled(start: Start) -> Session:
-    """A table with a row of unusual values among many."""
+    """Create a table with a row of unusual values among many."""
     db = start()
     db.sql("create table t (id int primary key, u unsigned, s text, f boolean, d double, n number, v varbinary)")
     db.sql("create index by_u on t (u)")
@@ -86,7 +86,7 @@ def test_sums_of_one_kind(filled: Session) -> None:
 
 
 def test_moments_are_ordered_by_time() -> None:
-    """Not by the bytes of their MessagePack: moments far apart, one of them with parts of a second."""
+    """Datetimes are ordered by time, not by their bytes, also far apart and with fractions of a second."""
 
     async def main() -> list[Any]:
         async with Node() as node:

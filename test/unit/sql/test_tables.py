@@ -12,7 +12,7 @@ from .conftest import Session
 
 
 def test_a_table_is_a_space_with_a_format(db: Session) -> None:
-    """Unquoted names are folded to upper case; a column of the primary key takes no nil."""
+    """Unquoted names are folded to upper case, and columns of the primary key are not nullable."""
     assert db.sql("create table t (id int primary key, a text default 'x', b double not null)") == 1
     ((space_id, owner, name, engine, field_count, options, fields),) = db.rows_of("_space", [512])
     assert (space_id, owner, name, engine, field_count, options) == (512, 1, "T", "memtx", 3, {})
@@ -24,7 +24,7 @@ def test_a_table_is_a_space_with_a_format(db: Session) -> None:
 
 
 def test_keys_without_a_name_are_counted(db: Session) -> None:
-    """Primary and unique keys count together; a key on the columns of another without a name is that one."""
+    """Unnamed primary and unique keys are numbered together; an unnamed key on another one's columns is that one."""
     db.sql("create table t (id int primary key, a int unique, unique (a), constraint u unique (a), unique (a, id))")
     indexes = [(row[1], row[2]) for row in db.rows_of("_index", [512])]
     assert indexes == [(0, "pk_unnamed_T_1"), (1, "unique_unnamed_T_2"), (2, "U"), (3, "unique_unnamed_T_4")]
@@ -50,7 +50,7 @@ def test_if_not_exists_changes_nothing(db: Session) -> None:
 
 
 def test_a_dropped_table_leaves_nothing(db: Session) -> None:
-    """Not even the sequence, or the count of truncations; the id is not used again."""
+    """A dropped table leaves no row, not even a sequence's or a truncation's, and its id is not reused."""
     before = {name: db.rows_of(name) for name in ("_space", "_index", "_sequence", "_space_sequence", "_truncate")}
     db.sql("create table t (id int primary key autoincrement, a int unique check (a > 0))")
     db.sql("insert into t (a) values (1)")
@@ -99,7 +99,7 @@ def test_a_dropped_table_leaves_nothing(db: Session) -> None:
     ],
 )
 def test_a_wrong_definition_leaves_nothing(db: Session, text: str, code: str, message: str) -> None:
-    """The error is Tarantool's; no row is left of what was written before it."""
+    """A wrong definition raises Tarantool's error and leaves no row of what was written before it."""
     before = db.rows_of("_space"), db.rows_of("_index"), db.rows_of("_sequence")
     assert db.error(text) == (code, message)
     assert (db.rows_of("_space"), db.rows_of("_index"), db.rows_of("_sequence")) == before

@@ -1,4 +1,4 @@
-"""Transactions and savepoints; a statement is all or nothing."""
+"""Transactions and savepoints in SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def filled(db: Session) -> Session:
 
 
 def test_a_statement_is_all_or_nothing(filled: Session) -> None:
-    """Inside a transaction it alone is undone."""
+    """A statement that fails changes nothing; inside a transaction only the statement is undone."""
     assert filled.error("insert into t values (2), (1)")[0] == "TUPLE_FOUND"
     assert filled.sql("select * from t") == [[1]]
     filled.sql("start transaction")
@@ -35,7 +35,7 @@ def test_a_rollback_takes_back_rows_and_definitions(filled: Session) -> None:
 
 
 def test_savepoints_have_names(filled: Session) -> None:
-    """A second one of a name takes the place of the first; what is released is gone."""
+    """A second savepoint of a name replaces the first, and a released one is gone."""
     filled.sql("start transaction")
     filled.sql("savepoint s")
     filled.sql("insert into t values (2)")

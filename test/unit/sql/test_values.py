@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a message is one line
-"""Values: arithmetic, conversions, comparison and functions as Tarantool 2.8.1 has them."""
+"""Arithmetic, conversions, comparison and functions as in Tarantool 2.8.1."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("type_name", COLUMNS)
 def test_a_column_takes_what_fits_its_type(db: Session, type_name: str) -> None:
-    """What does not fit is refused with its value, not changed silently."""
+    """A value that does not fit a column's type is refused with an error that shows it, not converted silently."""
     db.sql(f"create table t (id int primary key, v {type_name})")
     for given in (1, -1, 1.5, 2, "a", True, b"1", 2**64 - 1):
         fitting = {(type(key), key): value for key, value in COLUMNS[type_name].items()}
@@ -109,7 +109,7 @@ def test_nil_is_like_nothing_whatever_the_other_is(db: Session) -> None:
 
 
 def test_typeof_tells_the_type_of_columns_and_operators(db: Session) -> None:
-    """A value without a column has its own type; nil counts as boolean."""
+    """typeof() of a column or operator is its type, of a plain value the value's; nil is boolean."""
     db.sql("create table t (id int primary key, u unsigned, n number, s text, v scalar)")
     db.sql("insert into t values (1, 1, 1, 'a', 1), (2, null, null, null, null)")
     columns = [

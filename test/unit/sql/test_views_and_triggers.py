@@ -1,5 +1,5 @@
 # ruff: noqa: E501  a message is one line
-"""Views are queries with a name; triggers run statements for each changed row."""
+"""Views are named queries; triggers run statements for each changed row."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_trigger_sees_the_row_before_and_after(filled: Session) -> None:
 
 
 def test_a_trigger_may_refuse(filled: Session) -> None:
-    """RAISE ends the statement, or leaves out the row."""
+    """RAISE in a trigger fails the statement, or skips the row."""
     filled.sql(
         "create trigger b before insert on t for each row when new.a = 13 begin select raise(abort, 'no 13'); end"
     )
@@ -100,7 +100,7 @@ def test_triggers_in_triggers_have_an_end(filled: Session) -> None:
 
 
 def test_a_trigger_follows_its_table(filled: Session) -> None:
-    """A rename is written into its text."""
+    """A rename of the table changes the trigger's text."""
     filled.sql("create trigger g before insert on t for each row begin select 1; end")
     filled.sql("alter table t rename to u")
     text = 'CREATE TRIGGER g before insert on "U" for each row begin select 1; end'

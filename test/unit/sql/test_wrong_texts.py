@@ -1,4 +1,4 @@
-"""Wrong texts are reported where Tarantool reports them, as a token that does not fit or as a reserved word."""
+"""Errors of wrong texts have Tarantool's place and kind: an unexpected token or a reserved word."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ WRONG = [
     ("create view v", "SQL_SYNTAX_NEAR_TOKEN", "v"),
     ("create trigger t", "SQL_SYNTAX_NEAR_TOKEN", "t"),
 ]
-"""The text, the code, and what the message tells of the place; all are from Tarantool 2.8.1."""
+"""The text, the code, and the part of the message with the place; all are from Tarantool 2.8.1."""
 
 
 def message(code: str, place: str) -> str:
-    """The whole message."""
+    """Return the whole message."""
     number, _, word = place.partition(" ")
     return {
         "SQL_STATEMENT_EMPTY": "Failed to execute an empty SQL statement",
@@ -109,6 +109,6 @@ def test_lines_are_counted() -> None:
 
 
 def test_what_is_deep_is_refused() -> None:
-    """A text that nests too deep is an error, not the end of the process."""
+    """A text that nests too deeply is an error and does not end the process."""
     with pytest.raises(BoxError, match="parser stack limit reached"):
         parse_statement("select " + "(" * 100_000)

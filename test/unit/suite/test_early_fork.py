@@ -1,4 +1,4 @@
-"""The fork that the runner makes before it imports anything."""
+"""The fork that the suite runner makes before its imports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ starter.close()
 
 
 def test_a_fork_of_the_runner_forks_nodes(tmp_path: Path) -> None:
-    """It is made before anything large is imported, and has neither input nor output of the runner."""
+    """The runner's early fork forks nodes; it has imported nothing large, and has no input or output of the runner."""
     (tmp_path / "s.lua").write_text("print(os.getenv('A'), io.read('*a') == '') os.exit(4)")
     run = subprocess.run(
         [sys.executable, "-c", FORK],
@@ -53,7 +53,7 @@ def test_no_fork_without_nodes_of_this_package(option: str) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_standard_descriptors_may_be_closed(tmp_path: Path, closed: str) -> None:
-    """A run is as good without them: the connection to the fork does not get their numbers."""
+    """A run works with closed standard descriptors, whose numbers the connection to the fork does not get."""
     (tmp_path / "suite.ini").write_text("[default]\ncore = app\n")
     (tmp_path / "a.test.lua").write_text("print('TAP version 13\\n1..1\\nok 1')")
     run = subprocess.run(

@@ -17,7 +17,7 @@ from console.suite.suite_ini import Suite
 def test_a_node_that_is_not_up_yet_is_left_alone_for_longer_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in the original runner: a script that starts a node without waiting for it finds it with its work begun."""
+    """Retries to reach a starting node become rarer, as in Tarantool's runner, so that a script finds it at work."""
     suite = cast(Suite, SimpleNamespace(unix_sockets=True, unix_sockets_iproto=True))
     node = InstanceProcess("late", tmp_path / "late.lua", Surroundings(suite, (), tmp_path, ("", 0)))
     monkeypatch.setattr(node, "_process", SimpleNamespace(returncode=None))

@@ -1,4 +1,4 @@
-"""However a run ends, its nodes end too."""
+"""However a run ends, its nodes end, too."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HANG = "require('fiber').sleep(1000)\n"
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """SIGINT is ignored in what a shell without job control starts with `&`, and in all that it starts in turn."""
+    """Reset SIGINT, which a shell without job control ignores in what it starts with `&`."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def is_alive(pid: int) -> bool:
-    """A killed child whose new parent has not collected it yet is as good as gone."""
+    """Return whether a process runs; a killed child that is not collected yet counts as gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def is_alive(pid: int) -> bool:
     [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_nodes_end_with_the_runner(tmp_path: Path, core: str, number: signal.Signals, code: int) -> None:
-    """Ctrl-C and SIGTERM stop them, a SIGKILL of the runner kills them."""
+    """Ctrl-C and SIGTERM of the runner stop its nodes, SIGKILL of the runner kills them."""
     suite = tmp_path / "s"
     suite.mkdir()
     note = NOTE_PID.format(path=str(tmp_path / "pid"))

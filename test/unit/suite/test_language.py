@@ -46,7 +46,7 @@ from console.suite.language import Command, CommandError, parse
     ],
 )
 def test_commands(text: str, command: Command) -> None:
-    """Every command of the contract."""
+    """Each command of the contract is parsed."""
     assert parse(text) == command
 
 
@@ -55,13 +55,13 @@ def test_commands(text: str, command: Command) -> None:
     ["", "nonsense", "start server", "start server r with", "start server r with wait", "push filter 'a'", "eval r 'x"],
 )
 def test_bad_commands(text: str) -> None:
-    """A command that cannot be understood is an error."""
+    """A command that cannot be parsed is an error."""
     with pytest.raises(CommandError):
         parse(text)
 
 
 def test_filters_apply_in_order() -> None:
-    """Each line passes through all of them; replacements may refer to groups."""
+    """Each line passes through all filters in order; replacements may refer to groups."""
     filters = Filters()
     filters.push("x+", "y")
     filters.push("(y)z", r"<\1>")
@@ -73,14 +73,14 @@ def test_filters_apply_in_order() -> None:
 
 
 def test_filters_drop_lines_that_become_blank() -> None:
-    """A line that was blank before stays."""
+    """A line that filters make blank is dropped; one that was blank before stays."""
     filters = Filters()
     filters.push("secret.*", "")
     assert filters.apply("a\n\nsecret 1\n  secret\nb\n") == "a\n\nb\n"
 
 
 def test_bad_filters() -> None:
-    """Nothing to pop, or no regular expression."""
+    """Popping without a filter, and a wrong regular expression, are errors."""
     filters = Filters()
     with pytest.raises(ValueError, match="no filter"):
         filters.pop()

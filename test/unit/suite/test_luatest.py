@@ -1,6 +1,6 @@
-"""Suites with `core = luatest`: how the framework is found and started, and what becomes of its output.
+"""Suites with `core = luatest`: how the framework is found and started, and how its output is judged.
 
-The framework itself is tried where $LUATEST names it; otherwise a stand-in speaks for it.
+The framework itself is used if $LUATEST names it, else a stand-in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ end
 
 
 def make_project(directory: Path, *, rocks: bool = True, **files: str) -> Path:
-    """PROJECT/test/app-luatest with files of tests, and a stand-in for the framework in PROJECT/.rocks."""
+    """Make PROJECT/test/app-luatest with test files, and a stand-in for the framework in PROJECT/.rocks."""
     project = directory / "project"
     suite = project / "test" / "app-luatest"
     suite.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, source: str, problem: str) -> Non
 
 
 def test_the_framework_starts_in_its_project_with_the_node_as_tarantool(tmp_path: Path) -> None:
-    """Servers are scripts that begin with `#!/usr/bin/env tarantool`."""
+    """The framework runs in its project, and scripts with `#!/usr/bin/env tarantool` find the node as `tarantool`."""
     source = """
     local server = os.getenv('VARDIR') .. '-server.lua'
     local file = io.open(server, 'w')
@@ -146,7 +146,7 @@ g.test_skipped = function() t.skip('not now') end
 
 @pytest.mark.skipif("LUATEST" not in os.environ, reason="$LUATEST does not name the framework")
 def test_the_framework_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Version 1: servers by `t.Server`."""
+    """Version 1 of luatest runs, with servers by `t.Server`."""
     suite = make_project(tmp_path, rocks=False, real=REAL)
     assert main([str(suite), "--luatest", os.environ["LUATEST"]]) == 0, capsys.readouterr().out
     assert "1 passed, 1 skipped" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Options of the runner and of suites: what is chosen, tried again, written and reported."""
+"""Options of the runner and of suites: which tests run, are repeated, written and reported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ TAP = "print('TAP version 13') print('1..1') print('ok 1 - fine') os.exit(0)"
 
 
 def test_update_writes_the_result_file_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And says so; a test that has failed otherwise keeps its file."""
+    """--update-result rewrites the result file of a mismatch and says so; a test that fails otherwise
+    keeps its file.
+    """
     path = make_suite(tmp_path, "1\n", t__result=WRONG, u__result=WRONG)
     (path / "u.test.lua").write_text("os.exit(3)\n")
     assert main([str(path), "--update"]) == 1
@@ -76,7 +78,7 @@ os.exit(0)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nodes are forked on Linux alone")
 def test_nodes_are_programs_of_their_own_if_that_is_wanted(tmp_path: Path) -> None:
-    """By default they are forked from a process that has everything imported."""
+    """Nodes are forked from a process with all imports, or are separate processes if asked for."""
     path = app_suite(tmp_path, a=PARENT)
     assert main([str(path)]) == 0
     assert main([str(path), "--no-fork"]) == 1
@@ -107,7 +109,7 @@ def test_other_tests_are_not_tried_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("output", "outcome"), [("false", RunOutcome.PASSED), ("null", RunOutcome.FAILED)])
 def test_only_known_outputs_of_a_fragile_test_are_tried_again(tmp_path: Path, output: str, outcome: RunOutcome) -> None:
-    """`checksums` are those of the reject file."""
+    """A fragile test is repeated only if the reject file has one of its known `checksums`."""
     text = f"file ~= nil\n---\n- {output}\n...\n"
     checksum = hashlib.md5(text.encode()).hexdigest()
     ini = 'fragile = {\n "retries": 5, "tests": {"t.test.lua": {"issues": ["gh-1"], "checksums": ["%s"]}}}\n'
@@ -121,7 +123,7 @@ def test_fragile_that_is_no_json_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_shows_fibers_and_logs(tmp_path: Path) -> None:
-    """Of all servers of the test."""
+    """At the time limit fibers and logs of all servers of the test are shown."""
     source = (
         "require('log').info('the last words')\n"
         "_ = require('fiber').create(function() require('fiber').name('sleeper') require('fiber').sleep(100) end)\n"
@@ -135,7 +137,7 @@ def test_a_time_limit_shows_fibers_and_logs(tmp_path: Path) -> None:
 
 
 def test_nodes_that_are_dropped_meanwhile_are_shown() -> None:
-    """The test's script still runs while its nodes are asked."""
+    """Nodes that the test drops while they are asked at the time limit are shown, too."""
     servers: dict[str, Any] = {}
 
     class Server:

@@ -1,4 +1,4 @@
-"""Whole runs: what passes, what fails and why, and what is left on disk."""
+"""Whole runs of suites: what passes, what fails and why, and which files stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEW = "test_run = require('test_run').new()\n"
 
 
 def make_suite(directory: Path, test: str, *, ini: str = "", box: str = BOX, **files: str) -> Path:
-    """A suite `s` with one test `t`; other files by name, `__` standing for a dot."""
+    """Make a suite `s` with one test `t`; other files by name, with `__` for a dot."""
     path = directory / "s"
     path.mkdir()
     (path / "suite.ini").write_text(
@@ -36,7 +36,7 @@ def run(path: Path, timeout: float = 20.0) -> Report:
 
 
 def test_new_result_is_written(tmp_path: Path) -> None:
-    """Without a result file the output becomes it, in version 2; the second run passes."""
+    """Without a result file the output becomes one, in version 2, and the second run passes."""
     path = make_suite(tmp_path, "1\n")
     assert run(path).outcome is RunOutcome.NEW
     assert (path / "t.result").read_text() == "-- test-run result file version 2\n1\n | ---\n | - 1\n | ...\n"
@@ -44,7 +44,7 @@ def test_new_result_is_written(tmp_path: Path) -> None:
 
 
 def test_modules_of_the_project_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Suites that test a project are in a directory of it; what else they need may be on LUA_PATH."""
+    """Suites find modules of the project they are in, and those on LUA_PATH."""
     project, other = tmp_path / "project", tmp_path / "other"
     (project / "test").mkdir(parents=True)
     (project / "mine").mkdir()
@@ -58,7 +58,7 @@ def test_modules_of_the_project_are_found(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_mismatch_leaves_a_reject_file(tmp_path: Path) -> None:
-    """The report has a unified diff; the result file stays; a pass removes the reject file."""
+    """A mismatch shows a diff, keeps the result file and leaves a reject file, which a pass removes."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 2\n...\n")
     report = run(path)
     assert report.outcome is RunOutcome.FAILED
@@ -72,7 +72,7 @@ def test_mismatch_leaves_a_reject_file(tmp_path: Path) -> None:
 
 
 def test_crash_fails_the_test(tmp_path: Path) -> None:
-    """An exit with another code than 0 is a crash, unless it is expected."""
+    """An exit with another code than 0 fails the test, unless it is expected."""
     source = NEW + "os.exit(3)\n"
     report = run(make_suite(tmp_path, source))
     assert report.outcome is RunOutcome.FAILED
@@ -80,7 +80,7 @@ def test_crash_fails_the_test(tmp_path: Path) -> None:
 
 
 def test_expected_crash(tmp_path: Path) -> None:
-    """crash_expected takes any end."""
+    """crash_expected allows any end."""
     source = (
         NEW + "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
         "test_run:cmd('start server other with crash_expected=True')\n"
@@ -94,7 +94,7 @@ def test_expected_crash(tmp_path: Path) -> None:
 
 
 def test_script_that_does_not_start(tmp_path: Path) -> None:
-    """The report shows the end of the log."""
+    """If the server's script does not start, the report shows the end of the log."""
     report = run(make_suite(tmp_path, "1\n", box="error('broken instance')"))
     assert report.outcome is RunOutcome.FAILED
     assert "server default did not start: exit code 1" in report.text
@@ -102,14 +102,14 @@ def test_script_that_does_not_start(tmp_path: Path) -> None:
 
 
 def test_command_that_hangs(tmp_path: Path) -> None:
-    """No answer in time fails the test and stops the node."""
+    """A command without an answer in time fails the test and stops the node."""
     report = run(make_suite(tmp_path, "require('fiber').sleep(1000)\n"), timeout=6)
     assert report.outcome is RunOutcome.FAILED
     assert "no answer within 6 s to: require('fiber').sleep(1000)" in report.text
 
 
 def test_failing_commands_are_raised(tmp_path: Path) -> None:
-    """An inspector's error is an error of the script."""
+    """An inspector's error is an error in the script."""
     source = NEW + "test_run:cmd('start server nobody')\ntest_run:cmd('pop filter')\n"
     assert run(make_suite(tmp_path, source)).outcome is RunOutcome.NEW
     result = (tmp_path / "s" / "t.result").read_text()
@@ -118,7 +118,7 @@ def test_failing_commands_are_raised(tmp_path: Path) -> None:
 
 
 def test_eval_gives_a_list(tmp_path: Path) -> None:
-    """Of all values, empty without one; what the expression raises is a value too."""
+    """eval returns the list of all values, empty without one; an error is a value, too."""
     source = NEW + (
         "test_run:eval('default', 'return 1, nil, {2}')\n"
         "test_run:eval('default', 'x = 1')\n"
@@ -134,7 +134,7 @@ def test_eval_gives_a_list(tmp_path: Path) -> None:
 
 
 def test_clusters(tmp_path: Path) -> None:
-    """All nodes exist before the first starts; dropping takes those too that are stopped already."""
+    """All nodes of a cluster exist before the first starts, and dropping it includes those stopped already."""
     source = NEW + (
         "uris = test_run:create_cluster({'one', 'two'}, 's', {args = 'x', return_listen_uri = true})\n"
         "#uris, uris[1]:match('one.i$'), uris[2]:match('two.i$')\n"
@@ -152,7 +152,7 @@ def test_clusters(tmp_path: Path) -> None:
 
 
 def test_commands_to_several_connections(tmp_path: Path) -> None:
-    """All get them, the first one's reply counts."""
+    """A command to several connections goes to all; the reply is the first one's."""
     source = NEW + (
         "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
         "test_run:cmd('start server other')\n"
@@ -174,7 +174,7 @@ def test_commands_to_several_connections(tmp_path: Path) -> None:
 
 
 def test_tcp_sockets(tmp_path: Path) -> None:
-    """Suites without unix sockets get free ports."""
+    """Suites without UNIX sockets get free ports."""
     source = NEW + (
         "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
         "test_run:cmd('set variable port to \"other.listen\"')\n"
@@ -198,7 +198,7 @@ def test_tcp_sockets(tmp_path: Path) -> None:
     ],
 )
 def test_skips(tmp_path: Path, ini: str, files: dict[str, str], reason: str) -> None:
-    """Skipped tests say why."""
+    """Skipped tests show why."""
     report = run(make_suite(tmp_path, "1\n", ini=ini, **files))
     assert (report.outcome, report.text) == (RunOutcome.SKIPPED, reason)
 
@@ -217,14 +217,14 @@ TAP = "print('TAP version 13') print('1..2') print('ok - one') print('ok - two')
     ],
 )
 def test_app(tmp_path: Path, source: str, outcome: RunOutcome) -> None:
-    """`core = app` judges TAP and the exit code."""
+    """`core = app` judges TAP output and the exit code."""
     path = make_suite(tmp_path, source)
     (path / "suite.ini").write_text("[default]\ncore = app\n")
     assert run(path).outcome is outcome
 
 
 def test_app_with_a_server(tmp_path: Path) -> None:
-    """An app may create servers; none is left behind."""
+    """Servers that an app test creates are ended."""
     source = (
         "local test_run = require('test_run').new()\n"
         "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
@@ -239,7 +239,7 @@ def test_app_with_a_server(tmp_path: Path) -> None:
 
 
 def test_python_script(tmp_path: Path) -> None:
-    """Its output is the result, with the commands and replies of `admin`."""
+    """The output of a Python test is compared, with the commands and replies of `admin`."""
     path = make_suite(tmp_path, "")
     (path / "t.test.lua").unlink()
     (path / "t.test.py").write_text(
@@ -264,7 +264,7 @@ def test_python_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["import tarantool\n", "iproto.py_con.ping()\n"])
 def test_python_script_without_its_client(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the client is not installed, the message names the extra that brings it."""
+    """A Python test without its client fails with the name of the extra to install."""
     monkeypatch.setitem(sys.modules, "tarantool", None)
     path = make_suite(tmp_path, "")
     (path / "t.test.lua").unlink()
@@ -275,18 +275,18 @@ def test_python_script_without_its_client(tmp_path: Path, source: str, monkeypat
 
 
 def test_app_with_a_result() -> None:
-    """With a result file the output has to be equal."""
+    """An app test with a result file must have equal output."""
     assert check_output("hello\n", "hello\n") is None
     assert check_output("hello\n", "bye\n") is not None
 
 
 def test_debug_build() -> None:
-    """Our executable has error injections."""
+    """Our executable counts as a debug build, with error injections."""
     assert asyncio.run(is_debug((sys.executable, "-m", "console")))
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line a test and a summary; the exit code tells of failures."""
+    """The command prints a line for each test and a summary, and its exit code shows failures."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
     assert main([str(path)]) == 0
     assert "s/t.test.lua  passed" in (output := capsys.readouterr().out)
@@ -298,7 +298,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_instances_share_a_directory(tmp_path: Path) -> None:
-    """Working directory, log and data are where scripts of the original suites look for them."""
+    """Working directory, log and data of instances are where Tarantool's suites look for them."""
     test = NEW + (
         "fio = require('fio')\n"
         "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
@@ -315,7 +315,7 @@ def test_instances_share_a_directory(tmp_path: Path) -> None:
 
 
 def test_second_instance_of_a_script_is_named_after_its_server(tmp_path: Path) -> None:
-    """Two instances of one script keep their files apart."""
+    """Two instances of one script have files of their own, named after their servers."""
     test = NEW + (
         "test_run:cmd('create server other with script=\"s/box.lua\"')\n"
         "test_run:cmd('start server other')\n"
@@ -327,7 +327,7 @@ def test_second_instance_of_a_script_is_named_after_its_server(tmp_path: Path) -
 
 
 def test_instance_starts_with_given_files(tmp_path: Path) -> None:
-    """`workdir` names a directory, seen from the suites' parent, whose files the instance finds as its own."""
+    """`workdir` names a directory, relative to the suites' parent, whose files the instance starts with."""
     test = NEW + (
         'test_run:cmd(\'create server other with script="s/two.lua", workdir="s/files"\')\n'
         "test_run:cmd('deploy server other')\n"
@@ -341,14 +341,14 @@ def test_instance_starts_with_given_files(tmp_path: Path) -> None:
 
 
 def test_restarted_node_has_test_run(tmp_path: Path) -> None:
-    """A node that restarts itself goes on with the script: `test_run` is at hand."""
+    """A node that restarts itself continues the script and has `test_run`."""
     path = make_suite(tmp_path, NEW + "test_run:cmd('restart server default')\ntest_run ~= nil\n")
     run(path)
     assert _replies(path)[-1] == ["true"]
 
 
 def test_script_goes_on_at_the_restarted_node(tmp_path: Path) -> None:
-    """Whoever asked for the restart."""
+    """The script continues at the restarted node, whichever node asked for the restart."""
     test = NEW + (
         "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
         "test_run:cmd('start server other')\n"
@@ -361,7 +361,7 @@ def test_script_goes_on_at_the_restarted_node(tmp_path: Path) -> None:
 
 
 def test_expected_crash_at_the_start(tmp_path: Path) -> None:
-    """A start that may fail answers false."""
+    """A start that is expected to fail returns false."""
     test = NEW + (
         "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
         "test_run:cmd('start server other with crash_expected=True')\n"
@@ -372,14 +372,14 @@ def test_expected_crash_at_the_start(tmp_path: Path) -> None:
 
 
 def _replies(suite: Path) -> list[list[str]]:
-    """The reply to each command in the new result file, as the lines of its values."""
+    """Return the reply to each command in the new result file, as lines of its values."""
     text = (suite / "t.result").read_text()
     replies = [part.split(" | ...")[0] for part in text.split(" | ---\n")[1:]]
     return [[line.removeprefix(" | ").removeprefix("- ").strip() for line in reply.splitlines()] for reply in replies]
 
 
 def test_node_that_is_starting_is_waited_for(tmp_path: Path) -> None:
-    """eval and switch have patience with a node that was started without waiting."""
+    """eval and switch wait for a node that was started without waiting."""
     test = NEW + (
         "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
         "test_run:cmd('start server other with wait=False, wait_load=False')\n"
@@ -393,7 +393,7 @@ def test_node_that_is_starting_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_server_id_is_waited_for(tmp_path: Path) -> None:
-    """A node that is not configured yet has an id later."""
+    """get_server_id waits for a node that is not configured yet."""
     two = "require('console').listen(os.getenv('ADMIN'))\nrequire('fiber').sleep(0.2)\nbox.cfg{}\n"
     test = NEW + (
         "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
@@ -413,7 +413,7 @@ def test_switch_to_itself(tmp_path: Path) -> None:
 
 
 def test_script_of_sql(tmp_path: Path) -> None:
-    """Its connections begin with SQL, and may change to Lua and back; a new connection begins anew."""
+    """Connections of an SQL script begin with SQL and may change to Lua and back; a new one begins with SQL."""
     script = (
         "CREATE TABLE t (a INT PRIMARY KEY);\n"
         "\\set language lua\n"

@@ -1,4 +1,4 @@
-"""Suites that are broken, and what a user may do wrong: a clear word, and the other tests run."""
+"""Broken suites and users' mistakes: a clear message, and the other tests run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .test_runner import make_suite, run
     ],
 )
 def test_broken_suites(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str) -> None:
-    """Nothing runs; the file and the reason are named."""
+    """A broken suite runs nothing; the message has the file and the reason."""
     path = make_suite(tmp_path, "1\n", ini="config = suite.cfg\n")
     (path / name).write_text(text)
     with pytest.raises(SuiteError, match=message):
@@ -39,7 +39,7 @@ def test_broken_suites(tmp_path: Path, capsys: pytest.CaptureFixture[str], name:
 
 
 def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A script needs a suite.ini beside it, a path must exist, and there must be tests."""
+    """A script without suite.ini, a missing path and a path without tests are errors."""
     (tmp_path / "t.test.lua").write_text("1\n")
     assert main([str(tmp_path / "t.test.lua")]) == 2
     assert "no suite.ini: No such file or directory" in capsys.readouterr().err
@@ -59,14 +59,14 @@ def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ],
 )
 def test_a_test_that_cannot_run(tmp_path: Path, files: dict[str, str], ini: str, message: str) -> None:
-    """It fails with the reason; the run goes on with the next."""
+    """A test that cannot run fails with the reason, and the next one runs."""
     report = run(make_suite(tmp_path, "1\n", ini=ini, **files))
     assert report.outcome is RunOutcome.FAILED
     assert re.search(message, report.text), report.text
 
 
 def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A suite that is read-only: a new result is a failure, a mismatch shows its difference all the same."""
+    """In a read-only suite a new result is a failure, and a mismatch still shows its difference."""
 
     def refuse(self: Path, *_args: object, **_options: object) -> int:
         raise PermissionError(13, "Permission denied", str(self))
@@ -87,21 +87,21 @@ def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_script_without_a_line(tmp_path: Path) -> None:
-    """Its result is the header alone."""
+    """The result of an empty script is the header alone."""
     path = make_suite(tmp_path, "")
     assert run(path).outcome is RunOutcome.NEW
     assert (path / "t.result").read_text() == "-- test-run result file version 2\n"
 
 
 def test_a_directory_is_no_script(tmp_path: Path) -> None:
-    """Whatever its name."""
+    """A directory with a script's name is no script."""
     path = make_suite(tmp_path, "1\n")
     (path / "d.test.lua").mkdir()
     assert [case.path.name for case in discover(path)] == ["t.test.lua"]
 
 
 def test_names_with_spaces(tmp_path: Path) -> None:
-    """In the suite's directory and in the script's own name."""
+    """Names of suites and scripts may have spaces."""
     path = make_suite(tmp_path, "1\n").rename(tmp_path / "my suite")
     (path / "t.test.lua").rename(path / "my test.test.lua")
     assert run(path).outcome is RunOutcome.NEW
@@ -109,7 +109,7 @@ def test_names_with_spaces(tmp_path: Path) -> None:
 
 
 def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A test runs once."""
+    """A test given twice runs once."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
     assert main([str(path), str(path / "t.test.lua"), str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("1 passed in ")
@@ -119,20 +119,20 @@ def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     "arguments", [["-j", "0"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
 )
 def test_wrong_options(tmp_path: Path, arguments: list[str]) -> None:
-    """Exit code 2, as argparse has it."""
+    """Wrong options end with exit code 2, as argparse does."""
     with pytest.raises(SystemExit) as stop:
         main([str(tmp_path), *arguments])
     assert stop.value.code == 2
 
 
 def test_an_executable_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing runs."""
+    """A missing executable is an error before any test."""
     assert main([str(make_suite(tmp_path, "1\n")), "--executable", "/nothing"]) == 2
     assert "cannot run /nothing: No such file or directory" in capsys.readouterr().err
 
 
 def test_a_killed_server_with_a_result(tmp_path: Path) -> None:
-    """SIGKILL is no crash, but the rest of the script has no answers."""
+    """A server killed by SIGKILL is no crash, but the rest of the script has no answers."""
     kill = "require('ffi').cdef('int kill(int, int);')\nrequire('ffi').C.kill(require('tarantool').pid(), 9)\n1\n"
     report = run(make_suite(tmp_path, kill, t__result=kill.replace("1\n", "1\n---\n- 1\n...\n")))
     assert report.outcome is RunOutcome.FAILED
@@ -140,13 +140,13 @@ def test_a_killed_server_with_a_result(tmp_path: Path) -> None:
 
 
 def test_a_server_that_never_gets_ready(tmp_path: Path) -> None:
-    """It is killed after the timeout, although it does not listen to SIGTERM."""
+    """A server that never gets ready, and ignores SIGTERM, is killed at the time limit."""
     report = run(make_suite(tmp_path, "1\n", box="while true do end\n"), timeout=1.0)
     assert "server default is not ready in time" in report.text
 
 
 def test_two_runs_at_once(tmp_path: Path) -> None:
-    """In the same checkout: each has its own nodes, sockets and directories."""
+    """Two concurrent runs in one checkout have nodes, sockets and directories of their own."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
 
     async def both() -> list[int]:
@@ -159,7 +159,7 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
 
 
 def test_a_report_that_nobody_reads(tmp_path: Path) -> None:
-    """Ends the run with a word."""
+    """A run whose output nobody reads ends with a message."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
     command = shlex.join([sys.executable, "-m", "console.suite.cli", str(path)])
     for target, reason in [("| true", "Broken pipe"), ("> /dev/full", "No space left on device")]:
@@ -175,7 +175,7 @@ def test_a_report_that_nobody_reads(tmp_path: Path) -> None:
 
 
 def test_a_broken_suite_in_pytest(tmp_path: Path) -> None:
-    """The plugin says what is wrong with it, without a traceback."""
+    """The pytest plugin reports a broken suite without a traceback."""
     path = make_suite(tmp_path, "1\n", ini="config = suite.cfg\n", suite__cfg="{")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "console.suite.plugin", "--rootdir", str(path), str(path)],

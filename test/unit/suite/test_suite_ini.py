@@ -1,4 +1,4 @@
-"""suite.ini, suite.cfg, and what they make of a directory."""
+"""suite.ini, suite.cfg, and the tests that they make of a directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def suite(directory: Path, ini: str, cfg: str | None = None) -> Path:
 
 
 def test_keys(tmp_path: Path) -> None:
-    """Lists of words, flags and paths."""
+    """Keys are lists of words, flags and paths."""
     loaded = load_suite(
         suite(
             tmp_path,
@@ -38,7 +38,7 @@ def test_keys(tmp_path: Path) -> None:
 
 
 def test_configurations(tmp_path: Path) -> None:
-    """A test's own runs, `*` for the others, `{}` for one run without parameters."""
+    """A configuration file has a test's own runs, `*` for the others, and `{}` for one run without parameters."""
     path = suite(tmp_path, "config = suite.cfg", '{"a.test.lua": {}, "*": {"x": {"engine": "x"}, "y": {}}}')
     cases = discover(path)
     assert [case.name for case in cases] == ["s/a.test.lua", "s/b.test.lua[x]", "s/b.test.lua[y]"]
@@ -46,7 +46,7 @@ def test_configurations(tmp_path: Path) -> None:
 
 
 def test_discovery(tmp_path: Path) -> None:
-    """A script, a suite, a directory of suites."""
+    """Tests are found from a script, a suite, and a directory of suites."""
     path = suite(tmp_path, "script = box.lua")
     assert [case.path.name for case in discover(path / "b.test.lua")] == ["b.test.lua"]
     assert [case.path.name for case in discover(tmp_path)] == ["a.test.lua", "b.test.lua"]
@@ -64,7 +64,7 @@ def test_discovery(tmp_path: Path) -> None:
     ],
 )
 def test_broken_suites(tmp_path: Path, ini: str, cfg: str | None, message: str) -> None:
-    """What is wrong is said with the file's name."""
+    """Errors of suite.ini and suite.cfg name the file."""
     path = suite(tmp_path, ini, cfg)
     with pytest.raises(SuiteError, match=message):
         load_suite(path)
@@ -77,7 +77,7 @@ def test_no_suite(tmp_path: Path) -> None:
 
 
 def test_scripts_are_named_from_the_parent(tmp_path: Path) -> None:
-    """`suite/name.lua`, or `name.lua` of the suite itself."""
+    """A script is named `suite/name.lua` from the parent, or `name.lua` from the suite itself."""
     loaded = load_suite(suite(tmp_path, ""))
     assert loaded.find_script("s/a.test.lua") == loaded.find_script("a.test.lua") == loaded.path / "a.test.lua"
     with pytest.raises(SuiteError, match="no such script"):

@@ -1,4 +1,4 @@
-"""Nodes forked from the warm process are like nodes of processes of their own."""
+"""Nodes forked from the warm process, which has all imports, behave as separate processes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ os.exit(0)
 
 
 def test_a_fork_shares_nothing_that_is_a_processes_own(warm: WarmStarter, tmp_path: Path) -> None:
-    """Random numbers, threads, signal handlers, ids, the session, the time zone, standard input."""
+    """A fork has its own random numbers, threads, signal handlers, ids, session, time zone and standard input."""
 
     async def outputs() -> list[list[str]]:
         env = {"LANG": "C.UTF-8", "TZ": "Asia/Tokyo"}
@@ -133,7 +133,7 @@ def test_a_fork_shares_nothing_that_is_a_processes_own(warm: WarmStarter, tmp_pa
 
 
 def test_locks_are_a_nodes_own(warm: WarmStarter, tmp_path: Path) -> None:
-    """A directory is locked by the node that uses it: another one cannot, until that has ended."""
+    """A forked node's lock of its directory excludes other nodes until it ends."""
     stays = "box.cfg{log = 'log'} print('up') io.flush()"
     first = start(warm, tmp_path, stays)
     wait_until(lambda: "up" in (tmp_path / "out").read_text())
@@ -152,7 +152,7 @@ def test_locks_are_a_nodes_own(warm: WarmStarter, tmp_path: Path) -> None:
 
 
 def test_nodes_are_alike_before_and_after_the_rehearsal(tmp_path: Path) -> None:
-    """The warm process starts an instance itself before the fifth node, of which nothing is left to see."""
+    """Nodes are alike before and after the fifth, before which the warm process starts an instance itself."""
     starter = WarmStarter()
     look = "print(#require('fio').listdir('/proc/self/task'), #require('fio').listdir('/proc/self/fd')) os.exit(0)"
 
@@ -180,7 +180,7 @@ ENDS = {
 
 @pytest.mark.parametrize("program", ENDS)
 def test_a_fork_ends_as_the_interpreter_would(program: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """The exit code, and what is said on standard error."""
+    """A fork ends with the exit code and standard error of an interpreter."""
     code, text = ENDS[program]
     names: dict[str, Any] = {}
     exec(f"def run():\n    {program}", names)
@@ -189,7 +189,7 @@ def test_a_fork_ends_as_the_interpreter_would(program: str, capfd: pytest.Captur
 
 
 def test_a_forked_node_ends_by_signals(warm: WarmStarter, tmp_path: Path) -> None:
-    """SIGTERM as a node does, SIGKILL at once; it is the leader of its session."""
+    """A forked node ends by SIGTERM in order and by SIGKILL at once, and leads its session."""
     stays = "require('fiber').create(function() require('fiber').sleep(100) end) print('up') io.flush()"
 
     async def end(number: int) -> int:
@@ -232,7 +232,7 @@ os.exit(0)
 
 @pytest.mark.parametrize("length", [1, 3000])
 def test_a_forked_node_has_a_command_line_of_its_own(warm: WarmStarter, tmp_path: Path, length: int) -> None:
-    """What `ps` shows: which script it runs, as far as there is room. Its environment is as it was given."""
+    """`ps` shows the script of a forked node, as far as there is room, and its environment is the given one."""
     value = "x" * length
 
     async def run() -> tuple[str, str, str]:
@@ -245,7 +245,7 @@ def test_a_forked_node_has_a_command_line_of_its_own(warm: WarmStarter, tmp_path
 
 
 def test_a_long_command_line_is_cut() -> None:
-    """Directories are left out first; there is always an end."""
+    """A command line that is too long loses directories first, and always ends in a zero."""
     words = ["lunabox", "/a/long/way/instance.lua", "/a/longer/way/to/master.lua", "argument"]
     whole = b"\0".join(word.encode() for word in words) + b"\0"
     assert _fitting(words, len(whole)) == whole

@@ -1,4 +1,4 @@
-"""Clusters for tests of applications: leaders, partitions, kills, and what is left of them."""
+"""Clusters for tests of applications: leaders, partitions, kills, and what is left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def count(node: KillableNode) -> int:
 
 
 def test_changes_of_the_leader_are_everywhere() -> None:
-    """The first node takes changes, the others are read-only."""
+    """The first node of a cluster is writable, the others are read-only, and all get its changes."""
 
     async def test() -> None:
         async with Cluster(3) as c:
@@ -54,7 +54,9 @@ def test_changes_of_the_leader_are_everywhere() -> None:
 
 
 def test_a_majority_elects_another_leader_and_loses_nothing() -> None:
-    """What the first leader has acknowledged is on the second, and on the first once it is back."""
+    """After a leader's death another one is elected and has all acknowledged rows, and so has the first one once it is
+    back.
+    """
 
     async def test() -> None:
         async with Cluster(3, synchronous=True) as c:
@@ -75,7 +77,7 @@ def test_a_majority_elects_another_leader_and_loses_nothing() -> None:
 
 
 def test_a_leader_without_a_majority_cannot_commit() -> None:
-    """The others elect one; after the partition there is one history."""
+    """A leader cut off from the majority cannot commit; another is elected, and after the partition all nodes agree."""
 
     async def test() -> None:
         async with Cluster(3, synchronous=True) as c:
@@ -126,7 +128,7 @@ def test_clients_reach_nodes_on_all_sides() -> None:
 
 
 def test_nothing_is_left_behind() -> None:
-    """No task, no thread, no file; after an error too."""
+    """After a cluster, also one that fails, no task, thread or file is left."""
 
     async def test() -> None:
         before, threads = asyncio.all_tasks(), threading.active_count()
@@ -149,7 +151,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_files_stay_in_a_directory_that_was_given(tmp_path: Path) -> None:
-    """And another cluster goes on with them."""
+    """Files in a given directory stay, and another cluster can use them."""
 
     async def test() -> None:
         async with Cluster(2, directory=tmp_path) as c:

@@ -1,4 +1,4 @@
-"""The sample application: its own tests, its types, and the program itself."""
+"""The sample application: its tests, its types, and the program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_tests_of_the_example_pass() -> None:
 
 
 def test_the_tests_of_the_example_need_only_its_extra() -> None:
-    """None of the plugins that this repository's tests have: no others are loaded than the one that a node brings."""
+    """The sample's tests need only its own extra: no pytest plugin but Lunabox's is loaded."""
     run("-m", "pytest", "--collect-only", "--disable-plugin-autoload", "-p", "box.testing.pytest_plugin")
 
 
@@ -53,13 +53,13 @@ SIGINT_IGNORED = ["/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
 
 
 def test_the_program_serves_its_page(tmp_path: Path) -> None:
-    """A job that is posted is done by a worker, and is still there after a new start. Signals end it in order."""
+    """A posted job is done by a worker and survives a restart; signals end the program in order."""
     assert post_and_wait(tmp_path, "one two three", signal.SIGTERM) == [("one two three", "done", "3 words")]
     assert len(post_and_wait(tmp_path, "four", signal.SIGINT)) == 2
 
 
 def post_and_wait(directory: Path, text: str, number: signal.Signals) -> list[tuple[str, str, str]]:
-    """Give the jobs (text, state, result) when all are done, and stop the program with a signal."""
+    """Post jobs, wait until all are done, return them as (text, state, result), and stop the program with a signal."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Fixtures of the plugin for pytest, in a run of its own."""
+"""The fixtures of the pytest plugin, in a pytest run of its own."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ def test_transactions_and_confirms_go_to_the_log_together(mvcc: bool) -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_transaction_of_the_next_owner_waits(mvcc: bool) -> None:
-    """A transaction of the next owner waits until all CONFIRM rows under way are written, and further ones wait for it."""
+    """A transaction of the next owner waits until all CONFIRM rows under way are written, and further
+    ones wait for it.
+    """
 
     async def body() -> None:
         world = World(mvcc=mvcc)

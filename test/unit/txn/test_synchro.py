@@ -63,7 +63,9 @@ def test_quorum_of_one() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_quorum_by_acknowledgements_and_others_behind(mvcc: bool) -> None:
-    """A commit returns after enough acknowledgements; asynchronous transactions wait for synchronous ones before them."""
+    """A commit returns after enough acknowledgements; asynchronous transactions wait for synchronous
+    ones before them.
+    """
 
     async def body() -> None:
         world = World(quorum=2, mvcc=mvcc)

@@ -138,7 +138,9 @@ def test_what_a_promotion_confirms_is_not_void() -> None:
 
 
 def test_a_promotion_that_nobody_else_got_is_void_after_the_next() -> None:
-    """A promotion that no other instance received is void after the next one; else its owner refuses its vote for ever."""
+    """A promotion that no other instance received is void after the next one; else its owner refuses
+    its vote for ever.
+    """
 
     async def body() -> None:
         synchro = World(quorum=2).synchro

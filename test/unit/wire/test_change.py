@@ -1,4 +1,4 @@
-"""Bodies of changes: one decoder for clients, the log and other instances, whatever the order of the keys."""
+"""Bodies of changes: one decoder for clients, the log and other instances, for keys in any order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LAYOUTS = {
 
 @st.composite
 def bodies(draw: st.DrawFn) -> tuple[int, bytes]:
-    """A type and a body that is mostly of that type: keys missing, twice, of wrong types, in any order, cut short."""
+    """Generate a type and a body that is mostly of that type, with missing, repeated, wrong or cut parts."""
     kind = draw(st.sampled_from(KINDS))
     keys = list(LAYOUTS[kind])
     if draw(st.booleans()):
@@ -79,7 +79,7 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
 @given(bodies())
 @example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
 def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -> None:
-    """What it takes it understands in the same way; only the inside of a stored tuple is not its business."""
+    """The quick decoder gives the result of the careful one for bodies it accepts; it does not check stored tuples."""
     kind, body = case
     quick, careful = outcome(change._decode_usual, kind, body), outcome(change._decode_any, kind, body)
     if quick is not None and quick != careful:
@@ -100,7 +100,7 @@ def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -
     ],
 )
 def test_the_quick_reader_takes_what_clients_send(kind: int, body: dict[int, Any]) -> None:
-    """It would be of no use if it left everything to the careful one."""
+    """The quick decoder accepts the bodies that usual clients send."""
     assert outcome(change._decode_usual, kind, msgpack.packb(body)) is not None
 
 
@@ -109,7 +109,7 @@ def test_the_quick_reader_takes_what_clients_send(kind: int, body: dict[int, Any
     [(UPDATE, {0x21: []}, "space id"), (UPDATE, {0x10: 1}, "key"), (UPSERT, {0x10: 1, 0x21: []}, "operations")],
 )
 def test_the_first_missing_key_is_named(kind: int, body: dict[int, Any], missing: str) -> None:
-    """In the order of the keys' numbers."""
+    """The error names the first missing key by number."""
     with pytest.raises(BoxError) as raised:
         decode_change(kind, msgpack.packb(body))
     assert raised.value.message == f"Missing mandatory field '{missing}' in request"

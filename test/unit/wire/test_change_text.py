@@ -1,4 +1,4 @@
-"""Rows as the log names them."""
+"""Rows as the log shows them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_greeting() -> None:
 
 
 def test_other_greetings() -> None:
-    """A console says so; versions have suffixes; anything else is refused."""
+    """Greetings of consoles are recognised, versions may have suffixes, and others are refused."""
     console = b"Tarantool 2.8.1 (Lua console)".ljust(63) + b"\n" + b"type 'help' for interactive help".ljust(63) + b"\n"
     assert decode_greeting(console).protocol == "Lua console"
     suffixed = encode_greeting(INSTANCE_UUID, SALT, "1.10.9b")
@@ -48,7 +48,7 @@ def test_other_greetings() -> None:
 
 
 def test_reply_bytes() -> None:
-    """The fixed widths of Tarantool's replies."""
+    """Replies have the fixed widths of Tarantool."""
     header = "83 00ce00000000 01cf0000000000000005 05ce0000004d"
     assert reply_ok(5, 77) == bytes.fromhex("ce00000018" + header + "80")
     assert reply_tuples(5, 77, [b"\x91\x01"]) == bytes.fromhex("ce00000020" + header + "8130dd00000001 9101")
@@ -75,7 +75,7 @@ def test_packet_bounds() -> None:
 
 
 def test_error_stack_bytes() -> None:
-    """Type, line, file, message, errno, code, in this order; causes follow."""
+    """An error stack has type, line, file, message, errno and code, in this order, then its causes."""
     error = client_error(ErrorCode.NO_SUCH_SPACE, "x")
     error.file, error.line = "box/space.cc", 36
     error.prev = system_error("disk", 5)
@@ -92,7 +92,7 @@ def test_error_stack_bytes() -> None:
 
 
 def test_a_raised_error_carries_its_place() -> None:
-    """File and line of the statement that raised it. A place that is known is kept; without a raise there is none."""
+    """A raised error has the file and line of its statement; a known place is kept; without a raise there is none."""
     cause = client_error(ErrorCode.NO_SUCH_SPACE, "y")
     with pytest.raises(BoxError) as caught:
         raise client_error(ErrorCode.NO_SUCH_SPACE, "x")
@@ -128,7 +128,7 @@ def test_error_round_trip() -> None:
 
 
 def test_code_of_a_type() -> None:
-    """What is no ClientError has one code for its whole type."""
+    """Errors other than ClientError have one code for their type."""
     for error, code in (
         (BoxError(0, "x", type="LuajitError"), ErrorCode.PROC_LUA),
         (BoxError(0, "x", type="OutOfMemory"), ErrorCode.MEMORY_ISSUE),
@@ -139,7 +139,7 @@ def test_code_of_a_type() -> None:
 
 
 def test_old_and_broken_errors() -> None:
-    """The text alone is enough; without one the code remains; a broken stack says so."""
+    """An error with a text alone, with a code alone, or with a broken stack is decoded."""
     old = decode_error_body(0x8000 | 36, msgpack.packb({0x31: "gone"}))
     assert (old.code, old.message) == (36, "gone")
     for body in (b"", b"\x01", b"\x80", b"\xc1"):
@@ -160,7 +160,7 @@ def test_old_and_broken_errors() -> None:
 
 
 def test_scramble() -> None:
-    """The proof fits the stored hash, the salt and the password, and nothing else."""
+    """The scramble fits one stored hash, salt and password only."""
     stored = decode_hash(password_hash("secret"))
     proof = scramble(SALT, "secret")
     assert is_right_scramble(proof, SALT, stored)
@@ -177,7 +177,7 @@ def test_type_names() -> None:
 
 
 def test_rates() -> None:
-    """A rate is the mean of the last five seconds; `current` values are not totals."""
+    """A rate is the mean of the last five seconds; `current` values are no totals."""
     stats = Stats()
     stats.collect(RequestType.SELECT, 50)
     stats.net.totals[Net.SENT] = 100
@@ -194,13 +194,13 @@ def test_rates() -> None:
 
 
 def test_nil_uuid_greeting() -> None:
-    """An instance without a UUID yet greets with zeros."""
+    """An instance without a UUID sends zeros in its greeting."""
     assert decode_greeting(encode_greeting(UUID(int=0), SALT)).uuid == UUID(int=0)
 
 
 @pytest.mark.parametrize(("code", "shown"), [(2**32 + 5, 5), (-1, 0xFFFFFFFF), (10**300, 0), (2**64, 0)])
 def test_codes_of_errors_have_32_bits(code: int, shown: int) -> None:
-    """A program may raise an error with any number, and it can be answered."""
+    """An error with a code of any size is encoded: it counts with 32 bits."""
     reply = decode_row(reply_error(7, 77, BoxError(code, "as you wish"))[5:])
     assert reply.type == 0x8000 | shown
     assert decode_error_body(reply.type, reply.body).message == "as you wish"

@@ -1,4 +1,4 @@
-"""Bodies of replication rows."""
+"""Bodies of replication requests and rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def unpacked(row: Row) -> Any:
 
 
 def test_subscribe() -> None:
-    """Component 0 stays at home; the filter is only there when it filters."""
+    """SUBSCRIBE leaves vclock component 0 out, and the filter if it is empty."""
     row = subscribe_row(CLUSTER, INSTANCE, CLOCK, anon=True, id_filter=frozenset({3, 1}))
     assert list(unpacked(row).items()) == [
         (0x25, str(CLUSTER)),
@@ -69,7 +69,7 @@ def test_subscribe() -> None:
 
 
 def test_a_list_of_instances_to_fetch() -> None:
-    """Our own key; an empty list is everybody, and is not sent."""
+    """A list of instances to fetch from has Lunabox's own key; an empty list means all, and is not sent."""
     row = subscribe_row(CLUSTER, INSTANCE, CLOCK, fetch=[INSTANCE, CLUSTER])
     assert unpacked(row)[0x7F] == sorted([str(INSTANCE), str(CLUSTER)])
     assert decode_replication(row).fetch == {INSTANCE, CLUSTER}
@@ -78,7 +78,7 @@ def test_a_list_of_instances_to_fetch() -> None:
 
 
 def test_an_acknowledgement_tells_the_term() -> None:
-    """Our own key; who knows of no elections tells nothing that Tarantool does not."""
+    """An acknowledgement has the term, under Lunabox's own key; without elections it has Tarantool's keys alone."""
     assert unpacked(ack_row(CLOCK, 7)) == {0x26: {1: 300, 2: 7}, 0x7C: 7}
     assert decode_replication(ack_row(CLOCK, 7)).term == 7
     assert encode_row(ack_row(CLOCK, 0)) == encode_row(vclock_row(CLOCK))
@@ -159,7 +159,7 @@ def test_synchro(request_: SynchroRequest, body: str) -> None:
 
 
 def test_a_claim() -> None:
-    """Its keys are those of other requests: Tarantool 2.8.1 skips those, and refuses others."""
+    """A claim uses keys of other requests: Tarantool 2.8.1 skips those, and refuses unknown ones."""
     row = synchro_row(SynchroRequest(RequestType.CONFIRM, 2, 4, claim=Claim(7, 3, 9)))
     assert unpacked(row) == {2: 2, 3: 4, 0x12: 7, 0x10: 3, 0x13: 9}
     assert decode_synchro(row).claim == Claim(7, 3, 9)
@@ -177,7 +177,7 @@ def test_raft_tells_the_term_of_the_log() -> None:
 
 
 def test_demote_of_newer_versions() -> None:
-    """A DEMOTE row, and a PROMOTE row with the vclock of what is confirmed, as 2.11 writes them."""
+    """DEMOTE rows, and PROMOTE rows with the vclock of what is confirmed, have 2.11's bytes."""
     demote = Row(RequestType.DEMOTE, replica_id=3, lsn=8, body=bytes.fromhex("83 0202 0306 5303"))
     assert decode_synchro(demote) == SynchroRequest(RequestType.PROMOTE, 2, 6, 3, 3, is_demotion=True)
     promote = Row(RequestType.PROMOTE, replica_id=3, lsn=9, body=bytes.fromhex("84 0200 0300 5304 26 81 01 05"))
@@ -187,7 +187,7 @@ def test_demote_of_newer_versions() -> None:
 
 
 def test_raft() -> None:
-    """The row is local to its instance; zeros are left out, the term never is."""
+    """A raft row is local to its instance; zeros are left out, the term never is."""
     row = raft_row(RaftRequest(5))
     assert (row.group_id, unpacked(row)) == (1, {0: 5})
     whole = RaftRequest(5, 2, 3, VClock({1: 9}))
@@ -203,7 +203,7 @@ def test_raft() -> None:
 
 
 def test_promotions_without_an_effect_in_a_raft_message() -> None:
-    """A key that others pass over, where there are some."""
+    """Void promotions in a raft message have a key that others skip; without any it is left out."""
     request = RaftRequest(9, 2, 3, void_promotions=((1, 31), (3, 7)))
     row = raft_row(request)
     assert unpacked(row) == {0: 9, 1: 2, 2: 3, 0x7B: [[1, 31], [3, 7]]}
@@ -214,7 +214,7 @@ def test_promotions_without_an_effect_in_a_raft_message() -> None:
 
 
 def test_promotions_in_the_raft_row_of_a_snapshot() -> None:
-    """A key that others pass over."""
+    """Promotions in a snapshot's raft row have a key that others skip."""
     promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)}, {2: 30})
     row = raft_row(RaftRequest(9, 2), promotions)
     assert unpacked(row) == {0: 9, 1: 2, 0x7D: [2, {1: 7, 2: 9}, [2, 31], {1: [5, 8]}, {2: 30}]}

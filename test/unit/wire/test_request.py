@@ -1,4 +1,4 @@
-"""Bodies of client requests: the quick readers agree with the general ones."""
+"""Bodies of client requests: the quick decoders agree with the general ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from box.wire.request import decode_call
 @pytest.mark.parametrize("name", ["f", "a.b:c", "x" * 31, "y" * 32, "z" * 255, "w" * 300])
 @pytest.mark.parametrize("is_name_first", [True, False])
 def test_calls(name: str, is_name_first: bool) -> None:
-    """Texts of any length, the arguments before or after."""
+    """CALL and EVAL are decoded with texts of any length, and arguments before or after."""
     pairs = [(0x22, name), (0x21, [1, {"a": None}])]
     body = msgpack.packb(dict(pairs if is_name_first else pairs[::-1]))
     request = decode_call(RequestType.CALL, body)
@@ -41,7 +41,7 @@ def test_calls(name: str, is_name_first: bool) -> None:
     ],
 )
 def test_calls_of_wrong_types(kind: RequestType, body: dict[object, object]) -> None:
-    """Texts are strings, and every key is unsigned."""
+    """Texts that are no strings, and keys that are no unsigned numbers, are errors."""
     with pytest.raises(BoxError) as raised:
         decode_call(kind, msgpack.packb(body))
     assert str(raised.value) == "Invalid MsgPack - packet body"
@@ -54,7 +54,7 @@ odd = st.sampled_from([b"\xd9\x01f", b"\xc4\x01f", b"\x05", b"\xc0", b"\x80", b"
 
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[RequestType, bytes]:
-    """A CALL or an EVAL, mostly of the usual form."""
+    """Generate a CALL or an EVAL, mostly of the usual form."""
     kind = draw(st.sampled_from([RequestType.CALL, RequestType.CALL_16, RequestType.EVAL]))
     key = draw(st.sampled_from([0x22, 0x27]))
     pairs = [pack(key) + draw(texts | odd), b"\x21" + draw(arguments | odd)]
@@ -67,7 +67,7 @@ def calls(draw: st.DrawFn) -> tuple[RequestType, bytes]:
 @settings(max_examples=160)
 @given(calls())
 def test_the_quick_reader_of_calls_agrees_with_the_careful_one(case: tuple[RequestType, bytes]) -> None:
-    """What it takes it understands in the same way."""
+    """The quick decoder of calls gives the general one's result for bodies it accepts."""
     kind, body = case
     quick = request._decode_usual_call(kind, body)
     if quick is not None:
@@ -77,7 +77,7 @@ def test_the_quick_reader_of_calls_agrees_with_the_careful_one(case: tuple[Reque
 
 @pytest.mark.parametrize("end", [b"", b"\xa1f\x21", b"\xa1f\x21\x91", b"\xa1f\x21\x90\x90"])
 def test_bad_calls(end: bytes) -> None:
-    """Lua never sees arguments that are cut short."""
+    """Cut arguments are an error before Lua sees them."""
     with pytest.raises(BoxError) as raised:
         decode_call(RequestType.CALL, b"\x82\x22" + end)
     assert raised.value.code == ErrorCode.INVALID_MSGPACK

@@ -34,7 +34,7 @@ BODY = msgpack.packb({0x10: 512, 0x21: [1, "a"]})
     ],
 )
 def test_header_bytes(row: Row, header: str) -> None:
-    """Keys in Tarantool's order; zeros, the tsn of a lone row and its COMMIT flag are left out."""
+    """A header has Tarantool's order of keys; zeros, and the tsn and COMMIT flag of a single row, are left out."""
     assert encode_row(row) == bytes.fromhex(header)
     decoded = decode_row(encode_row(row))
     assert decoded.txn_id == row.txn_id
@@ -58,7 +58,7 @@ numbers = st.integers(0, 2**63 - 1)
 def test_round_trip(
     kind: int, replica_id: int, lsn: int, tm: float, group: int, before: int, is_commit: bool, flags: int, sync: int
 ) -> None:
-    """Decoding gives back what was encoded, with the tsn filled in."""
+    """Decoding gives what was encoded, with the tsn filled in."""
     row = Row(kind, replica_id, lsn, tm, group, max(1, lsn - before), is_commit, flags, sync, body=BODY)
     decoded = decode_row(encode_row(row))
     assert decoded == row
@@ -73,7 +73,7 @@ def test_flag_names() -> None:
 
 
 def test_general_header_forms() -> None:
-    """Wide keys, long maps and keys of the protocol that no header uses are read too."""
+    """Wide keys, long maps and the protocol's other keys are accepted in a header."""
     header = b"\xde\x00\x03" + b"\xcc\x00\x03" + b"\x01\xcd\x00\x09" + b"\x10\xce\x00\x00\x02\x00"
     row, end = decode_header(b"junk" + header + BODY, 4)
     assert (row.type, row.sync, end) == (3, 9, 4 + len(header))
@@ -98,7 +98,7 @@ def test_broken_headers(raw: bytes) -> None:
     "raw", [b"\x81\x00\x03\xc1", b"\x81\x00\x03\x92\x01", b"\x81\x00\x03\x80\x80", b"\x81\x00\x0c\x80"]
 )
 def test_broken_bodies(raw: bytes) -> None:
-    """A body is one value and nothing behind it; a NOP has none."""
+    """A body is exactly one value, and a NOP has none."""
     with pytest.raises(BoxError, match="Invalid MsgPack - packet body"):
         decode_row(raw)
 
@@ -110,7 +110,9 @@ def test_is_msgpack() -> None:
 
 
 def test_a_distance_below_zero_wraps() -> None:
-    """A transaction whose first row has a greater lsn than the others: a local row before replicated ones."""
+    """A transaction whose first row has a greater LSN, a local row before replicated ones, has a
+    distance that wraps.
+    """
     row = Row(type=2, replica_id=1, lsn=3, tm=1.0, tsn=10, is_commit=True, body=b"\x82\x10\x01\x21\x90")
     encoded = encode_row(row)
     assert b"\x08\xcf\xff\xff\xff\xff\xff\xff\xff\xf9" in encoded
@@ -133,7 +135,7 @@ def test_a_distance_below_zero_wraps() -> None:
     st.binary(max_size=2),
 )
 def test_small_values_are_told_as_large_ones(value: bytes, behind: bytes) -> None:
-    """The short way of `is_msgpack` and of headers with nothing but a type says what the long one does."""
+    """The short ways of `is_msgpack` and of headers with a type alone give the results of the long ones."""
     for raw in (value, value + behind, value[:-1]):
         assert row_module.is_msgpack(raw) == row_module._is_msgpack(raw)
         packet = b"\x81\x00" + raw

@@ -12,7 +12,7 @@ from box.wire.vclock import VClock
 
 
 def test_components() -> None:
-    """A missing component is 0; components move forward only through `follow`."""
+    """A missing component is 0, and components advance only by `follow`."""
     clock = VClock({1: 5})
     assert (clock[1], clock[7], dict(clock)) == (5, 0, {1: 5})
     assert clock.follow(1, 6) == 5
@@ -82,7 +82,7 @@ def test_text() -> None:
 
 
 def test_wire() -> None:
-    """Component 0 does not travel, and is not believed when it comes."""
+    """Component 0 is neither sent nor accepted."""
     assert VClock({2: 7, 0: 4, 1: 300}).encode() == bytes.fromhex("82 01cd012c 0207")
     assert VClock.decode(msgpack.packb({0: 5, 1: 0, 2: 7})) == {2: 7}
     wrong: tuple[Any, ...] = ([], {1: "x"}, {"a": 1}, {1: True}, {40: 1})
