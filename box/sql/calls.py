@@ -75,7 +75,7 @@ class CallCompiler:
         if inner.is_inside_aggregate:
             raise generic(f"misuse of aggregate function {name}()")
         if not inner.allows_aggregates:
-            raise generic(f"misuse of aggregate: {name}()")
+            raise generic(f"misuse of aggregate function {name}()")
         if expr.is_distinct and count != 1:
             raise generic("DISTINCT aggregates must have exactly one argument")
         if inner.on_aggregate is not None:
