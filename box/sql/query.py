@@ -186,6 +186,8 @@ class QueryCompiler:
         """Compile a query; `outer` is the scope around it."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
+        if len(select.order_by or ()) > _COLUMNS_MAX:
+            raise limit_exceeded("The number of terms in ORDER BY clause", len(select.order_by or ()), _COLUMNS_MAX)
         scope = QueryScope(outer=outer)
         prefix = self._common(select, scope)
         if len(select.cores) > _COMPOUND_MAX:

@@ -181,7 +181,8 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
 def _plain(stored: Any) -> Any:
     """Convert a stored value to an argument of PRINTF."""
     value = load(stored)
-    return value if value is None or type(value) in (int, float, str) else builtins.as_text(value)
+    is_plain = value is None or type(value) in (float, str) or (type(value) is int and value < 2**63)
+    return value if is_plain else builtins.as_text(value)
 
 
 def _second_row() -> None:

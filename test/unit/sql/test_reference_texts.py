@@ -24,10 +24,14 @@ _LIMITS = {
     f"select 1 from {', '.join(f't a{number}' for number in range(65))}": (
         "The number of tables in a join 65 exceeds the limit (64)"
     ),
+    f"select ifnull({', '.join(['1'] * 128)})": "Number of arguments to function IFNULL 128 exceeds the limit (127)",
+    f"select 1 from t order by {', '.join(['id'] * 2001)}": (
+        "The number of terms in ORDER BY clause 2001 exceeds the limit (2000)"
+    ),
 }
 
 
-@pytest.mark.parametrize("text", _LIMITS, ids=["columns", "compound", "tables"])
+@pytest.mark.parametrize("text", _LIMITS, ids=["columns", "compound", "tables", "arguments", "terms"])
 def test_a_statement_has_limits(tables: Session, text: str) -> None:
     assert tables.error(text) == ("SQL_PARSER_LIMIT", _LIMITS[text])
 
@@ -93,6 +97,7 @@ def test_a_wrong_statement_has_the_text_of_tarantool(tables: Session, text: str,
         ("select id, (select max(i) from w where w.id = t.id) from t order by id", [[1, 5], [2, 5], [3, None]]),
         ("select (select id from t where false)", [[None]]),
         ("select count(*) from t having count(*) > 1", [[3]]),
+        ("select printf(18446744073709551615)", [["18446744073709551615"]]),
         ("select false and null, null and true", [[False, None]]),
     ],
 )
