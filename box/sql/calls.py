@@ -10,7 +10,7 @@ from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES, SAFE
 from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
 from box.sql.kinds import as_kind, boxed, joined, kind_of
-from box.sql.parse.token_reader import generic
+from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import Typed
 from box.sql.type_names import type_of
 
@@ -37,6 +37,10 @@ _KINDS: Final = {
 _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
+_ARGS_MAX: Final = 127
+"""Tarantool's limit of the arguments of a function."""
+
+
 class CallCompiler:
     """Compiles the calls of one statement."""
 
@@ -47,9 +51,11 @@ class CallCompiler:
         """Compile a call.
 
         Raises:
-            ClientError: NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_GENERIC.
+            ClientError: NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_LIMIT, SQL_PARSER_GENERIC.
         """
         name = expr.name
+        if len(expr.args) > _ARGS_MAX:
+            raise limit_exceeded(f"Number of arguments to function {name}", len(expr.args), _ARGS_MAX)
         if name in AGGREGATES:
             return self._aggregate(expr, scope)
         if name == "TRIM":
@@ -75,7 +81,7 @@ class CallCompiler:
         if inner.is_inside_aggregate:
             raise generic(f"misuse of aggregate function {name}()")
         if not inner.allows_aggregates:
-            raise generic(f"misuse of aggregate: {name}()")
+            raise generic(f"misuse of aggregate function {name}()")
         if expr.is_distinct and count != 1:
             raise generic("DISTINCT aggregates must have exactly one argument")
         if inner.on_aggregate is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
+from box.sql.aggregates import AGGREGATES
 from box.sql.kinds import (
     NUMBERS,
     NUMERIC,
@@ -35,6 +36,32 @@ if TYPE_CHECKING:
     from box.sql.query import QueryCompiler
 
 _NATIVE_SUMS: Final = frozenset("+-*")
+
+
+def _has_one_row(select: sql_nodes.Select) -> bool:
+    """Return whether a query has at most one row, as its text shows."""
+    if select.limit is not None:
+        return True
+    (core, *others) = select.cores
+    if others:
+        return False
+    if core.values is not None:
+        return len(core.values) == 1
+    return not core.sources or (core.group_by is None and any(is_aggregate(item.expr) for item in core.columns))
+
+
+def _one_row(sql: str) -> str:
+    """Make a query an error if it has a second row, where SQLite would take the first."""
+    return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE min(c0) END FROM ({sql} LIMIT 2)"
+
+
+def is_aggregate(expr: object) -> bool:
+    """Return whether an expression has a call of an aggregate, outside of subqueries."""
+    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
+        return False
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
+        return True
+    return any(map(is_aggregate, sql_nodes.children(expr)))
 
 
 def _column_count(left: int, right: int) -> Exception:
@@ -118,8 +145,9 @@ class ExpressionCompiler:
         if op in ("AND", "OR"):
             left, right = self.compile(expr.left), self.compile(expr.right)
             sql = f"({truth(left)} {op} {truth(right)})"
-            if op == "OR" and not {left.kind, right.kind} <= {"bool", "null"}:
-                sql = f"lb_either({boxed(left)}, {boxed(right)})"  # SQLite leaves out one side if the other is true
+            if not {left.kind, right.kind} <= {"bool", "null"}:
+                # SQLite leaves out one side if the other decides, and looks at the left one first.
+                sql = f"lb_{'both' if op == 'AND' else 'either'}({boxed(left)}, {boxed(right)})"
             return Typed(sql, "boolean", "bool", has_aggregate=left.has_aggregate or right.has_aggregate)
         if op in COMPARISONS:
             return self._compare(op, expr.left, expr.right)
@@ -164,7 +192,8 @@ class ExpressionCompiler:
         query = self.queries.compile(expr.select, self.scope)
         if len(query.columns) == 1:
             column = query.columns[0]
-            return [Typed(f"({query.sql})", column.type, column.kind, column.collation)]
+            sql = query.sql if _has_one_row(expr.select) else _one_row(query.named_sql())
+            return [Typed(f"({sql})", column.type, column.kind, column.collation)]
         return [
             Typed(f"(SELECT c{number} FROM ({query.named_sql()}) LIMIT 1)", column.type, column.kind, column.collation)
             for number, column in enumerate(query.columns)

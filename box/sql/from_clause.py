@@ -8,7 +8,7 @@ from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
 from box.sql.parse import parse_statement
-from box.sql.parse.token_reader import generic
+from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
 
@@ -48,7 +48,7 @@ class FromCompiler:
             on = f" ON {condition}" if condition else (" ON 1" if join == "LEFT" else "")
             pieces.append(f" {join} JOIN {text}{on}")
         if len(scope.relations) > _JOINS_MAX:
-            raise generic(f"The number of tables in a join {len(scope.relations)} exceeds the limit ({_JOINS_MAX})")
+            raise limit_exceeded("The number of tables in a join", len(scope.relations), _JOINS_MAX)
         return "".join(pieces)
 
     # --- one source ---

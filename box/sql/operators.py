@@ -227,6 +227,14 @@ def either(left: Any, right: Any) -> int | None:
     return None if first is None or second is None else 0
 
 
+def both(left: Any, right: Any) -> int | None:
+    """`left AND right` of any values, of which the right one is looked at first. SQL_TYPE_MISMATCH."""
+    second, first = truth(right), truth(left)
+    if first == 0 or second == 0:
+        return 0
+    return None if first is None or second is None else 1
+
+
 def boolean(operand: Any) -> Stored:
     """Convert 0 or 1 to a stored boolean; nil stays nil."""
     return None if operand is None else b"\x00\x01" if operand else b"\x00\x00"

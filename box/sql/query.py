@@ -15,12 +15,13 @@ from typing import Final
 
 from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
+from box.sql.aggregates import AGGREGATES
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.expression_compiler import ExpressionCompiler, collation_name
 from box.sql.from_clause import FromCompiler, different_names
 from box.sql.kinds import as_kind, joined, truth
-from box.sql.parse.token_reader import generic
+from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
 
@@ -185,13 +186,13 @@ class QueryCompiler:
         """Compile a query; `outer` is the scope around it."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
+        if len(select.order_by or ()) > _COLUMNS_MAX:
+            raise limit_exceeded("The number of terms in ORDER BY clause", len(select.order_by or ()), _COLUMNS_MAX)
         scope = QueryScope(outer=outer)
         prefix = self._common(select, scope)
         if len(select.cores) > _COMPOUND_MAX:
-            raise generic(
-                f"The number of UNION or EXCEPT or INTERSECT operations {len(select.cores)} exceeds the limit "
-                f"({_COMPOUND_MAX})"
-            )
+            what = "The number of UNION or EXCEPT or INTERSECT operations"
+            raise limit_exceeded(what, len(select.cores), _COMPOUND_MAX)
         compiled: list[_Core] = []
         for number in reversed(range(len(select.cores))):
             order = select.order_by if len(select.cores) == 1 else None
@@ -373,7 +374,7 @@ class _Core:
                         continue
                     found.append(sql_nodes.ResultColumn(_StarColumn(relation.alias, place, column), None, "*"))  # type: ignore[arg-type]
         if len(found) > _COLUMNS_MAX:
-            raise generic(f"The number of columns in result set {len(found)} exceeds the limit ({_COLUMNS_MAX})")
+            raise limit_exceeded("The number of columns in result set", len(found), _COLUMNS_MAX)
         return found
 
     def _name(self, result: sql_nodes.ResultColumn, scope: QueryScope) -> str:
@@ -426,7 +427,8 @@ class _Core:
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
         assert core.having is not None
         item = compiler.compile(core.having)
-        if core.group_by is None and not self._is_aggregate:
+        names = [*self.expressions, core.having]
+        if core.group_by is None and (not self._is_aggregate or any(map(_reads_ungrouped, names))):
             raise execute_error(
                 "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
             )
@@ -453,6 +455,17 @@ class _Core:
         return [result.alias for result in results]
 
 
+def _reads_ungrouped(expr: object) -> bool:
+    """Return whether an expression names a column outside of an aggregate and of a subquery."""
+    if isinstance(expr, sql_nodes.Name | _StarColumn):
+        return True
+    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists):
+        return False
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
+        return False
+    return any(map(_reads_ungrouped, sql_nodes.children(expr)))
+
+
 _INTEGER: Final = re.compile(r"[-+( ]*[0-9]+[) ]*", re.ASCII)
 
 
@@ -470,7 +483,14 @@ def _no_constant(item: Typed) -> str:
     return f"({item.sql} + 0)" if _INTEGER.fullmatch(item.sql) else item.sql
 
 
+def _constant_place(expr: sql_nodes.Expr) -> int | None:
+    return expr.value if isinstance(expr, sql_nodes.Literal) and type(expr.value) is int else None
+
+
 def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int | None:
+    if isinstance(expr, sql_nodes.Unary) and expr.op == "-":
+        inner = _constant_place(expr.operand)
+        expr = expr if inner is None else sql_nodes.Literal(-inner)
     if not isinstance(expr, sql_nodes.Literal) or type(expr.value) is not int:
         return None
     if not 1 <= expr.value <= count:

@@ -92,7 +92,7 @@ class QueryScope:
         """Find the column with a name, or the result column with such an alias, from here outwards.
 
         Raises:
-            ClientError: SQL_CANT_RESOLVE_FIELD, SQL_PARSER_GENERIC.
+            ClientError: SQL_CANT_RESOLVE_FIELD, NO_SUCH_FIELD_NAME_IN_SPACE, SQL_PARSER_GENERIC.
         """
         scope: QueryScope | None = self
         while scope is not None:
@@ -100,8 +100,9 @@ class QueryScope:
             if found is not None:
                 return found
             scope = scope.outer
-        shown = name.name if name.table is None else f"{name.table}.{name.name}"
-        raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, shown)
+        if name.table is not None:
+            raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name.name, name.table)
+        raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, name.name)
 
     def _here(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn | None:
         found: list[KnownColumn] = []

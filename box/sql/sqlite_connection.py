@@ -130,6 +130,7 @@ class Connection:
         add("lb_row_count", lambda: self.env.row_count)
         add("lb_version", lambda: self.env.version)
         add("lb_raise", raise_error)
+        add("lb_second_row", _second_row)
         add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
@@ -180,7 +181,12 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
 def _plain(stored: Any) -> Any:
     """Convert a stored value to an argument of PRINTF."""
     value = load(stored)
-    return value if value is None or type(value) in (int, float, str) else builtins.as_text(value)
+    is_plain = value is None or type(value) in (float, str) or (type(value) is int and value < 2**63)
+    return value if is_plain else builtins.as_text(value)
+
+
+def _second_row() -> None:
+    raise execute_error("Expression subquery returned more than 1 row")
 
 
 def _limit(stored: Any, clause: str) -> int:
@@ -209,6 +215,7 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_rank": operators.rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
     "lb_either": operators.either,
+    "lb_both": operators.both,
     "lb_like": _like,
     "lb_applied": lambda stored, type_name: store(convert(load(stored), type_name)),
     "lb_converted": lambda stored, type_name: store(converted(load(stored), type_name)),

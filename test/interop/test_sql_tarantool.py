@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test.interop import sql_statements, sql_tables
+from test.interop import sql_reference, sql_statements, sql_tables
 from test.interop.test_indexes_tarantool import TARANTOOL, is_of_the_line, lines_of
 
 COUNT = int(os.environ.get("SQL_STATEMENTS", "300"))
@@ -44,4 +44,10 @@ def test_statements_give_the_same(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [2, 3])
 def test_statements_on_generated_tables_give_the_same(seed: int, tmp_path: Path) -> None:
     found = differences(sql_tables.script(seed, COUNT * 2 // 3), tmp_path)
+    assert not found, "\n".join(found[:20])
+
+
+@pytest.mark.parametrize("chapter", ["casts", "assignments"])
+def test_a_chapter_of_the_reference_gives_the_same(chapter: str, tmp_path: Path) -> None:
+    found = differences(sql_reference.script(chapter), tmp_path)
     assert not found, "\n".join(found[:20])

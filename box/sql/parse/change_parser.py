@@ -30,6 +30,8 @@ class ChangeParser(QueryParser):
             action = "REPLACE"
         else:
             action = self._or_action()
+            if not self.at("INTO"):
+                self.advise()
         self.expect("INTO")
         table, columns = self.name(), self.names_in_brackets()
         if self.take_words("DEFAULT", "VALUES"):
@@ -43,6 +45,7 @@ class ChangeParser(QueryParser):
         action = self._or_action()
         table = self.name()
         indexed_by, _ = self.indexed()
+        self.advise()
         self.expect("SET")
         sets = [self._assignment()]
         while self.take(","):

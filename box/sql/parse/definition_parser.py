@@ -375,6 +375,7 @@ class DefinitionParser(ChangeParser):
         table = self._table_name = self.name()
         if self.take("RENAME"):
             self.expect("TO")
+            self.advise()
             return sql_nodes.RenameTable(table, self.name())
         if self.take("DROP"):
             self.expect("CONSTRAINT")
@@ -385,6 +386,7 @@ class DefinitionParser(ChangeParser):
             self.expect("CONSTRAINT")
             return sql_nodes.EnableCheck(table, self.name(), is_enabled)
         self.expect("ADD")
+        self.advise()
         if self.take("CONSTRAINT"):
             return sql_nodes.AddConstraint(table, self._added_constraint(self.name()))
         self.take("COLUMN")

@@ -126,6 +126,7 @@ class ExpressionParser(TokenReader):
         negated = kind == "NOT"
         if negated:
             if not self.at("LIKE", "MATCH", "BETWEEN", "IN"):
+                self.advise()
                 self.fail()
             kind = self.advance().kind
         if kind == "BETWEEN":

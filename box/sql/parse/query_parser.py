@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
 from box.sql.parse.token_reader import generic
@@ -42,7 +42,7 @@ class QueryParser(ExpressionParser):
             select = self.select()
             self.expect(")")
             if any(name == other.name for other in found):
-                raise generic(f"duplicate WITH table name: {name}")
+                raise generic(f"Ambiguous table name in WITH query: {name}")
             found.append(sql_nodes.CommonTable(name, columns, select))
         return found, is_recursive
 
@@ -168,7 +168,7 @@ class QueryParser(ExpressionParser):
         known = _JOINS.get(tuple(word.upper() for word in words))
         if known is None:
             if any(word.upper() == "RIGHT" for word in words) or "FULL" in (word.upper() for word in words):
-                raise generic("RIGHT and FULL OUTER JOINs are not currently supported")
+                raise unsupported("Tarantool", "RIGHT and FULL OUTER JOINs")
             raise generic(f"unknown or unsupported join type: {' '.join(words)}")
         return known
 

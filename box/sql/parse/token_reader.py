@@ -8,6 +8,7 @@ tokens
 
 from __future__ import annotations
 
+import re
 from typing import Final, NoReturn
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -20,6 +21,10 @@ _EARLY: Final = frozenset(
 """.split()
 )
 """Tokens that come in Tarantool's grammar before the list of words that may be names."""
+
+
+_COMMENT: Final = re.compile(r"(?:--|/\*).*\Z", re.DOTALL)
+"""A comment at the end of a text."""
 
 
 class TokenReader:
@@ -90,6 +95,10 @@ class TokenReader:
         if self.token.kind in _EARLY:
             self._is_warned = True
 
+    def advise(self) -> None:
+        """Note that the grammar has an optional part here whatever comes next, so an error may advise to quote."""
+        self._is_warned = True
+
     @property
     def is_name(self) -> bool:
         kind = self.token.kind
@@ -134,11 +143,19 @@ class TokenReader:
         if not rest:
             return last
         tail = "\n" if rest.endswith("\n") else rest.rsplit("\n", 1)[-1]
+        comment = _COMMENT.search(tail)
+        if comment is not None:
+            tail = comment.group()
         return Token("SPACE", tail, end.line, end.position, last.end, end.end)
 
     @staticmethod
     def _reserved(token: Token, position: int) -> BoxError:
         return client_error(ErrorCode.SQL_KEYWORD_IS_RESERVED, token.line, position, token.text, token.text)
+
+
+def limit_exceeded(what: str, count: int, limit: int) -> BoxError:
+    """Make the error of a statement with too many parts of one sort."""
+    return client_error(ErrorCode.SQL_PARSER_LIMIT, what, count, limit)
 
 
 def generic(text: str) -> BoxError:
