@@ -16,8 +16,8 @@ from pathlib import Path
 
 from box.errors import BoxError, ErrorCode, client_error, system_error
 
-Find = Callable[[str], str | None]
-"""Returns the path of a module's library, or None if there is none."""
+Find = Callable[[str], tuple[str | None, str]]
+"""Returns the path of a module's library, None if there is none, and the folder for temporary files."""
 
 
 class CModules:
@@ -38,7 +38,7 @@ class CModules:
         package, symbol = _split(name)
         if symbol in self._functions.get(package, ()):
             return
-        handle = self._handles.get(package) or self.open(package)
+        handle = self._handles.get(package) or self.load_copy(package)
         try:
             _find_symbol(handle, symbol)
         except BoxError:
@@ -57,7 +57,7 @@ class CModules:
         """
         if package not in self._handles:
             raise client_error(ErrorCode.NO_SUCH_MODULE, package)
-        new = self.open(package)
+        new = self.load_copy(package)
         try:
             for symbol in self._functions.get(package, ()):
                 _find_symbol(new, symbol)
@@ -67,12 +67,12 @@ class CModules:
         close(self._handles[package])
         self._handles[package] = new
 
-    def open(self, package: str) -> int:
+    def load_copy(self, package: str) -> int:
         """Load a copy of a library and return its handle; errors are those of `load_function`."""
-        path = self._find(package)
+        path, temporary = self._find(package)
         if path is None:
             raise client_error(ErrorCode.LOAD_MODULE, package, "module not found")
-        folder = os.fsdecode(_new_folder(os.path.join(os.environ.get("TMPDIR", "/tmp"), "tntXXXXXX")))
+        folder = os.fsdecode(_new_folder(os.path.join(temporary, "tntXXXXXX")))
         try:
             return _open_copy(Path(path), Path(folder) / f"{package}.so", package)
         finally:

@@ -90,9 +90,9 @@ class FunctionBinding(Binding):
             number = self._sessions.enter(self.node.schema.user(function.owner).credentials)
         return _body_handle(function), number
 
-    def _find_library(self, package: str) -> str | None:
-        (path,) = self.runtime.invoke_now(self.runtime.handle_of("box.find_c_module"), _raw(package))
-        return None if path is None else text(cast(bytes, path))
+    def _find_library(self, package: str) -> tuple[str | None, str]:
+        path, temporary = self.runtime.invoke_now(self.runtime.handle_of("box.find_c_module"), _raw(package))
+        return None if path is None else text(cast(bytes, path)), text(cast(bytes, temporary))
 
     @guarded("function_reload")
     def reload(self, package: bytes) -> Outcome:
@@ -109,7 +109,7 @@ class FunctionBinding(Binding):
         Raises:
             UnsupportedError: it can be loaded.
         """
-        close_library(self._c_modules.open(text(package)))
+        close_library(self._c_modules.load_copy(text(package)))
         raise unsupported("Lunabox", "C modules")
 
     def load(self, function: Function) -> None:

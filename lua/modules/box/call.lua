@@ -103,9 +103,9 @@ local function make_keys(handle, raw, space_id)
     return encode_results(registry.get(handle)(new_tuple(raw, space_id)))
 end
 
--- Called by Python: returns the path of a library by its name.
+-- Called by Python: returns the path of a library by its name, and the folder for temporary files.
 local function find_c_module(name)
-    return package.search(name)
+    return package.search(name), os.getenv('TMPDIR') or '/tmp'
 end
 
 python.entry('box.find_c_module', registry.ref(find_c_module))
