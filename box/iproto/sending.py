@@ -150,7 +150,7 @@ class SendingHalf(asyncio.BufferedProtocol):
 
     def reply_error(self, sync: int, error: BoxError) -> None:
         """Send an error reply."""
-        self._server.stats.count_error()
+        self._server.stats.count_error(error)
         self.reply(reply_error(sync, self._server.schema.version, error))
 
     def finish_write(self, sync: int, outcome: Outcome) -> None:

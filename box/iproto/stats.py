@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
+from box.errors import BoxError, ClientError
 from box.wire.constants import RequestType
 
 _WINDOW: Final = 5
@@ -117,9 +118,16 @@ class Stats:
         """Count requests of a type below 14."""
         self.box.totals[request_type] += count
 
-    def count_error(self) -> None:
-        """Count an error that a client or a caller gets."""
-        self.box.totals[ERROR] += 1
+    def count_error(self, error: BoxError) -> None:
+        """Count an error that a client or a caller gets. As in Tarantool only client errors count; those that Lua or
+        a client has seen before have a place, and were counted then.
+        """
+        if isinstance(error, ClientError) and not error.file:
+            self.box.totals[ERROR] += 1
+
+    def count_lua_errors(self, count: int) -> None:
+        """Count client errors that Lua has made."""
+        self.box.totals[ERROR] += count
 
     def reset(self) -> None:
         """Set all totals and rates to zero (`box.stat.reset()`)."""

@@ -53,7 +53,8 @@ class Trigger(Protocol):
     ) -> bytes | _Nothing | None:
         """Run the trigger for one change.
 
-        A before_replace trigger returns the tuple to store; the result of on_replace is ignored.
+        A before_replace trigger returns the tuple to store: the very object `old` or `new` if it leaves the stored
+        tuple or the change as it is. The result of on_replace is ignored.
         """
 
 

@@ -49,11 +49,12 @@ async def before_replace(ctx: Context, txn: Transaction, space: Space, request: 
             outcome = returned
         elif returned is not NOTHING:
             raise AssertionError(f"a trigger returned {returned!r}")
-    if outcome == new:
+    # As in Tarantool it matters which tuple a trigger returns, not what is in it: an equal tuple is stored.
+    if outcome is new:
         return
     if old is not None and outcome is not None:
         _check_same_primary_key(space, old, outcome)
-    if outcome == old:
+    if outcome is old:
         request.become(space.id, NOP)
     elif outcome is not None:
         request.become(space.id, REPLACE, tuple=outcome)

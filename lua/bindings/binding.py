@@ -109,7 +109,7 @@ class Binding:
     def note_error(self, ctx: Context, error: BoxError) -> None:
         """Make an error the last error of the fiber, count it, and run the triggers for denied accesses."""
         ctx.error = error
-        self.node.stats.count_error()
+        self.node.stats.count_error(error)
         if error.fields is not None and self.on_access_denied is not None and error.type == "AccessDeniedError":
             self.on_access_denied(ctx, error)
 

@@ -170,10 +170,11 @@ class DataBinding(Binding):
             return b"string", *_look_up(index, self._salt)
         return None
 
-    @exported("count_reads")
-    def count_reads(self, count: int) -> None:
-        """Count look-ups that Lua made directly since the last call."""
-        self.node.dml.counters[RequestType.SELECT] += int(count)
+    @exported("count_done")
+    def count_done(self, reads: int, errors: int) -> None:
+        """Count the look-ups and client errors that Lua made without Python since the last call."""
+        self.node.dml.counters[RequestType.SELECT] += int(reads)
+        self.node.stats.count_lua_errors(int(errors))
 
     @guarded("index_get_key")
     def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
@@ -317,7 +318,7 @@ class DataBinding(Binding):
 
     @exported("space_upsert")
     def upsert(self, space_id: int, salted: bytes, ops: bytes) -> Outcome:
-        """Insert or update a tuple. Always returns True."""
+        """Insert or update a tuple. Returns True, or the tuple that a before_replace trigger has put there instead."""
         try:
             return self._change(space_id, Request.upsert(salted[:-SALT_SIZE], unpack(ops)))
         except (BoxError, KeyError) as error:

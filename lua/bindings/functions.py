@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.schema.access import Privilege, check_universe
+from box.schema.access import Privilege, check_universe, denied, may_execute_all
 from lua.bindings.binding import Binding, Outcome, guarded, text
+from lua.bindings.c_modules import CModules
+from lua.bindings.c_modules import close as close_library
 from lua.bindings.call_wave import CallWave
 from lua.boundary import decode_error
 
@@ -34,6 +36,7 @@ class FunctionBinding(Binding):
         super().__init__(runtime, node)
         self._sessions = sessions
         self.wave = CallWave(runtime, node)
+        self._c_modules = CModules(self._find_library)
 
     def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
         """Run a CALL; arguments and results are MessagePack arrays.
@@ -41,7 +44,8 @@ class FunctionBinding(Binding):
         `ctx` serves this call alone, or a stream. A refusal is raised; every later outcome is passed to `ended`.
 
         Raises:
-            ClientError: NO_SUCH_PROC.
+            ClientError: NO_SUCH_PROC, or LOAD_MODULE and LOAD_FUNCTION of one in C.
+            UnsupportedError: the function is in C, and its library is there.
             AccessDeniedError: the user may not execute the function.
         """
         function = self._checked(ctx, name)
@@ -68,6 +72,8 @@ class FunctionBinding(Binding):
             check_universe(ctx.credentials, Privilege.X, "function", name)
             return None
         function.check_access(ctx.credentials)
+        if function.definition.language == "C":
+            self._c_modules.load_function(name)
         if function.definition.language != "LUA":
             raise unsupported("Lunabox", f"functions in {function.definition.language}")
         return function
@@ -83,6 +89,28 @@ class FunctionBinding(Binding):
         if function.definition.setuid:
             number = self._sessions.enter(self.node.schema.user(function.owner).credentials)
         return _body_handle(function), number
+
+    def _find_library(self, package: str) -> tuple[str | None, str]:
+        path, temporary = self.runtime.invoke_now(self.runtime.handle_of("box.find_c_module"), _raw(package))
+        return None if path is None else text(cast(bytes, path)), text(cast(bytes, temporary))
+
+    @guarded("function_reload")
+    def reload(self, package: bytes) -> Outcome:
+        """Load the library of stored functions in C anew."""
+        credentials = self.ctx.credentials
+        if not may_execute_all(credentials):
+            raise denied(credentials, Privilege.U, "universe", "")
+        self._c_modules.reload(text(package))
+
+    @guarded("c_module_load")
+    def load_c_module(self, package: bytes) -> Outcome:
+        """Try to load a library for `box.lib.load`; the functions in it could not be called.
+
+        Raises:
+            UnsupportedError: it can be loaded.
+        """
+        close_library(self._c_modules.load_copy(text(package)))
+        raise unsupported("Lunabox", "C modules")
 
     def load(self, function: Function) -> None:
         """Compile a stored function; the dictionary calls it when one is defined.

@@ -34,12 +34,14 @@ class _SpaceTrigger:
         self._space = space
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Run the triggers for one change. `True` from Lua means that the tuple stays unchanged."""
+        """Run the triggers for one change. From Lua `True` means the new tuple that it was given, `False` the old."""
         name = space_name.encode("utf-8", "surrogateescape")
         space_id, op_name = self._space.id, op.encode()
         outcome = self._runtime.start_inside(self._dispatcher, space_id, old, new, name, op_name, ctx=ctx)
         values = outcome if isinstance(outcome, tuple) else await outcome
         result = values[0] if values else None
+        if result is False:
+            return old
         return NOTHING if result is True else result
 
 

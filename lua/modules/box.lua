@@ -38,16 +38,20 @@ box.info = require('box.info')
 local counters = require('box.stat')
 box.stat, box.slab, box.runtime = counters.stat, counters.slab, counters.runtime
 
-local function unsupported(feature)
-    return function()
-        box.error(box.error.UNSUPPORTED, 'Lunabox', feature)
+local function load_c_module(...)
+    local name = ...
+    if select('#', ...) ~= 1 or (type(name) ~= 'string' and type(name) ~= 'number') or name == '' then
+        error(require('internal.error').new_here({
+            type = 'IllegalParams', message = "Expects box.lib.load('name') but no name passed",
+        }), 0)
     end
+    require('box.finish').nothing(require('internal.python').c_module_load(tostring(name)))
 end
 
 for name, member in pairs(require('box.sql')) do
     box[name] = member
 end
-box.lib = {load = unsupported('C modules')}
+box.lib = {load = load_c_module}
 box.feedback = {save = function() end}
 
 for name, member in pairs({ctl = box.ctl, stat = box.stat, slab = box.slab, backup = box.backup}) do

@@ -62,6 +62,9 @@ local stat_methods = {}
 for name, digits in pairs(KINDS) do
     local kind = tonumber(digits, 8)
     stat_methods[name] = function(self)
+        if type(self) ~= 'table' then
+            error('usage: stat:' .. name .. '()', 0)
+        end
         return band(self.mode, S_IFMT) == kind
     end
 end
@@ -100,7 +103,12 @@ function methods.pwrite(self, data, size, offset)
     if type(data) == 'string' then
         size, offset = nil, size
     end
-    return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), whole(offset)))
+    offset = whole(offset)
+    if offset < 0 then
+        -- As in Tarantool, no offset is the position of the file.
+        return methods.write(self, data, size)
+    end
+    return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), offset))
 end
 
 -- read() returns the rest of the file, read(size) at most `size` bytes, read(buffer, size) the number of bytes that it
@@ -119,12 +127,17 @@ end
 
 function methods.pread(self, buffer, size, offset)
     if type(buffer) == 'cdata' then
+        if whole(offset) < 0 then
+            return methods.read(self, buffer, size)
+        end
         local data, problem = outcome(nil, python.fio_pread(self.fh, whole(size), whole(offset)))
         if data == nil then
             return nil, problem
         end
         ffi.copy(buffer, data, #data)
         return #data
+    elseif whole(size) < 0 then
+        return methods.read(self, whole(buffer))
     end
     return outcome(nil, python.fio_pread(self.fh, whole(buffer), whole(size)))
 end
@@ -331,7 +344,9 @@ function fio.stat(path)
 end
 
 function fio.lstat(path)
-    check_paths('fio.lstat(pathname)', path)
+    if not is_path(path) then
+        error('pathname is absent', 2)
+    end
     return stat_of(outcome(nil, python.fio_lstat(tostring(path))))
 end
 
@@ -389,7 +404,11 @@ function fio.chown(path, owner, group)
     if not is_path(path) or owner == nil or group == nil then
         error('Usage: fio.chown(pathname, owner, group)', 2)
     end
-    return outcome(false, python.fio_chown(tostring(path), account(owner), account(group)))
+    local ok, problem = outcome(false, python.fio_chown(tostring(path), account(owner), account(group)))
+    if problem ~= nil and problem.message:find('name not found', 1, true) then
+        return nil
+    end
+    return ok, problem
 end
 
 function fio.truncate(path, size)
@@ -441,9 +460,14 @@ function fio.cwd()
     return outcome(nil, python.fio_cwd())
 end
 
--- Returns the previous mask. As in Tarantool, a missing argument sets it to 0.
+-- Returns the previous mask; nothing changes without an argument.
 function fio.umask(mask)
-    local bits = tonumber(mask or 0)
+    if mask == nil then
+        local present = outcome(nil, python.fio_umask(0))
+        outcome(nil, python.fio_umask(present))
+        return present
+    end
+    local bits = tonumber(mask)
     if bits == nil or bits - bits ~= 0 then
         arguments.bad(1, "cannot convert 'nil' to 'int'", 2)
     end
@@ -461,96 +485,7 @@ function fio.sync()
     return outcome(false, python.fio_sync())
 end
 
--- ---- trees -----------------------------------------------------------------------------------
-
-function fio.mktree(path, mode)
-    if type(path) ~= 'string' then
-        error('Usage: fio.mktree(path[, mode])')
-    end
-    local current = ''
-    for part in fio.abspath(path):gmatch('[^/]+') do
-        current = current .. '/' .. part
-        local found = fio.stat(current)
-        if found == nil then
-            local ok, problem = fio.mkdir(current, mode)
-            if not ok then
-                return false, ('Error creating directory %s: %s'):format(current, tostring(problem))
-            end
-        elseif not found:is_dir() then
-            errno(errno.EEXIST)
-            return false, ('Error creating directory %s: %s'):format(current, errno.strerror(errno.EEXIST))
-        end
-    end
-    return true
-end
-
-function fio.rmtree(path)
-    if type(path) ~= 'string' then
-        error('Usage: fio.rmtree(path)')
-    end
-    local names, reason = fio.listdir(path)
-    if names == nil then
-        return nil, reason
-    end
-    local ok, problem = outcome(false, python.fio_rmtree(path))
-    if not ok then
-        return false, ('failed to remove %s: %s'):format(path, problem.message)
-    end
-    return true
-end
-
-function fio.copyfile(from, to)
-    if type(from) ~= 'string' or type(to) ~= 'string' then
-        error('Usage: fio.copyfile(from, to)')
-    end
-    local ok, problem = outcome(false, python.fio_copyfile(from, to))
-    if not ok then
-        return false, ('failed to copy %s to %s: %s'):format(from, to, problem.message)
-    end
-    return true
-end
-
--- Copies one entry of a tree. Returns the reason of a failure.
-local function copy_entry(from, to)
-    local found = fio.lstat(from)
-    if found == nil then
-        return nil
-    elseif found:is_dir() then
-        return select(2, fio.copytree(from, to))
-    elseif found:is_reg() then
-        return select(2, fio.copyfile(from, to))
-    elseif found:is_link() and not fio.symlink(fio.readlink(from), to) then
-        return "can't create symlink in place of existing file " .. to
-    end
-end
-
-function fio.copytree(from, to)
-    if type(from) ~= 'string' or type(to) ~= 'string' then
-        error('Usage: fio.copytree(from, to)')
-    end
-    local found = fio.stat(from)
-    if found == nil then
-        return false, ('Directory %s does not exist'):format(from)
-    elseif not found:is_dir() then
-        return false, errno.strerror(errno.ENOTDIR)
-    end
-    local names, reason = fio.listdir(from)
-    if names == nil then
-        return false, reason
-    end
-    local ok
-    ok, reason = fio.mktree(to)
-    if not ok then
-        return false, reason
-    end
-    for _, name in ipairs(names) do
-        reason = copy_entry(fio.pathjoin(from, name), fio.pathjoin(to, name))
-        if reason ~= nil then
-            return false, reason
-        end
-    end
-    return true
-end
+require('internal.file_trees')(fio, outcome)
 
 -- ---- questions about paths -------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ end
 
 -- The members of a part that Python needs.
 local function part_of(given)
+    if type(given) ~= 'table' then
+        error('attempt to index a ' .. type(given) .. ' value', 0)
+    end
     local number = given.fieldno
     if number == nil then
         number = given.field
@@ -53,7 +56,7 @@ local function part_of(given)
     if given.type == nil then
         wrong('type must not be nil')
     end
-    local part = {fieldno = tonumber(number) or 0}
+    local part = {fieldno = (tonumber(number) or 0) % 2 ^ 32}
     for _, name in ipairs(OPTIONS) do
         part[name] = given[name]
     end

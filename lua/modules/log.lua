@@ -6,8 +6,8 @@ local wait = require('internal.wait')
 
 json.cfg{encode_use_tostring = true, encode_invalid_as_nil = true}
 
-local error, pairs, select, tostring, type = error, pairs, select, tostring, type
-local getinfo = debug.getinfo
+local error, ipairs, pairs, pcall, select, tostring, type = error, ipairs, pairs, pcall, select, tostring, type
+local getinfo, format = debug.getinfo, string.format
 
 local LEVELS = {fatal = 0, syserror = 1, error = 2, crit = 3, warn = 4, info = 5, verbose = 6, debug = 7}
 local FORMATS = {plain = true, json = true}
@@ -29,7 +29,9 @@ local function message_text(message, ...)
     if kind == 'table' then
         return json.encode(message)
     elseif kind == 'string' and select('#', ...) > 0 then
-        return message:format(...)
+        -- An error has no place and no name of a function, because Tarantool calls string.format from C.
+        local ok, text = pcall(format, message, ...)
+        return ok and text or error(text, 0)
     end
     return tostring(message)
 end
@@ -141,17 +143,6 @@ function log.pid()
     return python.log_pid()
 end
 
--- Like Tarantool, ignores unknown options.
-local function check_options(options)
-    for name, check in pairs(CHECKS) do
-        local value = options[name]
-        local problem = value ~= nil and check(value)
-        if problem then
-            error(("log.cfg: '%s' %s"):format(name, problem))
-        end
-    end
-end
-
 local function refresh()
     local now = msgpack.decode(python.log_state())
     for name in pairs(BOX_OPTIONS) do
@@ -160,13 +151,35 @@ local function refresh()
     return state
 end
 
+local is_started = false
+
+-- The log is opened by the first log.cfg{} or box.cfg{}.
+local function check_static(name, value)
+    if (name ~= 'log' and name ~= 'nonblock') or refresh()[name] == value then
+        return nil
+    end
+    local box = rawget(_G, 'box')
+    if is_started or (type(box) == 'table' and type(rawget(box, 'cfg')) == 'table') then
+        return "can't be set dynamically"
+    end
+end
+
+-- Like Tarantool, ignores unknown options.
+local function check_options(cfg)
+    for _, name in ipairs({'log', 'nonblock', 'level', 'format'}) do
+        local value = cfg[name]
+        local problem = value ~= nil and (CHECKS[name](value) or check_static(name, value))
+        if problem then
+            error(("log.cfg: '%s' %s"):format(name, problem))
+        end
+    end
+end
+
 -- log.cfg{log =, level =, format =, nonblock =}, and log.cfg.level etc. to read.
 local function configure(_, options)
     options = options or {}
-    if type(options) ~= 'table' then
-        error('log.cfg: expecting a table')
-    end
     check_options(options)
+    is_started = true
     if options.log ~= nil then
         set('log', options.log)
     end

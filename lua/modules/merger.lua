@@ -5,6 +5,7 @@
 -- A source has pairs(), ipairs() and select({limit = n, buffer = ibuf}).
 local ffi = require('ffi')
 local fun = require('fun')
+require('buffer')
 require('key_def')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
@@ -12,15 +13,38 @@ local python = require('internal.python')
 local tuples = require('internal.tuple')
 local wait = require('internal.wait')
 
-local error, ipairs, pairs, setmetatable, type = error, ipairs, pairs, setmetatable, type
+local decode_limit = require('internal.msgpack_decode').check
+local errors = require('internal.error')
+
+local error, ipairs, pairs, select, type = error, ipairs, pairs, select, type
 local gc, salted_raw = ffi.gc, tuples.salted_raw
 
-local methods = {}
-local source_mt = {__index = methods}
+ffi.cdef('struct merge_source { int number; };')
+local source_type, ibuf_type = ffi.typeof('struct merge_source'), ffi.typeof('struct ibuf')
+local new_memory = ffi.typeof('struct merge_source[1]')
 
--- Makes a source of `take()`, which returns the next tuple or nil.
+-- Source -> {take, memory}: `take()` returns the next tuple or nil; the source is a reference to the memory.
+local known = setmetatable({}, {__mode = 'k'})
+
 local function new_source(take)
-    return setmetatable({_take = take}, source_mt)
+    local memory = new_memory()
+    local source = memory[0]
+    known[source] = {take = take, memory = memory}
+    return source
+end
+
+-- Returns the function that takes from a source; nil if the value is none.
+local function taker(value)
+    local source = type(value) == 'cdata' and ffi.istype(source_type, value) and known[value] or nil
+    return source and source.take
+end
+
+local function is_buffer(value)
+    return type(value) == 'cdata' and ffi.istype(ibuf_type, value)
+end
+
+local function wrong(text)
+    error(errors.new_here({type = 'IllegalParams', message = text}), 0)
 end
 
 local function as_tuple(value)
@@ -31,14 +55,19 @@ end
 
 -- Returns a function that makes one step of the generator, from the state of the step before. After the end the
 -- generator may be called again, with the last state that it returned.
-local function stepper(generate, param, state)
-    return function()
-        local next_state, value = generate(param, state)
+local function stepper(kind, generate, param, state)
+    local function taken(...)
+        local next_state, value = ...
         if type(next_state) == 'nil' then
             return nil
+        elseif select('#', ...) ~= 2 then
+            wrong(('Expected <state>, <%s>, got %d return values'):format(kind, select('#', ...)))
         end
         state = next_state
         return value
+    end
+    return function()
+        return taken(generate(param, state))
     end
 end
 
@@ -52,6 +81,9 @@ local function of_lists(next_list)
             if list == nil then
                 list = {}
                 return nil
+            elseif type(list) ~= 'table' then
+                list = {}
+                wrong('Expected <state>, <table>')
             end
         end
         return as_tuple(list[position])
@@ -60,14 +92,26 @@ end
 
 -- Decodes the MessagePack array at the read position of a buffer to a list.
 local function take_buffer(buffer)
-    if buffer == nil then
+    if type(buffer) == 'nil' then
         return nil
+    elseif not is_buffer(buffer) then
+        wrong('Expected <state>, <buffer>')
+    end
+    local size = tonumber(buffer.wpos - buffer.rpos)
+    if size == 0 then
+        return {}
     end
     local p = ffi.cast(decoder.byte_pointer, buffer.rpos)
     local count, pos = decoder.array_header(p, 0)
+    if count == nil or pos > size then
+        wrong(('Invalid merge source %p'):format(buffer))
+    end
     local list = {}
     for i = 1, count do
-        local after = decoder.skip(p, pos)
+        local after = decode_limit(p, pos, size)
+        if after == nil or decoder.array_header(p, pos) == nil then
+            wrong('Unexpected msgpack buffer end')
+        end
         list[i] = tuples.new(ffi.string(p + pos, after - pos))
         pos = after
     end
@@ -85,19 +129,19 @@ end
 
 function M.new_source_fromtable(list)
     if type(list) ~= 'table' then
-        error('Usage: merger.new_source_fromtable(<table>)', 2)
+        error('Usage: merger.new_source_fromtable(<table>)', 0)
     end
-    return of_lists(stepper(pairs({list})))
+    return of_lists(stepper('table', pairs({list})))
 end
 
 function M.new_table_source(generate, param, state)
     check_generator(generate, 'table')
-    return of_lists(stepper(generate, param, state))
+    return of_lists(stepper('table', generate, param, state))
 end
 
 function M.new_tuple_source(generate, param, state)
     check_generator(generate, 'tuple')
-    local step = stepper(generate, param, state)
+    local step = stepper('tuple', generate, param, state)
     return new_source(function()
         local value = step()
         return value ~= nil and as_tuple(value) or nil
@@ -106,13 +150,16 @@ end
 
 function M.new_buffer_source(generate, param, state)
     check_generator(generate, 'buffer')
-    local step = stepper(generate, param, state)
+    local step = stepper('buffer', generate, param, state)
     return of_lists(function()
         return take_buffer(step())
     end)
 end
 
 function M.new_source_frombuffer(buffer)
+    if not is_buffer(buffer) then
+        error('Usage: merger.new_source_frombuffer(<cdata<struct ibuf>>)', 0)
+    end
     return M.new_buffer_source(pairs({buffer}))
 end
 
@@ -127,13 +174,13 @@ local function close(guard)
 end
 
 -- Returns the function that takes the next tuple of all sources. The first tuple of each is asked for at the first call.
-local function merge(packed, sources, is_reverse)
+local function merge(packed, takers, is_reverse)
     local guard = gc(guard_type(wait(python.merger_open(packed, is_reverse))), close)
     local heads
     local function begin()
         heads = {}
-        for place, source in ipairs(sources) do
-            heads[place] = source._take()
+        for place, take in ipairs(takers) do
+            heads[place] = take()
             if heads[place] ~= nil then
                 wait(python.merger_add(guard.merger, place, salted_raw(heads[place])))
             end
@@ -150,7 +197,7 @@ local function merge(packed, sources, is_reverse)
         if tuple == nil then
             return nil
         end
-        local following = sources[place]._take()
+        local following = takers[place]()
         heads[place] = following
         if following ~= nil then
             place = wait(python.merger_replace(guard.merger, place, salted_raw(following)))
@@ -165,33 +212,48 @@ local function is_key_def(value)
     return type(value) == 'cdata' and ffi.istype('struct key_def', value)
 end
 
-function M.new(key_def, sources, options)
-    if not is_key_def(key_def) or type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
-        error('Bad params, use: merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])', 2)
-    end
-    for _, source in ipairs(sources) do
-        if getmetatable(source) ~= source_mt then
-            error('expected cdata as 3 argument', 2)
+local MERGER = 'merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])'
+
+local function check_sources(sources)
+    for i, source in ipairs(sources) do
+        if type(source) ~= 'cdata' then
+            error('expected cdata as 3 argument', 3)
+        elseif taker(source) == nil then
+            wrong('Unknown source type at index ' .. i)
         end
     end
-    local copy = {}
-    for place, source in ipairs(sources) do
-        copy[place] = source
+end
+
+function M.new(key_def, sources, options)
+    if not is_key_def(key_def) or type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
+        error('Bad params, use: ' .. MERGER, 2)
+    elseif options ~= nil and type(options.reverse) ~= 'nil' and type(options.reverse) ~= 'boolean' then
+        error('Bad param "reverse", use: ' .. MERGER, 2)
     end
-    return new_source(merge(ffi.string(key_def.parts, key_def.size), copy, options ~= nil and options.reverse == true))
+    check_sources(sources)
+    local takers = {}
+    for place, source in ipairs(sources) do
+        takers[place] = taker(source)
+    end
+    return new_source(merge(ffi.string(key_def.parts, key_def.size), takers, options ~= nil and options.reverse == true))
 end
 
 -- ---- methods of a source ---------------------------------------------------------------------
 
+local methods = {}
+
 -- The source is the state of the loop; `fun` ends a loop when the state is box.NULL.
 local function step(_, source)
-    local tuple = source._take()
+    local tuple = taker(source)()
     if tuple ~= nil then
         return source, tuple
     end
 end
 
 function methods.pairs(source)
+    if taker(source) == nil then
+        error('Usage: merge_source:ipairs()', 2)
+    end
     return fun.wrap(step, nil, source)
 end
 
@@ -202,12 +264,31 @@ local function array_header(count)
         math.floor(count / 16777216) % 256, math.floor(count / 65536) % 256, math.floor(count / 256) % 256, count % 256)
 end
 
+local SELECT = 'merge_source:select([{buffer = <cdata<struct ibuf>> or <nil>, limit = <number> or <nil>}])'
+
+-- Returns the limit; it is converted like an unsigned number of 32 bits.
+local function check_options(options)
+    local buffer, limit = options.buffer, options.limit
+    if type(buffer) ~= 'nil' and not is_buffer(buffer) then
+        error('Bad param "buffer", use: ' .. SELECT, 3)
+    elseif type(limit) == 'nil' then
+        return math.huge
+    elseif type(limit) ~= 'number' and tonumber(limit) == nil then
+        error('Bad param "limit", use: ' .. SELECT, 3)
+    end
+    return math.floor(tonumber(limit)) % 2 ^ 32
+end
+
 -- Returns a table of tuples, or writes their MessagePack array to options.buffer.
 function methods.select(source, options)
+    local take = taker(source)
+    if take == nil or (options ~= nil and type(options) ~= 'table') then
+        error('Bad params, use: ' .. SELECT, 2)
+    end
     options = options or {}
-    local limit, list = options.limit or math.huge, {}
+    local limit, list = check_options(options), {}
     while #list < limit do
-        local tuple = source._take()
+        local tuple = take()
         if tuple == nil then
             break
         end
@@ -223,5 +304,8 @@ function methods.select(source, options)
     local bytes = table.concat(parts)
     ffi.copy(options.buffer:alloc(#bytes), bytes, #bytes)
 end
+
+ffi.metatype(source_type, {__index = methods, __pairs = methods.pairs, __ipairs = methods.ipairs})
+M.internal = {select = methods.select, ipairs = methods.ipairs}
 
 return M

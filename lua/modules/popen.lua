@@ -409,9 +409,15 @@ local popen = {
     signal = signal,
 }
 
-function popen.new(argv, given)
+-- The type of the first of the arguments.
+local function first_type(...)
+    return select('#', ...) == 0 and 'no value' or type((...))
+end
+
+function popen.new(...)
+    local argv, given = ...
     if type(argv) ~= 'table' then
-        wrong('popen.new', 'argv', 'table', type(argv))
+        wrong('popen.new', 'argv', 'table', first_type(...))
     elseif given ~= nil and type(given) ~= 'table' then
         wrong('popen.new', 'opts', 'table or nil', type(given))
     end
@@ -429,9 +435,10 @@ function popen.new(argv, given)
     return handle
 end
 
-function popen.shell(command, mode)
+function popen.shell(...)
+    local command, mode = ...
     if type(command) ~= 'string' then
-        wrong('popen.shell', 'command', 'string', type(command))
+        wrong('popen.shell', 'command', 'string', first_type(...))
     elseif mode ~= nil and type(mode) ~= 'string' then
         wrong('popen.shell', 'mode', 'string or nil', type(mode))
     end

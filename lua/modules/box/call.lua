@@ -103,6 +103,12 @@ local function make_keys(handle, raw, space_id)
     return encode_results(registry.get(handle)(new_tuple(raw, space_id)))
 end
 
+-- Called by Python: returns the path of a library by its name, and the folder for temporary files.
+local function find_c_module(name)
+    return package.search(name), os.getenv('TMPDIR') or '/tmp'
+end
+
+python.entry('box.find_c_module', registry.ref(find_c_module))
 python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.run_call', registry.ref(run_call))
 python.entry('box.run_in_sql', registry.ref(run_in_sql))
@@ -129,9 +135,10 @@ end
 
 -- box.func.name:call{...}: has the checks of a request, but arguments and results stay Lua values.
 function M.schema_call(name, ...)
-    if type(name) ~= 'string' then
+    if type(name) ~= 'string' and type(name) ~= 'number' then
         error('Use func:call(...)', 0)
     end
+    name = tostring(name)
     local handle, su_number = finish.plain(python.function_enter(name))
     direct.forget_fiber()
     return leave(su_number, pcall(call_stored, handle, name, ...))

@@ -107,7 +107,7 @@ local function create(level, first, ...)
         return nil
     end
     facts.file, facts.line = where(level + 1)
-    return errors.new(facts)
+    return errors.count(errors.new(facts))
 end
 
 local function call(_, ...)

@@ -92,7 +92,8 @@ function methods.upsert(space, tuple, ops, deprecated)
         error('Usage space:upsert(tuple_key, ops)', 2)
     end
     changes.count = changes.count + 1
-    finish.nothing(python.space_upsert(space.id, encode_tuple(tuple), encode_operations(ops)))
+    -- A tuple is that of a before_replace trigger.
+    return changed_tuple(space.id, python.space_upsert(space.id, encode_tuple(tuple), encode_operations(ops)))
 end
 
 function methods.delete(space, key)
@@ -141,7 +142,8 @@ end
 function methods.bsize(space)
     check_space(space, 'bsize')
     check_exists(space)
-    return finish.plain(python.space_bsize(space.id))
+    -- A size_t in Tarantool, which Lua gets as a 64-bit integer.
+    return finish.plain(python.space_bsize(space.id)) + 0ULL
 end
 
 -- Inserts the tuple under the largest number in the primary key, plus one.

@@ -65,7 +65,7 @@ local function counted(...)
     return select('#', ...), (...)
 end
 
--- Returns `true` for the unchanged tuple, bytes for another one, nil for none.
+-- Returns `true` for the new tuple itself, `false` for the old one itself, bytes for another one, nil for none.
 local function run_before_replace(space_id, old, new, ...)
     local old_tuple, sent = image(old, space_id), image(new, space_id)
     local new_tuple = sent
@@ -74,6 +74,8 @@ local function run_before_replace(space_id, old, new, ...)
     end
     if rawequal(new_tuple, sent) then
         return true
+    elseif new_tuple ~= nil and rawequal(new_tuple, old_tuple) then
+        return false
     end
     return new_tuple ~= nil and tuple_raw(new_tuple) or nil
 end

@@ -1,20 +1,21 @@
 -- box.stat and box.stat.net: counters of requests; box.slab and box.runtime: memory.
 
 local direct = require('box.direct')
+local errors = require('internal.error')
 local finish = require('box.finish')
 local idle = require('box.idle_stat')
 local python = require('internal.python')
 
--- Reads that Lua has done without Python.
-local function flush_reads()
-    python.count_reads(direct.reads)
-    direct.reads = 0
+-- Reads that Lua has done without Python, and errors that it has made.
+local function flush_counts()
+    python.count_done(direct.reads, errors.made)
+    direct.reads, errors.made = 0, 0
 end
 
 -- Fields are assigned in Tarantool's order, because a console shows them in the order of assignment.
 local function read_all(read)
     local result = {}
-    flush_reads()
+    flush_counts()
     for _, entry in ipairs(finish.value(read())) do
         local counter, values = {}, entry[2]
         counter.rps = values.rps
@@ -41,7 +42,7 @@ end
 local stat = {
     net = setmetatable({}, counters(python.box_stat_net)),
     reset = function()
-        flush_reads()
+        flush_counts()
         finish.nothing(python.box_stat_reset())
     end,
     vinyl = idle.vinyl,
@@ -52,7 +53,10 @@ local function percent(format, part, whole)
     return string.format(format .. '%%', 100 * part / (whole + 0.0001))
 end
 
-local slab = {}
+local slab, ceil = {}, math.ceil
+
+-- Tarantool counts memory in units of this many bytes.
+local QUOTA_UNIT = 1024
 
 -- Tuples and indexes live in the heap of the process, which grows with them. So the size of the arena is the used
 -- memory.
@@ -66,7 +70,7 @@ function slab.info()
     info.arena_size = used
     info.arena_used = used
     info.arena_used_ratio = percent('%0.1f', used, used)
-    info.quota_size = quota
+    info.quota_size = ceil(quota / QUOTA_UNIT) * QUOTA_UNIT
     info.quota_used = used
     info.quota_used_ratio = percent('%0.2f', used, quota)
     return info

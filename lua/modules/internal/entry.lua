@@ -15,9 +15,10 @@ local function compile(source, chunk_name)
 end
 
 local function undefined(name)
-    error(require('internal.error').new_here({
+    local errors = require('internal.error')
+    error(errors.count(errors.new_here({
         type = 'ClientError', code = NO_SUCH_PROC, message = "Procedure '" .. name .. "' is not defined",
-    }), 0)
+    })), 0)
 end
 
 local function callable(value)

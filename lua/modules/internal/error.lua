@@ -28,7 +28,18 @@ end
 -- error -> {type, code, message, file, line, custom_type, errno, fields, prev}
 local facts_of = setmetatable({}, {__mode = 'k'})
 
-local M = {ctype = error_type}
+-- `made` is the number of client errors that were made since box.stat() looked.
+local M = {ctype = error_type, made = 0}
+
+local COUNTED = {ClientError = true, AccessDeniedError = true, CustomError = true}
+
+-- Counts a new error that is not one of Python's.
+function M.count(err)
+    if COUNTED[err.base_type] then
+        M.made = M.made + 1
+    end
+    return err
+end
 
 local function is(value)
     return type(value) == 'cdata' and ffi.istype(error_type, value)

@@ -208,8 +208,10 @@ function _G.dofile(path)
 end
 
 function package.search(name)
-    local path = search(name, root() .. '/', LUA_PATTERNS) or search_rocks(name, ROCKS_LUA, LUA_PATTERNS)
-        or search_path(name, package.path)
+    local directory = root() .. '/'
+    local path = search(name, directory, LUA_PATTERNS) or search(name, directory, C_PATTERNS)
+        or search_rocks(name, ROCKS_LUA, LUA_PATTERNS) or search_rocks(name, ROCKS_C, C_PATTERNS)
+        or search_path(name, package.path) or search_path(name, package.cpath)
     return path
 end
 

@@ -277,6 +277,8 @@ end
 methods.pairs = methods.ipairs
 methods.__serialize = methods.totable
 
+-- In Tarantool tuples are equal if they are the same in memory, where all readers of a space get the stored tuple. Here
+-- each gets a copy: copies of one space are equal if their bytes are.
 local function equal(left, right)
     if not is(left) or not is(right) then
         for _, name in ipairs({'table', 'boolean'}) do
@@ -286,7 +288,11 @@ local function equal(left, right)
         end
         return false
     end
-    return left._size == right._size and C.memcmp(left._data, right._data, left._size) == 0
+    if rawequal(left, right) then
+        return true
+    end
+    return left._format ~= 0 and left._format == right._format and left._size == right._size
+        and C.memcmp(left._data, right._data, left._size) == 0
 end
 
 local function to_text(tuple)

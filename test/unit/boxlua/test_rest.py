@@ -233,13 +233,6 @@ def test_waiting_for_a_mode(run: Run) -> None:
     run(body)
 
 
-def test_what_is_not_supported_says_so(run: Run) -> None:
-    async def body(box: Box) -> None:
-        assert await box.fails("box.lib.load('x')") == "Lunabox does not support C modules"
-
-    run(body)
-
-
 def test_calls_of_the_protocol(run: Run) -> None:
     """`node.functions` runs CALL and EVAL requests."""
 
@@ -320,3 +313,36 @@ def test_a_connection_whose_end_is_noticed_behind_that_of_lua() -> None:
         assert session.id not in sessions.by_id
 
     asyncio.run(body())
+
+
+def test_client_errors_are_counted_once_each(run: Run) -> None:
+    """`box.stat().ERROR` counts the client errors that are made, whoever makes them; others do not count."""
+
+    async def body(box: Box) -> None:
+        await box(
+            """s = box.schema.space.create('s') s:create_index('pk')
+            function counted(f, ...)
+                local before = box.stat().ERROR.total
+                pcall(f, ...)
+                return box.stat().ERROR.total - before
+            end"""
+        )
+        for call, count in (
+            ("box.error, 1, 'x'", 1),
+            ("box.error.new, 1, 'x'", 1),
+            ("error, 'x'", 0),
+            ("s.insert, s, {'x'}", 1),
+            ("s.insert, s, 1", 1),
+            ("require('fio').open, '/nope/nope'", 0),
+            ("box.schema.space.create, 's'", 1),
+        ):
+            assert await box(f"return counted({call})") == count, call
+
+    run(body)
+
+
+def test_the_quota_is_in_whole_units(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box("return box.slab.info().quota_size % 1024") == 0
+
+    run(body)

@@ -62,3 +62,26 @@ def test_paths_and_maps_of_tuples(run: Run) -> None:
         ]
 
     run(body)
+
+
+def test_tuples_are_equal_if_they_are_the_same(run: Run) -> None:
+    """All copies of a stored tuple are it; two new tuples are not the same, whatever is in them."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('same') s:create_index('pk') s:replace{1, 2}")
+        assert await box("return s:get(1) == s:get(1), s:get(1) == s:select()[1]") == [True, True]
+        assert await box("t = box.tuple.new{1, 2} return t == t, t == box.tuple.new{1, 2}, t == s:get(1)") == [
+            True,
+            False,
+            False,
+        ]
+
+    run(body)
+
+
+def test_the_size_of_a_space_is_a_64_bit_integer(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('sized') i = s:create_index('pk')")
+        assert await box("return type(s:bsize()), type(i:bsize()), s:bsize() == 0") == ["cdata", "number", True]
+
+    run(body)

@@ -136,3 +136,36 @@ def test_errno_of_a_failure(lua: Lua, tmp_path: Path) -> None:
         )
         == ["No such file or directory"] * 5
     )
+
+
+def test_a_negative_offset_is_the_position_of_the_file(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local fio = require('fio')
+        local f = fio.open(..., {'O_CREAT', 'O_RDWR'}, tonumber('644', 8))
+        f:write('abc')
+        local written = f:pwrite('d', -1)
+        f:seek(1)
+        return written, f:pread(2, -1), f:pread(2, -1)""",
+        str(tmp_path / "file"),
+    ) == [True, "bc", "d"]
+
+
+def test_questions_without_a_path(lua: Lua) -> None:
+    for call, message in (
+        ("fio.lstat()", "pathname is absent"),
+        ("fio.stat('/').is_dir()", "usage: stat:is_dir()"),
+    ):
+        with pytest.raises(BoxError) as failure:
+            lua(f"local fio = require('fio') {call}")
+        assert failure.value.message.endswith(message)
+
+
+def test_umask_without_an_argument_changes_nothing(lua: Lua) -> None:
+    assert lua(
+        """local fio = require('fio') local before = fio.umask(18) fio.umask() local now = fio.umask(before)
+        return now"""
+    ) == [18]
+
+
+def test_an_unknown_account_is_nil(lua: Lua, tmp_path: Path) -> None:
+    assert lua("return require('fio').chown(..., 'no such user', 0)", str(tmp_path)) == [None]

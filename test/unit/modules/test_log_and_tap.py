@@ -90,3 +90,18 @@ def test_reports_of_failures_tell_what_and_where(lua: Lua, printed: list[str]) -
     assert "  expected: 2\n" in text
     assert "  filename: test.lua\n" in text
     assert text.endswith("# bad plan: planned 2 run 1\n")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("log.info('%d', 'x')", "bad argument #2 to '?' (number expected, got string)"),
+        ("log.cfg{log = 'other'}", "log.cfg: 'log' can't be set dynamically"),
+        ("log.cfg{nonblock = true}", "log.cfg: 'nonblock' can't be set dynamically"),
+        ("log.cfg(1)", "attempt to index local 'cfg' (a number value)"),
+    ],
+)
+def test_wrong_calls_of_the_log(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError) as failure:
+        lua(f"local log = require('log') log.level(5) {call}", configure={})
+    assert failure.value.message.endswith(message)

@@ -453,3 +453,47 @@ def test_two_slashes_in_front_stay(lua: Lua) -> None:
         end
         return found, fio.basename('a5', 5), fio.basename('a.b', true)"""
     ) == [["//", "//", "a", ".", "/", "/", "//a", ".", "."], "a", "a.b"]
+
+
+def test_sources_of_a_merger_are_cdata(lua: Lua) -> None:
+    text, kind = lua(
+        "local m = require('merger') local s = m.new_source_fromtable({{1}}) return tostring(s), type(s)",
+    )
+    assert text.startswith("cdata<struct merge_source &>: 0x")
+    assert kind == "cdata"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("m.new_source_frombuffer(1)", "Usage: merger.new_source_frombuffer(<cdata<struct ibuf>>)"),
+        ("m.new_buffer_source(function() return 1, 2 end):select()", "Expected <state>, <buffer>"),
+        ("m.new_table_source(function() return 1 end):select()", "Expected <state>, <table>, got 1 return values"),
+        ("m.new_table_source(function() return 1, 2 end):select()", "Expected <state>, <table>"),
+        ("m.new_tuple_source(function() return 1, 2, 3 end):select()", "<state>, <tuple>, got 3 return values"),
+        ("m.new(k, {k})", "Unknown source type at index 1"),
+        ("m.new_source_fromtable{}.select()", "Bad params, use: merge_source:select("),
+        ("m.new_source_fromtable{}.pairs()", "Usage: merge_source:ipairs()"),
+        ("m.new_source_fromtable{}:select{limit = 'x'}", 'Bad param "limit", use: merge_source:select('),
+        ("m.new(k, {}, {reverse = 1})", 'Bad param "reverse", use: merger.new('),
+    ],
+)
+def test_wrong_arguments_of_a_merger(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError) as failure:
+        lua(f"local k, m = require('key_def').new{{{{fieldno = 1, type = 'unsigned'}}}}, require('merger') {call}")
+    assert message in failure.value.message
+
+
+@pytest.mark.parametrize("data", [r"\5", r"\146\145\1", r"\221\255\255\255\255", r"\145\219\255\255\255\255"])
+def test_a_merger_reads_no_further_than_its_buffer(lua: Lua, data: str) -> None:
+    with pytest.raises(BoxError, match=r"Invalid merge source|Unexpected msgpack buffer end"):
+        lua(
+            f"""local data, buffer = '{data}', require('buffer').ibuf()
+            require('ffi').copy(buffer:alloc(#data), data, #data)
+            require('merger').new_source_frombuffer(buffer):select()"""
+        )
+
+
+def test_a_merger_of_an_empty_buffer(lua: Lua) -> None:
+    """A new buffer has no memory at all."""
+    assert lua("return #require('merger').new_source_frombuffer(require('buffer').ibuf()):select()") == [0]

@@ -3,6 +3,9 @@
 local box_error = require('box.error')
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
+local expected = require('internal.arguments').expected
+local finish = require('box.finish')
+local python = require('internal.python')
 local session = require('box.session')
 local usage = require('box.usage')
 
@@ -90,12 +93,11 @@ function M.call(name, ...)
     return require('box.call').schema_call(name, ...)
 end
 
--- There are no C modules that could be reloaded.
 function M.reload(name)
-    if name ~= nil and type(name) ~= 'string' then
-        error('bad argument to function.reload')
+    if type(name) ~= 'string' and type(name) ~= 'number' then
+        error("bad argument #1 to '?' (" .. expected('string', name) .. ')', 0)
     end
-    box_error(box_error.UNSUPPORTED, 'Lunabox', 'C modules')
+    finish.nothing(python.function_reload(tostring(name)))
 end
 
 -- ---- objects of box.func ---------------------------------------------------------------------

@@ -107,7 +107,7 @@ local function advance(self, timeout)
         if is_cancellation(kind) then
             error(kind, 0)
         end
-        finish(self, nil, errors.from_value(kind))
+        finish(self, nil, errors.count(errors.from_value(kind)))
     elseif kind == PUSH then
         take_push(self, body)
     elseif kind == REPLY then

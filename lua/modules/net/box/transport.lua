@@ -118,7 +118,7 @@ local function serve(self)
     local greeting = msgpack.decode(packed)
     local refusal = self.events.handshake({protocol = greeting[1], uuid = greeting[2], version_id = greeting[3]})
     if refusal ~= nil then
-        error(box.error.new(box.error.NO_CONNECTION, refusal), 0)
+        error(errors.new_here({code = box.error.NO_CONNECTION, message = refusal}), 0)
     end
     self.protocol = nil
     self.events.requires(function(with_errors)
@@ -140,7 +140,7 @@ local function serve(self)
         end
         local event, reason = wait(python.netbox_event(self.id))
         if event == CLOSED then
-            error(box.error.new({code = box.error.NO_CONNECTION, reason = reason}), 0)
+            error(errors.new_here({code = box.error.NO_CONNECTION, message = reason}), 0)
         end
         fiber.testcancel()
     end
