@@ -83,7 +83,7 @@ TEXTS = {
     + "[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}",
     "key_def.new{{fieldno = 1, type = 'string'}}:compare_with_key({1}, 'x')": "A tuple or a table expected, got string",
     "key_def.new{{fieldno = 1, type = 'string'}}:extract_key()": HERE + "Usage: key_def:extract_key(tuple)",
-    "merger.new_source_fromtable()": HERE + "Usage: merger.new_source_fromtable(<table>)",
+    "merger.new_source_fromtable()": "Usage: merger.new_source_fromtable(<table>)",
     "merger.new_tuple_source(5)": HERE + "Usage: merger.new_tuple_source(gen, param, state)",
     "fiber.sleep('x')": HERE + "fiber.sleep(delay): bad arguments",
     "fiber.sleep(0ULL)": HERE + "fiber.sleep(delay): bad arguments",
