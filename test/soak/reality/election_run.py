@@ -233,7 +233,8 @@ class _Cluster:
             if state.waiting:
                 outcome.violations.append(f"{member.name}: {state.waiting} transactions wait in its limbo")
             outcome.violations += [f"{member.name} has stopped to follow {text}" for text in self._stopped(member)]
-            if state.contradiction and state.contradiction not in outcome.diverged.values():
+            diverged = [one for one in self._members if one.name in outcome.diverged]
+            if state.contradiction and not any(_is_author(one, state.contradiction) for one in diverged):
                 outcome.violations.append(f"{member.name}: {state.contradiction}")
         rows = {member.name: {space: await member.keys(space) for space in SPACES} for member in self._whole()}
         outcome.violations += self._reported.disagreements(rows, by_none_of=outcome.diverged)
@@ -243,10 +244,8 @@ class _Cluster:
         await self._look()
         ours, theirs = self._members[: self._others], self._members[self._others :]
         for member in theirs:
-            author = f"of instance {member.state.id}, lsn"
             texts = {one.state.contradiction for one in ours}
-            # A text names the decision that came, then "what" it contradicts.
-            if all(author in text.partition(" what ")[0] for text in texts):
+            if all(_is_author(member, text) for text in texts):
                 self._outcome.diverged[member.name] = min(texts)
 
     def _whole(self) -> list[Member]:
@@ -264,3 +263,9 @@ class _Cluster:
 
     def _vclocks(self) -> str:
         return "; ".join(f"{member.name} (id {member.state.id}) {member.state.vclock}" for member in self._members)
+
+
+def _is_author(member: Member, contradiction: str) -> bool:
+    """Return whether a member has taken the decision that contradicts an earlier one."""
+    decision, _, _ = contradiction.partition(" what ")  # "ROLLBACK {...} of instance 5, lsn 9 rolls back what ..."
+    return f" of instance {member.state.id}, lsn " in decision
