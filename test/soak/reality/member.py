@@ -85,7 +85,7 @@ class Member:
         self.uri = f"unix/:{directory}/{name}.sock"
         self.options: dict[str, Any] = {"listen": self.uri, "log": "member.log", **options}
         self.state = MemberState()
-        """The state at the last `look`; all defaults if the member did not answer."""
+        """The state at the last `look`; all defaults, but for the id, if the member did not answer."""
         self.is_halted = False
         self.violations: list[str] = []
         self.crashes: list[str] = []
@@ -160,7 +160,7 @@ class Member:
         process, self._process = self._process, None
         if process is None:
             return
-        self.state = MemberState()
+        self.state = MemberState(id=self.state.id)
         with suppress(ProcessLookupError):
             if number is signal.SIGTERM and self.is_halted:
                 process.send_signal(signal.SIGCONT)
@@ -242,7 +242,7 @@ class Member:
         try:
             (report,) = await self.eval("return state()", timeout=_ANSWER)
         except (BoxError, OSError):
-            self.state = MemberState()
+            self.state = MemberState(id=self.state.id)
             return
         vclock = dict(report.pop("vclock"))
         self.state = MemberState(vclock=vclock, stopped=tuple(report.pop("stopped")), **report)
