@@ -316,7 +316,10 @@ class Instance:
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")
 
-    def _found_contradiction(self, error: BoxError) -> None:
+    def _found_contradiction(self, error: BoxError, diverged_id: int) -> None:
+        if diverged_id != self.limbo.instance_id:
+            self.log.crit(f"{error.message}: instance {diverged_id} differs from this one; join it anew")
+            return
         self.log.crit(f"{error.message}: this instance differs from others and takes no more rows; join it anew")
         self.elections.give_up()
 
@@ -396,7 +399,7 @@ class Instance:
         sources = self.replication.sources
         sources.follow()
         if self.synchro.promotions.contradiction is not None:
-            self._found_contradiction(self.synchro.promotions.contradiction)
+            self._found_contradiction(self.synchro.promotions.contradiction, self.limbo.instance_id)
         self.elections.start()
         await self._reconfiguration.start_elections()
         self.log.info("ready to accept requests")

@@ -44,6 +44,9 @@ class TransactionSink(Protocol):
     def may_be_void(self, rows: list[Row]) -> bool:
         """Return whether a transaction that is not here yet may be rolled back by the next leader."""
 
+    def contradicts(self, rows: list[Row]) -> bool:
+        """Return whether the rows are a CONFIRM, ROLLBACK or PROMOTE that contradicts an earlier decision."""
+
     def is_void(self, rows: list[Row]) -> bool:
         """Return whether a transaction that is not here yet was rolled back everywhere."""
 

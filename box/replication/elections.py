@@ -79,6 +79,7 @@ class Elections:
             void_promotions=lambda: synchro.promotions.void_promotions.known,
             log_term=lambda: synchro.promotions.log_term,
             arriving=lambda: _those_after(own_vclock(), coming()),
+            has_diverged=lambda instance_id: instance_id in synchro.promotions.diverged,
         )
         self.raft.on_change.append(self._changed)
         self.is_member: Callable[[int], bool] = lambda source: True

@@ -1,6 +1,7 @@
 """Remembers transactions that a follower skipped because their sender does not lead, and that may be rolled back.
 
-Once they are rolled back everywhere they only advance the vclock, as rows without effect. So their bodies are dropped.
+Once they are rolled back everywhere they only advance the vclock, as rows without effect. So their bodies are dropped,
+but for those of CONFIRM and ROLLBACK: such a row may contradict what was decided here.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from box.wire.constants import SYNCHRO_TYPES
 from box.wire.row import Row
 
 _TRANSACTIONS: Final = 1000
@@ -36,7 +38,7 @@ class PassedRows:
         return iter(self._transactions)
 
     def add(self, transaction: list[Row]) -> bool:
-        """Remember a transaction without the bodies of its rows; False if there are too many already."""
+        """Remember a transaction without the bodies of its changes; False if there are too many already."""
         if self._is_full(transaction):
             # Dropping outdated transactions looks at all of them. After a vain attempt the next one waits until half
             # as many were refused, so that a full memory does not make every addition slow.
@@ -49,7 +51,8 @@ class PassedRows:
                 return False
         self._refused = 0
         for row in transaction:
-            row.body = b""
+            if row.type not in SYNCHRO_TYPES:
+                row.body = b""
         self._transactions.append(transaction)
         self._rows += len(transaction)
         return True

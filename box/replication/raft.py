@@ -102,13 +102,13 @@ diverged (`box.txn.decisions`). A leader accepts the rows of all others once a m
 rows of former leaders that wait for a decision are NOPs for every leader.
 
 **Differences from Tarantool 2.8.1.** It has only CONFIRM and PROMOTE of the table, and writes PROMOTE without a claim.
-It writes ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other
-instances. A claim is a CONFIRM of what is confirmed already, with keys that 2.8.1 skips: it keeps the row in its log,
-acknowledges it, and does not vote for an instance that lacks it. In a cluster with Tarantool 2.8.1 these risks remain:
-its ROLLBACK, or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE, which stops Lunabox
-instances with "Split-Brain discovered"; as a leader it confirms what waits although it has a proposal or a claim that
-says otherwise; and rows that only a former leader has arrive when that instance leads again. With a quorum that is not
-a majority none of the above holds.
+It writes ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other instances. A
+claim is a CONFIRM of what is confirmed already, with keys that 2.8.1 skips: it keeps the row in its log, acknowledges
+it, and does not vote for an instance that lacks it. In a cluster with Tarantool 2.8.1 these risks remain: its ROLLBACK,
+or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE, which stops Lunabox instances with
+"Split-Brain discovered" (a ROLLBACK that comes after the PROMOTE stops only what comes from its author); as a leader it
+confirms what waits although it has a proposal or a claim that says otherwise; and rows that only a former leader has
+arrive when that instance leads again. With a quorum that is not a majority none of the above holds.
 
 Acknowledgements of Lunabox contain the term, those of Tarantool 2.8.1 do not. Without the term a deposed leader that
 hears nothing else would take acknowledged rows for kept ones, although the others have received them as rolled back.
@@ -195,7 +195,8 @@ class Raft:
     `own_vclock` returns the vclock of this instance, `needed` the rows that a candidate must have for a vote (by
     default `own_vclock`), `void_promotions` origin and lsn of PROMOTE rows without effect, which messages of candidates
     and leaders contain (`RaftRequest`), `log_term` the term of the newest claim or promotion in the log (0: unknown),
-    `arriving` the rows that are on their way to the log. `log` writes a line of level info.
+    `arriving` the rows that are on their way to the log, `has_diverged` whether an instance must not lead because its
+    data differs (by id). `log` writes a line of level info.
     """
 
     def __init__(
@@ -208,6 +209,7 @@ class Raft:
         void_promotions: Callable[[], tuple[tuple[int, int], ...]] = tuple,
         log_term: Callable[[], int] = int,
         arriving: Callable[[], Mapping[int, int]] = dict,
+        has_diverged: Callable[[int], bool] = lambda _id: False,
     ) -> None:
         self.instance_id = 0
         self.role = Role.FOLLOWER
@@ -242,6 +244,7 @@ class Raft:
         self._void_promotions = void_promotions
         self._log_term = log_term
         self._arriving = arriving
+        self._has_diverged = has_diverged
         self._log = log
 
     def __repr__(self) -> str:
@@ -475,6 +478,8 @@ class Raft:
             return "this is a notification about a vote for a third node, not a request"
         if self.vote:
             return "already voted in this term"
+        if self._has_diverged(request.vote):
+            return "its data differs from ours"
         return self._lacks(request)
 
     def _log_terms_differ(self, request: RaftRequest) -> int:

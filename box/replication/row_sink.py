@@ -151,9 +151,15 @@ class RowSink:
         """
         if not self._elections.is_outdated(rows[0].replica_id) or not _belongs_to_limbo(rows):
             return rows
+        if self.contradicts(rows):
+            return rows  # applying them is an error: their author has diverged
         if is_claim(rows[0]) and (claim := decode_synchro(rows[0]).claim) and self._elections.is_new_claim(claim):
             return rows
         return [nop_of(row) for row in rows]
+
+    def contradicts(self, rows: list[Row]) -> bool:
+        """Return whether the rows are a CONFIRM, ROLLBACK or PROMOTE that contradicts an earlier decision."""
+        return rows[0].type in SYNCHRO_TYPES and self._synchro.promotions.contradicts(rows[0])
 
     # -- many transactions at once --------------------------------------------------------------------
 

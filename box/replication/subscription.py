@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -216,6 +217,7 @@ class Subscription:
             elif not self._accepts_rows():
                 self._note_passed(row.replica_id, row.lsn)
                 self._pass_over(complete)
+                await self._check_passed([complete])
             else:
                 if not elections.is_leader(self.peer_id):
                     self._check_comes_before(row)
@@ -271,6 +273,15 @@ class Subscription:
         if self._host.sink.may_be_void(transaction) and self._passed.add(transaction):
             self._is_ack_due = True
 
+    async def _check_passed(self, transactions: Iterable[list[Row]]) -> None:
+        """Check that no decision among skipped transactions contradicts what was decided here.
+
+        Raises:
+            BoxError: "Split-Brain discovered": the instance that wrote such a decision has diverged.
+        """
+        for transaction in filter(self._host.sink.contradicts, transactions):
+            await self._host.sink.apply(self._ctx, transaction)
+
     def _take_void(self, theirs: Standing) -> None:
         """Advance the vclock over skipped void transactions: without these rows the peer would not vote for us."""
         # In a part of the peer's rows, rows before these transactions may be missing.
@@ -293,6 +304,7 @@ class Subscription:
 
     async def _handle_signal(self, row: Row) -> None:
         self._accepts_rows()  # without new rows, this is where skipped ones are noticed and fetched again
+        await self._check_passed(self._passed)
         if row.type == RequestType.RAFT:
             self._host.elections.receive(row, self.peer_id)
             await self._learn_leader(messages.decode_raft(row))

@@ -10,7 +10,8 @@ rows of 2 are confirmed up to c     ROLLBACK of 2 from m on with m <= c         
 
 A decision that has taken effect cannot be reverted: later transactions may build on it, and callers know the outcome.
 So an instance that finds a contradiction reports that it has diverged and applies no more rows, instead of silently
-choosing one of the two decisions.
+choosing one of the two decisions. If the author of the later row was deposed before, the author has diverged: this
+instance has the decision of a later leader, applies no more rows of the author, and does not vote for it.
 
 The lsn of a PROMOTE is that of a synchronous row. If it falls between the rows of a ROLLBACK, its author had not
 received the ROLLBACK: otherwise these rows would have left its limbo.

@@ -18,7 +18,7 @@ from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
 from box.wire.constants import PROMOTION_TYPES, RequestType
-from box.wire.messages import Claim, Promotions, RaftRequest, SynchroRequest
+from box.wire.messages import Claim, Promotions, RaftRequest, SynchroRequest, decode_synchro
 
 if TYPE_CHECKING:
     from box.errors import BoxError
@@ -48,6 +48,10 @@ class PromotionRecord:
         self._decisions = DecisionRecord()
         self.contradiction: BoxError | None = None
         """The error of the first decision that contradicts one that has taken effect here: this instance has diverged.
+        """
+        self.diverged: dict[int, BoxError] = {}
+        """By instance id: the error of a decision that this instance took after it was deposed. It contradicts one that
+        has taken effect here, so that instance has diverged.
         """
         self._decided: dict[int, tuple[int, int]] = {}
         """For each origin, the lsns of its newest unbroken run of CONFIRM, ROLLBACK and PROMOTE rows: (first, last)."""
@@ -106,14 +110,37 @@ class PromotionRecord:
         self._note_void(row.replica_id, self._limbo.owner_id, self._limbo.rolled_back_by(promotion))
 
     def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
-        """Return the error of a row that is about to take effect but contradicts an earlier decision, or None."""
+        """Return the error of a row that is about to take effect but contradicts an earlier decision, or None.
+
+        Records who has diverged: the author of the row if it decided after it was deposed, this instance otherwise.
+        """
+        contradiction = self._find_contradiction(row, request)
+        if contradiction is None:
+            return None
+        if self.is_of_deposed(row):
+            self.diverged.setdefault(row.replica_id, contradiction)
+        else:
+            self.contradiction = self.contradiction or contradiction
+        return contradiction
+
+    def contradicts(self, row: Row) -> bool:
+        """Return True if a CONFIRM, ROLLBACK or PROMOTE contradicts an earlier decision.
+
+        Raises:
+            ClientError: INVALID_MSGPACK.
+        """
+        return self._find_contradiction(row, decode_synchro(row)) is not None
+
+    def is_of_deposed(self, row: Row) -> bool:
+        """Return True if a row is a CONFIRM or ROLLBACK whose author was deposed by a promotion that is known here."""
+        return row.type in (RequestType.CONFIRM, RequestType.ROLLBACK) and self._limbo.is_outdated(row.replica_id)
+
+    def _find_contradiction(self, row: Row, request: SynchroRequest) -> BoxError | None:
         if request.claim is not None:
             return None
         if request.is_void or self.is_to_be_void(row) or self._limbo.is_outdated_promotion(request):
             return None
-        contradiction = self._decisions.contradiction_of(row, request)
-        self.contradiction = self.contradiction or contradiction
-        return contradiction
+        return self._decisions.contradiction_of(row, request)
 
     def note_nops(self, rows: list[Row]) -> None:
         """Record an applied transaction, if all its rows are NOPs."""

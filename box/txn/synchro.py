@@ -101,8 +101,8 @@ class LimboDriver:
         """
         self.on_write_error: Callable[[BoxError], None] = _no_hook
         """Called with the error of a row that could not be written."""
-        self.on_contradiction: Callable[[BoxError], None] = _no_hook
-        """Called with the error of a decision of another instance that contradicts one that has taken effect here."""
+        self.on_contradiction: Callable[[BoxError, int], None] = _no_hook
+        """Called with the error of a decision that contradicts one that has taken effect here, and the diverged id."""
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline: float | None = None
@@ -121,10 +121,13 @@ class LimboDriver:
         """The time when each follower was last heard of."""
 
     def info(self) -> dict[str, Any]:
-        """Return `box.info.synchro`, with `contradiction` if this instance has diverged."""
+        """Return `box.info.synchro`, with `contradiction` if this instance has diverged, or one that it follows."""
         info: dict[str, Any] = {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
-        contradiction = self.promotions.contradiction
-        return info if contradiction is None else info | {"contradiction": contradiction.message}
+        promotions = self.promotions
+        for contradiction in (promotions.contradiction, *promotions.diverged.values()):
+            if contradiction is not None:
+                return info | {"contradiction": contradiction.message}
+        return info
 
     # -- transactions
 
@@ -242,7 +245,8 @@ class LimboDriver:
         contradiction = self.promotions.contradiction_of(row, request)
         if contradiction is not None:
             self.latch.release_write()
-            self.on_contradiction(contradiction)
+            is_theirs = self.promotions.is_of_deposed(row)
+            self.on_contradiction(contradiction, row.replica_id if is_theirs else self.limbo.instance_id)
             raise contradiction
         if self.promotions.is_to_be_void(row):
             row.flags |= Flag.VOID

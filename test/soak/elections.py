@@ -34,6 +34,8 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
             f"equal vclocks {outcome.equal_after:.2f} s after the last leader",
             flush=True,
         )
+        for name, error in outcome.diverged.items():
+            print(f"    {name} (Tarantool) has diverged, as all others say: {error}", flush=True)
         for text in (*outcome.crashes, *outcome.violations):
             print(f"    {text}", flush=True)
         if outcome.violations:

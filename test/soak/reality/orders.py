@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from random import Random
@@ -59,15 +59,19 @@ class Told:
         """The keys of a space that ended so."""
         return {key for key, ending in self.endings[space].items() if ending in endings}
 
-    def disagreements(self, rows: Mapping[str, Mapping[str, set[int]]]) -> Iterator[str]:
-        """What the rows of each member, by space, contradict."""
+    def disagreements(
+        self, rows: Mapping[str, Mapping[str, set[int]]], *, by_none_of: Collection[str] = ()
+    ) -> Iterator[str]:
+        """What the rows of each member, by space, contradict; the answers of the members `by_none_of` do not count."""
+        unreliable = {key for key, text in self.calls.items() if text.partition(":")[0] in by_none_of}
         for space in SPACES:
             tables = {name: spaces[space] for name, spaces in rows.items()}
             everywhere, anywhere = set.intersection(*tables.values()), set.union(*tables.values())
             for name, table in tables.items():
                 yield from self._about(f"{space}: {name} alone lacks", anywhere - table)
-            yield from self._about(f"{space}: acknowledged, not everywhere", self.keys(space, Ending.OK) - everywhere)
-            yield from self._about(f"{space}: refused, and there", self.keys(space, Ending.FAILED) & anywhere)
+            acknowledged, refused = (self.keys(space, one) - unreliable for one in (Ending.OK, Ending.FAILED))
+            yield from self._about(f"{space}: acknowledged, not everywhere", acknowledged - everywhere)
+            yield from self._about(f"{space}: refused, and there", refused & anywhere)
             yield from self._about(f"{space}: nobody has sent", anywhere - self.endings[space].keys())
 
     def _about(self, what: str, keys: set[int]) -> Iterator[str]:

@@ -195,9 +195,9 @@ def test_only_void_transactions_are_taken_from_who_does_not_lead() -> None:
         assert take(2) == 0  # another one is missing before it
         assert take(1) == 1
         assert take(1) == 1
-        confirm = synchro_row(SynchroRequest(RequestType.CONFIRM, ORIGIN, 1, 0, ORIGIN))
-        confirm.replica_id, confirm.lsn = ORIGIN, 2
-        sink.take_void(world.ctx, [confirm])
+        rollback = synchro_row(SynchroRequest(RequestType.ROLLBACK, ORIGIN, 1, 0, ORIGIN))
+        rollback.replica_id, rollback.lsn = ORIGIN, 2
+        sink.take_void(world.ctx, [rollback])
         assert take(3, flags=0) == 2  # an asynchronous one
         assert take(4) == 2
         assert take(3) == 3

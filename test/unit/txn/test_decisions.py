@@ -140,7 +140,7 @@ def test_a_contradiction_is_never_silent(
 
     async def body() -> None:
         world, found = World(quorum=3), []
-        world.synchro.on_contradiction = found.append
+        world.synchro.on_contradiction = lambda *told: found.append(told)
         space = world.space(is_sync=True)
         remote(world, space, 2, 5, 1)
         world.journal.write()
@@ -152,7 +152,7 @@ def test_a_contradiction_is_never_silent(
             with pytest.raises(BoxError, match="Split-Brain discovered") as caught:
                 await world.synchro.apply(synchro(*later))
             assert caught.value.code == SPLIT_BRAIN
-            assert found == [caught.value]
+            assert found == [(caught.value, world.limbo.instance_id)]
             assert not world.journal.queue
         assert world.all(space) == before
         contradiction = world.synchro.info()["contradiction"]
@@ -160,6 +160,32 @@ def test_a_contradiction_is_never_silent(
         assert contradiction.count("of instance") == 2
         with pytest.raises(BoxError, match="Split-Brain discovered"):
             world.synchro.check_consistent()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("lsns", "kind", "lsn"), [((5,), ROLLBACK, 5), ((5, 6), CONFIRM, 6)], ids=["confirmed here", "rolled back here"]
+)
+def test_a_deposed_leader_that_decides_alone_has_diverged(lsns: tuple[int, ...], kind: int, lsn: int) -> None:
+    """A PROMOTE of instance 3 has confirmed row 5 of instance 2 here, and rolled back what comes after it."""
+
+    async def body() -> None:
+        world, found = World(quorum=3), []
+        world.synchro.on_contradiction = lambda *told: found.append(told)
+        space = world.space(is_sync=True)
+        for number in lsns:
+            remote(world, space, 2, number, number)
+        world.journal.write()
+        world.synchro.recover(synchro(PROMOTE, 2, 5, 3, 1))
+        with pytest.raises(BoxError, match="Split-Brain discovered") as caught:
+            await world.synchro.apply(synchro(kind, 2, lsn, 2, 9))
+        assert found == [(caught.value, 2)]
+        assert not world.journal.queue
+        assert world.all(space) == [[5]]
+        assert world.synchro.info()["contradiction"] == caught.value.message
+        assert list(world.synchro.promotions.diverged) == [2]
+        world.synchro.check_consistent()
 
     asyncio.run(body())
 

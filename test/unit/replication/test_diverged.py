@@ -1,0 +1,83 @@
+"""Rows of a leader that was deposed, does not know it, and decides alone."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError
+from box.replication.raft import Raft, Role
+from box.wire.constants import Flag, RequestType
+from box.wire.messages import RaftRequest, SynchroRequest, synchro_row
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+from .pair import ORIGIN, SYNCHRONOUS, Replica, change_body
+
+NEXT = 3
+"""The id of the leader that follows `ORIGIN`."""
+
+
+def _insert(lsn: int) -> Row:
+    body = change_body(RequestType.INSERT, SYNCHRONOUS, (lsn, "a", 1), [], 0)
+    return Row(RequestType.INSERT, ORIGIN, lsn, flags=Flag.WAIT_SYNC | Flag.WAIT_ACK, body=body, is_commit=True)
+
+
+def _decision(kind: RequestType, author: int, lsn: int, about: int, term: int = 0) -> Row:
+    row = synchro_row(SynchroRequest(kind, ORIGIN, about, term, author))
+    row.replica_id, row.lsn = author, lsn
+    return row
+
+
+@pytest.mark.parametrize(
+    ("kind", "about", "error"),
+    [
+        (RequestType.ROLLBACK, 1, "rolls back what PROMOTE {replica 2, lsn 1, term 2} of instance 3, lsn 1 has"),
+        (RequestType.CONFIRM, 2, "confirms what PROMOTE {replica 2, lsn 1, term 2} of instance 3, lsn 1 has"),
+        (RequestType.ROLLBACK, 2, None),
+        (RequestType.CONFIRM, 1, None),
+    ],
+    ids=["confirmed, rolled back", "rolled back, confirmed", "rolled back twice", "confirmed twice"],
+)
+def test_a_decision_of_a_deposed_leader(kind: RequestType, about: int, error: str | None) -> None:
+    """It becomes a NOP where it says what was decided here, and an error where it says something else."""
+
+    async def body() -> tuple[str | None, list[Any]]:
+        replica = Replica(skips_conflicts=False)
+        synchro: Any = replica.world.synchro
+        elections: Any = replica.sink._elections
+        elections.is_outdated, elections.is_new_claim = synchro.limbo.is_outdated, lambda claim: False
+        for lsn in (1, 2):
+            assert await replica.apply(_insert(lsn)) is None
+        replica.world.journal.write()
+        synchro.recover(_decision(RequestType.PROMOTE, NEXT, 1, 1, term=2))
+        told = None
+        try:
+            await replica.sink.apply(replica.world.ctx, [_decision(kind, ORIGIN, 3, about)])
+        except BoxError as failure:
+            told = failure.message
+        replica.world.journal.write()
+        return told, replica.world.journal.rows
+
+    told, rows = asyncio.run(body())
+    if error is None:
+        assert told is None
+        assert [row[0] for row in rows] == [RequestType.INSERT, RequestType.INSERT, RequestType.NOP]
+    else:
+        assert told is not None
+        assert error in told
+        assert [row[0] for row in rows] == [RequestType.INSERT, RequestType.INSERT]
+
+
+def test_nobody_votes_for_an_instance_that_has_diverged() -> None:
+    lines: list[str] = []
+    raft = Raft(Random(1), dict, lines.append, has_diverged=lambda instance_id: instance_id == ORIGIN)
+    raft.instance_id = 1
+    raft.enable(True)
+    for candidate in (ORIGIN, NEXT):
+        raft.receive(RaftRequest(2, candidate, Role.CANDIDATE, VClock()), candidate)
+        assert raft.vote == (0 if candidate == ORIGIN else NEXT)
+    assert "RAFT: vote request is skipped - its data differs from ours" in lines
