@@ -48,6 +48,7 @@ teeth: $(DEVELOPMENT)
 docs: $(DOCUMENTATION)
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	@$(VENV)/bin/python docs/hooks/man.py build/man
+	@echo "lunabox: the site begins at build/site/index.html, the man pages are in build/man" >&2
 
 $(NODE): pyproject.toml
 	@echo "lunabox: installing into $(VENV), which takes a moment ..." >&2
@@ -62,6 +63,7 @@ $(DEVELOPMENT): pyproject.toml
 	@touch $(NODE) $@
 
 $(DOCUMENTATION): pyproject.toml
+	@echo "lunabox: installing what the documentation needs into $(VENV), which takes a moment ..." >&2
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable '.[docs]'
 	@touch $(NODE) $@

@@ -1,7 +1,7 @@
 """Errors of the node: one table of codes and texts, and classes for what a program wants to tell apart.
 
 ```
-BoxError                        everything; `code` is an `ErrorCode`, `type` Tarantool's name of the family
+BoxError                        everything; `code` is an `ErrorCode`, `type` Tarantool's family
   ClientError                   a request that is wrong or cannot be done
     DuplicateKeyError           a unique index has the key already
     DataError                   a tuple, a key or an operation that does not fit the space
@@ -21,18 +21,19 @@ BoxError                        everything; `code` is an `ErrorCode`, `type` Tar
       QuorumTimeoutError        also a TimeoutError
     RequestTimeoutError         also a TimeoutError
   TimeoutError                  a wait with a deadline was too long
-  BoxSystemError                a call of the operating system failed: see `errno`; its `type` is SystemError
+  BoxSystemError                a call of the operating system failed: see `errno`
     SocketError, TimedOut, OutOfMemory
   LuajitError                   Lua code has failed
   FiberIsCancelled              a call ended before its outcome was known
   IllegalParams                 a function of a Lua module was called with wrong arguments
   CryptoError                   the library of ciphers and digests has failed
-  XlogError, XlogGapError       files that are damaged or missing (box.journal.xlog_errors, box.journal.log_gap)
+  XlogError, XlogGapError       files that are damaged or missing
   CustomError                   a program has raised `box.error` with a type of its own
 ```
 
-`from box import ...` finds all of them but XlogError and XlogGapError. The classes below ClientError follow from the
-code; Tarantool's `type` is ClientError for each but AccessDeniedError.
+`from box import ...` finds all of them but XlogError (of `box.journal.xlog_errors`) and XlogGapError (of
+`box.journal.log_gap`). The classes below ClientError follow from the code; Tarantool's `type` is ClientError for each
+but AccessDeniedError. That of BoxSystemError is SystemError.
 
 A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
 client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in Tarantool.

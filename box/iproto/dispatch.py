@@ -52,6 +52,8 @@ _DELAY: Final = 0.001
 _DELAYED_SHARE: Final = 0.1
 """The share of data requests that ERRINJ_IPROTO_TX_DELAY delays."""
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
+_WRONG_CREDENTIALS: Final = frozenset({ErrorCode.NO_SUCH_USER, ErrorCode.PASSWORD_MISMATCH})
+_CREDENTIALS_REFUSED: Final = "User not found or supplied credentials are invalid"
 _STREAM_TYPE_MAX: Final = 17
 """As in Tarantool requests of larger types do not belong into streams, but for PING."""
 _WRITES_AT_START: Final = (
@@ -64,6 +66,22 @@ StreamHandler = Callable[["RequestStream", Row], None]
 
 def _invalid(what: str) -> BoxError:
     return client_error(ErrorCode.INVALID_MSGPACK, what)
+
+
+def _scramble_of(proof: list[Any]) -> bytes:
+    """Return the scramble of an AUTH request, which the name of the method precedes.
+
+    Raises:
+        ClientError: INVALID_MSGPACK.
+    """
+    if len(proof) < 2:
+        raise _invalid("authentication request body")
+    scramble = proof[1]
+    if not isinstance(scramble, bytes):
+        raise _invalid("authentication scramble")
+    if len(scramble) != SCRAMBLE_SIZE:
+        raise _invalid("invalid scramble size")
+    return scramble
 
 
 def _check_body(row: Row) -> None:
@@ -425,6 +443,27 @@ class Dispatcher:
         self._suspendable(connection, row.sync, self._authenticate(connection, row.sync, request))
 
     async def _authenticate(self, connection: ServerConnection, sync: int, request: AuthRequest) -> bytes:
+        try:
+            user = await self._user_of(connection, sync, request)
+        except BoxError as error:
+            if error.code in _WRONG_CREDENTIALS and self._hides_users():
+                _scramble_of(request.proof)
+                raise BoxError(ErrorCode.PASSWORD_MISMATCH, _CREDENTIALS_REFUSED) from None
+            raise
+        connection.session.credentials = connection.ctx.credentials = user.credentials
+        return reply_ok(sync, self._schema.version)
+
+    def _hides_users(self) -> bool:
+        """Return whether a refusal does not tell if there is such a user: clients of the 2.11 line expect that."""
+        version = self._node.config["iproto_greeting_version"]
+        return version is not None and tuple(map(int, version.split("."))) >= (2, 11)
+
+    async def _user_of(self, connection: ServerConnection, sync: int, request: AuthRequest) -> User:
+        """Return the user that an AUTH request names and proves.
+
+        Raises:
+            ClientError: NO_SUCH_USER, PASSWORD_MISMATCH, or an error of `_is_right_proof`.
+        """
         user = self._schema.user_by_name(request.user)
         sessions = self._node.sessions
         is_right = self._is_right_proof(connection, user, request.proof)
@@ -432,8 +471,7 @@ class Dispatcher:
             await sessions.run_on_auth(connection.request_context(sync), user.name, is_right)
         if not is_right:
             raise client_error(ErrorCode.PASSWORD_MISMATCH, user.name)
-        connection.session.credentials = connection.ctx.credentials = user.credentials
-        return reply_ok(sync, self._schema.version)
+        return user
 
     @staticmethod
     def _is_right_proof(connection: ServerConnection, user: User, proof: list[Any]) -> bool:
@@ -447,14 +485,7 @@ class Dispatcher:
         if not proof and user.uid == UserId.GUEST and user.hash2 in _NO_PASSWORD:
             return True
         check_session(user)
-        if len(proof) < 2:
-            raise _invalid("authentication request body")
-        candidate = proof[1]
-        if not isinstance(candidate, bytes):
-            raise _invalid("authentication scramble")
-        if len(candidate) != SCRAMBLE_SIZE:
-            raise _invalid("invalid scramble size")
-        return is_right_scramble(candidate, connection.salt, user.hash2)
+        return is_right_scramble(_scramble_of(proof), connection.salt, user.hash2)
 
     def _id(self, connection: ServerConnection, row: Row) -> None:
         features = decode_id(row.body)

@@ -11,7 +11,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from box import forks
 from box.errors import BoxError, system_error
@@ -196,30 +196,42 @@ class SocketNetwork:
         if uri.unix is not None:
             await self._loop.create_unix_connection(factory, uri.unix)
             return
-        port = cast(int, uri.service)  # the function also takes the name of a service
         try:
-            await self._loop.create_connection(factory, uri.host or "localhost", port)
+            # Not left to the loop, which prints the failure of a look-up whose connection was cancelled.
+            found = await self._addresses(uri.host or "localhost", uri.service, 0)
         except socket.gaierror as error:
             raise system_error(f"getaddrinfo: {error.strerror}", errno.EIO) from error
+        problem: OSError | None = None
+        for family, address in found:
+            try:
+                await self._loop.create_connection(factory, address[0], address[1], family=family)
+            except OSError as error:
+                problem = problem or error
+            else:
+                return
+        raise problem or OSError(errno.EADDRNOTAVAIL, "no address")
 
     async def _resolve(self, uri: Uri) -> list[tuple[int, Any]]:
-        flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
-        host = _host_of(uri)
+        try:
+            return await self._addresses(_host_of(uri), uri.service, socket.AI_PASSIVE | socket.AI_ADDRCONFIG)
+        except OSError as error:
+            raise socket_error("can't resolve uri for bind", "fd -1") from error
+
+    async def _addresses(self, host: str | None, service: str | None, flags: int) -> list[tuple[int, Any]]:
+        """Return the family and the address of each socket address that a host has.
+
+        Raises:
+            gaierror: the name is unknown.
+        """
         try:
             # A numeric address needs no look-up, and so no thread. It is passed as bytes because Python encodes text by
             # the rules for international domain names, and the import of that codec takes some milliseconds.
             numeric = flags | socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
             raw = None if host is None else host.encode()
-            found = socket.getaddrinfo(raw, uri.service, type=socket.SOCK_STREAM, flags=numeric)
+            found = socket.getaddrinfo(raw, service, type=socket.SOCK_STREAM, flags=numeric)
         except OSError:
-            found = await self._look_up(host, uri.service, flags)
+            found = await self._loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags)
         return [(family, address) for family, _, _, _, address in found]
-
-    async def _look_up(self, host: str | None, service: str | None, flags: int) -> list[Any]:
-        try:
-            return list(await self._loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags))
-        except OSError as error:
-            raise socket_error("can't resolve uri for bind", "fd -1") from error
 
 
 def send_now(sock: Any, data: bytes) -> int:

@@ -79,8 +79,11 @@ def _check_package(spark: Any, kind: str) -> None:
 
 
 def export(job: ExportJob, spaces: Sequence[str]) -> None:
-    """Write the spaces, and print one line on standard output for each."""
+    """Write the spaces, and print one line on standard output for each, after one for the start of Spark."""
+    begun = time.monotonic()
     spark, is_own = _session(job.args)
+    if is_own:
+        print(f"Java and Spark started ({time.monotonic() - begun:.1f} s)", flush=True)
     try:
         if not _is_direct(job.args, str(job.output)):
             _check_package(spark, job.args.to)
@@ -90,7 +93,8 @@ def export(job: ExportJob, spaces: Sequence[str]) -> None:
             skips = SkipCount()
             count = _write(spark, job, space, output, skips)
             seconds = max(time.monotonic() - begun, 0.001)
-            print(f"{count} rows of space {space} written to {output} ({seconds:.1f} s){skips.text}")
+            speed = f"{seconds:.1f} s, {count / seconds:,.0f} rows/s"
+            print(f"{count} rows of space {space} written to {output} ({speed}){skips.text}")
     finally:
         if is_own:
             spark.stop()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from box.data.murmur import murmur3
+import mmh3
+
 from box.errors import ErrorCode, client_error
 from box.sql.result import ResultField
 from box.sql.stored_values import execute_error
@@ -83,7 +84,7 @@ class PreparedStatements:
         Raises:
             ClientError: SQL_PREPARE, there is no room.
         """
-        statement_id = murmur3(text.encode("utf-8", "surrogateescape"), _SEED)
+        statement_id = mmh3.hash(text.encode("utf-8", "surrogateescape"), _SEED, signed=False)
         found = self._by_id.get(statement_id)
         if found is None:
             if self.size + len(text) + _STATEMENT_SIZE > self.size_limit:

@@ -2,14 +2,15 @@
 
 ```
 box_node         a running `box.sync.Node` in memory
-box_server       a running `box.sync.Node` in memory that clients of the 2.11 line reach at `box_server.info["listen"]`
-async_box_node   a running `box.Node` in memory, for tests that pytest-asyncio or anyio runs
-box_cluster      makes a `Cluster` whose files are below `tmp_path`: `async with box_cluster(3, synchronous=True) as c`
+box_server       a running `box.sync.Node` in memory, for clients of the 2.11 line
+async_box_node   a running `box.Node` in memory, for pytest-asyncio or anyio
+box_cluster      makes a `Cluster` whose files are below `tmp_path`
 simulation       a `Simulation`; the test runs once for each seed
 ```
 
-`--simulation-seeds N` runs simulations with the seeds 1 to N, `--simulation-seed N` repeats one seed. An uncaught
-exception in the simulation fails the test.
+Clients find a `box_server` at `box_server.info["listen"]`. A cluster is made with
+`async with box_cluster(3, synchronous=True) as c`. `--simulation-seeds N` runs simulations with the seeds 1 to N,
+`--simulation-seed N` repeats one seed. An uncaught exception in the simulation fails the test.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ instance has the decision of a later leader, applies no more rows of the author,
 The lsn of a PROMOTE is that of a synchronous row. If it falls between the rows of a ROLLBACK, its author had not
 received the ROLLBACK: otherwise these rows would have left its limbo.
 
-The record covers the decisions since the last snapshot, and at most the newest 64 ranges of each instance. Tarantool
+The record covers the decisions since the last snapshot, and at most the newest 64 ranges of each instance. A snapshot
+with `replication_keep_promotions` keeps what was confirmed. Tarantool
 2.10 and later refuse such rows as well, with the same text; 2.8.1 accepts them silently.
 """
 
@@ -28,6 +29,8 @@ from box.errors import BoxError
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from box.txn.limbo import LimboOutcome
     from box.wire.messages import SynchroRequest
     from box.wire.row import Row
@@ -72,6 +75,16 @@ class DecisionRecord:
                 self._add(outcome.rolled_back[0].origin_id or row.replica_id, _Range(first, last, text))
         if request.type != RequestType.ROLLBACK and request.lsn > self._confirmed.get(owner_id, (0, ""))[0]:
             self._confirmed[owner_id] = request.lsn, text
+
+    @property
+    def confirmed(self) -> dict[int, int]:
+        """The lsn up to which the rows of an instance are confirmed, by its id."""
+        return {owner_id: lsn for owner_id, (lsn, _) in self._confirmed.items()}
+
+    def restore(self, confirmed: Mapping[int, int]) -> None:
+        """Restore the confirmed lsns that a snapshot has kept."""
+        for owner_id, lsn in confirmed.items():
+            self._confirmed[owner_id] = lsn, "a decision before the snapshot"
 
     def note_nops(self, rows: list[Row]) -> None:
         """Record a transaction of the log, or of another instance, if all its rows are NOPs."""

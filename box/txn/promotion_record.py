@@ -210,7 +210,8 @@ class PromotionRecord:
         limbo = self._limbo
         if not limbo.terms:
             return None
-        return Promotions(limbo.owner_id, dict(limbo.terms), self.latest, dict(self.void.ends))
+        confirmed = self._decisions.confirmed
+        return Promotions(limbo.owner_id, dict(limbo.terms), self.latest, dict(self.void.ends), confirmed)
 
     def restore(self, kept: Promotions) -> None:
         """Restore what a snapshot has kept."""
@@ -219,6 +220,7 @@ class PromotionRecord:
         if kept.latest[1]:
             self.history.add(Promotion(self._limbo.greatest_term, *kept.latest, 0))
         self.void.restore(kept.void)
+        self._decisions.restore(kept.confirmed)
 
     def restore_claim(self, log_term: int, claim: Claim | None) -> None:
         """Take over what a snapshot, or the instance that was joined, tells of its log."""

@@ -27,7 +27,7 @@ key of its own, and its module `xlog` a string, but it skips what is a number in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -385,13 +385,14 @@ class Promotions:
     """The promotions known to an instance.
 
     They are the limbo's owner, the last term of each promoted instance, origin and lsn of the latest PROMOTE row, and,
-    by origin, the first and last of its newest rows if they are void.
+    by origin, the first and last of its newest rows if they are void, and the lsn up to which its rows are confirmed.
     """
 
     owner_id: int
     terms: Mapping[int, int]
     latest: tuple[int, int]
     void: Mapping[int, tuple[int, int]]
+    confirmed: Mapping[int, int] = field(default_factory=dict)
 
 
 def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
@@ -414,7 +415,8 @@ def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
         fields[OwnKey.VOID_PROMOTIONS] = request.void_promotions
     if promotions is not None:
         known = promotions
-        fields[OwnKey.PROMOTIONS] = [known.owner_id, dict(known.terms), known.latest, dict(known.void)]
+        kept = [known.owner_id, dict(known.terms), known.latest, dict(known.void), dict(known.confirmed)]
+        fields[OwnKey.PROMOTIONS] = kept
     return Row(RequestType.RAFT, group_id=GROUP_LOCAL, body=_pack(fields))
 
 
@@ -452,11 +454,13 @@ def decode_promotions(row: Row) -> Promotions | None:
     if kept is None:
         return None
     try:
-        owner_id, terms, (origin_id, lsn), void = kept
+        owner_id, terms, (origin_id, lsn), void, *newer = kept
+        confirmed = newer[0] if newer else {}
         ranges = {origin: (first, last) for origin, (first, last) in void.items()}
-        numbers = [owner_id, origin_id, lsn, *chain(*terms.items()), *ranges, *chain(*ranges.values())]
+        pairs = chain(terms.items(), confirmed.items(), ranges.values())
+        numbers = [owner_id, origin_id, lsn, *ranges, *chain.from_iterable(pairs)]
     except (TypeError, ValueError, AttributeError):
         raise _invalid("raft body") from None
     for number in numbers:
         _uint(number, "raft body")
-    return Promotions(owner_id, terms, (origin_id, lsn), ranges)
+    return Promotions(owner_id, terms, (origin_id, lsn), ranges, confirmed)

@@ -8,7 +8,9 @@ import binascii
 import string
 from typing import TYPE_CHECKING, Final
 
-from box.data.murmur import murmur3
+import mmh3
+from crc32c import crc32c
+
 from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     import hashlib  # at run time imported where it is needed, because it loads libcrypto
 
 _MASK: Final = 0xFFFFFFFF
-_ALPHABET: Final = frozenset((string.ascii_letters + string.digits + "+/").encode())
+_OTHERS: Final = bytes(set(range(256)) - set((string.ascii_letters + string.digits + "+/").encode()))
+"""The bytes that are no digits of Base64, of either alphabet once `_URL_SAFE` is applied."""
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _LINE: Final = 72
 """The characters in a line of wrapped base64."""
@@ -48,7 +51,7 @@ def encode_base64(data: bytes, *, padding: bool, wrap: bool, url_safe: bool) -> 
 
 def decode_base64(data: bytes) -> bytes:
     """Decode Base64 in either alphabet; other characters are skipped."""
-    digits = bytes(char for char in data.translate(_URL_SAFE) if char in _ALPHABET)
+    digits = data.translate(_URL_SAFE).translate(None, _OTHERS)
     if len(digits) % 4 == 1:
         digits = digits[:-1]
     return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
@@ -77,14 +80,12 @@ class DigestBinding(Binding):
     @exported("digest_crc32")
     def crc32(self, state: float, data: bytes) -> int:
         """Return the CRC-32C without the final inversion."""
-        from crc32c import crc32c
-
         return int(crc32c(data, int(state) ^ _MASK)) ^ _MASK
 
     @exported("digest_murmur")
     def murmur(self, seed: float, data: bytes) -> int:
         """Return the 32-bit MurmurHash3."""
-        return murmur3(data, int(seed))
+        return mmh3.hash(data, int(seed) & _MASK, signed=False)
 
     @exported("digest_guava")
     def guava(self, state: bytes, buckets: float) -> int:

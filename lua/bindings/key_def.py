@@ -108,6 +108,17 @@ def _ordered(key: KeyDef) -> None:
             raise _wrong(f"Unsupported field type: {part.type}")
 
 
+def ordered_definition(packed: bytes) -> KeyDef:
+    """Return the key definition with these parts.
+
+    Raises:
+        IllegalParams: a part has a type without an order.
+    """
+    key = _definition(packed)
+    _ordered(key)
+    return key
+
+
 def _three_way(left: SortKey, right: SortKey) -> int:
     return _LESS if left < right else _GREATER if left > right else _EQUAL
 
@@ -138,8 +149,7 @@ class KeyDefBinding(Binding):
     @guarded("key_def_compare")
     def compare(self, packed: bytes, left: bytes, right: bytes) -> Outcome:
         """Compare two tuples: 0, 1 or 2 if the first is less, equal or greater."""
-        key = _definition(packed)
-        _ordered(key)
+        key = ordered_definition(packed)
         first, second = _fields(left), _fields(right)
         _check_fields(key, first)
         _check_fields(key, second)
@@ -148,8 +158,7 @@ class KeyDefBinding(Binding):
     @guarded("key_def_compare_with_key")
     def compare_with_key(self, packed: bytes, raw: bytes, values: bytes) -> Outcome:
         """Compare a tuple with a key, which may have fewer parts: 0, 1 or 2 if the tuple is less, equal or greater."""
-        key = _definition(packed)
-        _ordered(key)
+        key = ordered_definition(packed)
         fields = _fields(raw)
         _check_fields(key, fields)
         given = key.parse_parts(_fields(values))

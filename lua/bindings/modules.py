@@ -12,6 +12,7 @@ from lua.bindings.http_client import HttpClientBinding
 from lua.bindings.iconv import IconvBinding
 from lua.bindings.key_def import KeyDefBinding
 from lua.bindings.log import LogBinding
+from lua.bindings.merger import MergerBinding
 from lua.bindings.net_box import NetBoxBinding
 from lua.bindings.popen import PopenBinding
 from lua.bindings.socket import SocketBinding
@@ -40,6 +41,7 @@ _BINDINGS = (
     HttpClientBinding,
     NetBoxBinding,
     KeyDefBinding,
+    MergerBinding,
     XlogBinding,
 )
 

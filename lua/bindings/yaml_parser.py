@@ -14,7 +14,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
@@ -22,12 +23,16 @@ import yaml
 
 SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = range(1, 7)
 
+_SCALAR_EVENT, _SEQUENCE_EVENT, _MAPPING_EVENT = yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent
+_SEQUENCE_END, _MAPPING_END = yaml.SequenceEndEvent, yaml.MappingEndEvent
 _LOADER: Any = getattr(yaml, "CLoader", yaml.Loader)
 _TAG_PREFIX = "tag:yaml.org,2002:"
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)", re.ASCII | re.IGNORECASE)
 _HEX = re.compile(r"\s*[+-]?0x[0-9a-f]*\.?[0-9a-f]*(p[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS: dict[str, Any] = {"~": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
+_BEGINS_NO_NUMBER = frozenset(string.ascii_letters + "_/<>") - frozenset("iInN")
+"""Most words are told from numbers by their first character; `inf` and `nan` are numbers."""
 _MIN_INT64, _MAX_UINT64 = -(2**63), 2**64 - 1
 _MAX_DEPTH = 1000
 """The most levels of sequences and mappings, the limit of the emitter too.
@@ -42,7 +47,7 @@ def parse(text: bytes) -> bytes:
     """Parse a text and return the packed list of all its documents. Raises ValueError with Tarantool's text for bad
     YAML.
     """
-    return _pack(list(_tokens(text)))
+    return _pack(_tokens(text))
 
 
 def parse_tag(text: bytes) -> tuple[str, str] | None:
@@ -65,53 +70,51 @@ def _pack(tokens: list[Any]) -> bytes:
     return packed
 
 
-def _tokens(text: bytes) -> Iterator[Any]:
+def _tokens(text: bytes) -> list[Any]:
+    tokens: list[Any] = []
     documents = 0
     depth = 0
     begins = False  # true if the next event is the first one of a document
     is_open = False
+    loader: Any = None
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            begins = isinstance(event, yaml.DocumentStartEvent)
-            if begins:
-                documents += 1
-                is_open = True
-                continue
-            if isinstance(event, yaml.CollectionStartEvent):
+        loader = _LOADER(text)
+        next_event = loader.get_event
+        while (event := next_event()) is not None:
+            kind = type(event)
+            if kind is _SCALAR_EVENT:
+                tokens += (SCALAR, event.anchor or "", _scalar(event))
+            elif kind is _MAPPING_EVENT or kind is _SEQUENCE_EVENT:
                 depth += 1
                 if depth > _MAX_DEPTH:
                     raise _too_deep(documents)
-            elif isinstance(event, yaml.CollectionEndEvent):
+                tokens += (MAPPING if kind is _MAPPING_EVENT else SEQUENCE, event.anchor or "")
+            elif kind is _MAPPING_END or kind is _SEQUENCE_END:
                 depth -= 1
-            elif isinstance(event, yaml.DocumentEndEvent):
+                tokens.append(END)
+            elif kind is yaml.AliasEvent:
+                tokens += (ALIAS, event.anchor)
+            elif kind is yaml.DocumentStartEvent:
+                documents += 1
+                begins = is_open = True
+                continue
+            elif kind is yaml.DocumentEndEvent:
                 is_open = False
-            yield from _token(event)
+                tokens.append(DOCUMENT)
+            begins = False
     except yaml.YAMLError as error:
         if getattr(error, "problem", None) == _TOO_DEEP_FOR_LIBYAML:
             raise _too_deep(documents if is_open else documents + 1) from error
         # Tarantool reports the missing content of the document before the reason why it is missing.
         raise ValueError("unexpected END event" if begins else _message(error, documents)) from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return tokens
 
 
 def _too_deep(document: int) -> ValueError:
     return ValueError(f"Too high nest level at document: {document}\n")
-
-
-def _token(event: Any) -> tuple[Any, ...]:
-    match event:
-        case yaml.ScalarEvent():
-            return SCALAR, event.anchor or "", _scalar(event)
-        case yaml.SequenceStartEvent():
-            return SEQUENCE, event.anchor or ""
-        case yaml.MappingStartEvent():
-            return MAPPING, event.anchor or ""
-        case yaml.AliasEvent():
-            return ALIAS, event.anchor
-        case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-            return (END,)
-        case yaml.DocumentEndEvent():
-            return (DOCUMENT,)
-    return ()
 
 
 def _scalar(event: Any) -> Any:
@@ -129,6 +132,8 @@ def resolve(text: str) -> Any:
         return ""
     if text in _WORDS:
         return _WORDS[text]
+    if text[0] in _BEGINS_NO_NUMBER:
+        return text
     if _INTEGER.fullmatch(text):
         return max(_MIN_INT64, min(int(text), _MAX_UINT64))
     if _FLOAT.fullmatch(text):

@@ -8,9 +8,12 @@ local fun = require('fun')
 require('key_def')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
+local python = require('internal.python')
 local tuples = require('internal.tuple')
+local wait = require('internal.wait')
 
 local error, ipairs, pairs, setmetatable, type = error, ipairs, pairs, setmetatable, type
+local gc, salted_raw = ffi.gc, tuples.salted_raw
 
 local methods = {}
 local source_mt = {__index = methods}
@@ -115,57 +118,47 @@ end
 
 -- ---- merging ---------------------------------------------------------------------------------
 
--- A heap of the sources that have a next tuple: {source, place, head}; `place` is that among the sources. Of equal
+-- Python keeps the first tuples of the sources in their order, and knows a source by its place among them. Of equal
 -- tuples the one of the earlier source comes first.
-local function comparer(key_def, is_reverse)
-    return function(left, right)
-        local order = key_def:compare(left.head, right.head)
-        if order == 0 then
-            return left.place < right.place
-        end
-        return (order < 0) ~= is_reverse
-    end
+local guard_type = ffi.typeof('struct { uint32_t merger; }')
+
+local function close(guard)
+    python.merger_close(guard.merger)
 end
 
-local function sift_up(heap, at, is_before)
-    local entry = heap[at]
-    while at > 1 do
-        local parent = math.floor(at / 2)
-        if not is_before(entry, heap[parent]) then
-            break
+-- Returns the function that takes the next tuple of all sources. The first tuple of each is asked for at the first call.
+local function merge(packed, sources, is_reverse)
+    local guard = gc(guard_type(wait(python.merger_open(packed, is_reverse))), close)
+    local heads
+    local function begin()
+        heads = {}
+        for place, source in ipairs(sources) do
+            heads[place] = source._take()
+            if heads[place] ~= nil then
+                wait(python.merger_add(guard.merger, place, salted_raw(heads[place])))
+            end
         end
-        heap[at], at = heap[parent], parent
+        return python.merger_take(guard.merger)
     end
-    heap[at] = entry
-end
-
-local function sift_down(heap, size, is_before)
-    local entry, at = heap[1], 1
-    while 2 * at <= size do
-        local child = 2 * at
-        if child < size and is_before(heap[child + 1], heap[child]) then
-            child = child + 1
+    -- The source whose tuple comes next, 0 at the end.
+    local place
+    return function()
+        if heads == nil then
+            place = begin()
         end
-        if not is_before(heap[child], entry) then
-            break
+        local tuple = heads[place]
+        if tuple == nil then
+            return nil
         end
-        heap[at], at = heap[child], child
+        local following = sources[place]._take()
+        heads[place] = following
+        if following ~= nil then
+            place = wait(python.merger_replace(guard.merger, place, salted_raw(following)))
+        else
+            place = python.merger_take(guard.merger)
+        end
+        return tuple
     end
-    heap[at] = entry
-end
-
--- Returns the heap of the first tuples of the sources, and its size.
-local function build_heap(sources, is_before)
-    local heap, size = {}, 0
-    for place, source in ipairs(sources) do
-        local head = source._take()
-        if head ~= nil then
-            size = size + 1
-            heap[size] = {source = source, place = place, head = head}
-            sift_up(heap, size, is_before)
-        end
-    end
-    return heap, size
 end
 
 local function is_key_def(value)
@@ -181,28 +174,11 @@ function M.new(key_def, sources, options)
             error('expected cdata as 3 argument', 2)
         end
     end
-    -- Copies the definition: the argument may be a reference to an object that the program does not keep.
-    local is_before = comparer(key_def:merge(key_def), options ~= nil and options.reverse == true)
-    local heap, size
-    return new_source(function()
-        if heap == nil then
-            heap, size = build_heap(sources, is_before)
-        end
-        local first = heap[1]
-        if first == nil then
-            return nil
-        end
-        local tuple = first.head
-        first.head = first.source._take()
-        if first.head == nil then
-            heap[1], heap[size] = heap[size], nil
-            size = size - 1
-        end
-        if size > 1 then
-            sift_down(heap, size, is_before)
-        end
-        return tuple
-    end)
+    local copy = {}
+    for place, source in ipairs(sources) do
+        copy[place] = source
+    end
+    return new_source(merge(ffi.string(key_def.parts, key_def.size), copy, options ~= nil and options.reverse == true))
 end
 
 -- ---- methods of a source ---------------------------------------------------------------------

@@ -137,7 +137,7 @@ local function module_of(cfg)
         NULL = encoder.NULL,
         array_mt = decoder.array_mt,
         map_mt = decoder.map_mt,
-        cfg = serializer.public_cfg(cfg),
+        cfg = serializer.public_cfg(cfg, 'encode_error_as_ext'),
         new = new,
         encode = new_encode(cfg),
         decode = new_decode(cfg, 'msgpack.decode', true),

@@ -1,8 +1,8 @@
-"""`make bench`: this node against the `tarantool` executable on PATH, measured in one run, one row a figure.
+"""`make bench`: measures Lunabox and Tarantool in one run, and prints a table with one row a figure.
 
-Both take their turns, group by group and round by round, and the best value of all rounds counts: other work on the
-machine only makes a value worse. Times depend on the machine; the ratio to Tarantool is what counts. Without Tarantool
-its column stays empty. Nothing here fails because of a time.
+The two take turns in each group of figures and each round, and the best value of all rounds counts, because other work
+on the machine only makes values worse. Times depend on the machine, ratios hardly. Tarantool is the executable
+`LUNABOX_TARANTOOL`, or `tarantool` on PATH; without it the column stays empty. No time makes the run fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROOT = _HERE.parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row. `higher_is_better` for rates; `aim` is the ratio that this node wants to keep, unless it has a unit."""
+    """One row of the table. `aim` is the wanted ratio to Tarantool, or a wanted value if it has a unit."""
 
     key: str
     title: str
@@ -92,7 +92,11 @@ def _pipelined(uri: str, requests: int, *names: str) -> Values:
 
 
 def printed(command: list[str]) -> Values:
-    """The values that a program prints."""
+    """Run a program and return the values that it prints, one `NAME VALUE` a line.
+
+    Raises:
+        SystemExit: its exit code is not 0.
+    """
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=_ROOT)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
@@ -100,7 +104,7 @@ def printed(command: list[str]) -> Values:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback address that was free a moment ago."""
+    """Return a TCP port of the loopback address that is free now; another program may take it before it is used."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -108,13 +112,13 @@ def free_port() -> int:
 
 
 class Console:
-    """A client of the text console."""
+    """A blocking client of a server's text console, over a UNIX socket."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(path)
         greeting = b""
-        while len(greeting) < 128:
+        while len(greeting) < 128:  # two lines of 64 bytes
             greeting += self._socket.recv(128 - len(greeting))
 
     def ask(self, command: str) -> str:
@@ -130,7 +134,7 @@ class Console:
 
 @contextmanager
 def server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[tuple[str, Console, float]]:
-    """A running server: its address, a console and the seconds it took to be ready."""
+    """Run a server for this context; yields its address, a console and the seconds from its start to "running"."""
     uri, path = f"127.0.0.1:{free_port()}", str(directory / "c")
     directory.mkdir()
     start = time.perf_counter()
@@ -147,7 +151,11 @@ def server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[tu
 
 
 def connect(path: str, process: subprocess.Popen[bytes]) -> Console:
-    """A client of the console of a server that is starting."""
+    """Wait until a server that is starting accepts a connection to its console, and return the client.
+
+    Raises:
+        SystemExit: the server has ended.
+    """
     while process.poll() is None:
         try:
             return Console(path)
@@ -194,7 +202,7 @@ def _iproto(executable: list[str], root: Path, scale: float) -> Values:
 
 
 def _console_answer(console: Console) -> float:
-    """Milliseconds, the median of 200."""
+    """Return the median time of 200 answers in milliseconds."""
     times = []
     for _ in range(200):
         start = time.perf_counter()
@@ -212,7 +220,7 @@ _GROUPS: dict[str, Callable[[list[str], Path, float], Values]] = {
 
 
 def _measure(group: str, executables: list[list[str]], scale: float, rounds: int) -> list[Values]:
-    """The best values of every executable; they take turns."""
+    """Measure a group with all executables in turns; return the best values of each."""
     best: list[Values] = [{} for _ in executables]
     for _ in range(rounds):
         for executable, values in zip(executables, best, strict=True):
@@ -247,7 +255,7 @@ def _table(ours: Values, others: Values) -> str:
 
 @contextmanager
 def compiled_modules() -> Iterator[None]:
-    """Modules are compiled once, as those of an installed package are."""
+    """Give the processes of this context a common cache of compiled modules, filled before the first is measured."""
     with tempfile.TemporaryDirectory(prefix="bench") as cache:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = cache
@@ -257,9 +265,9 @@ def compiled_modules() -> Iterator[None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of operations")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of operations")
     parser.add_argument("--rounds", type=int, default=3, help="how often each group is measured")
-    parser.add_argument("--only", nargs="*", choices=_GROUPS, default=list(_GROUPS), help="groups of figures")
+    parser.add_argument("--only", nargs="*", choices=_GROUPS, default=list(_GROUPS), help="measure these groups alone")
     args = parser.parse_args()
     tarantool = tarantool_command()
     executables = [[sys.executable, "-m", "console"], *([list(tarantool)] if tarantool else [])]
@@ -272,7 +280,7 @@ def main() -> None:
 
 
 def tarantool_command() -> tuple[str, ...] | None:
-    """What starts Tarantool: `LUNABOX_TARANTOOL` of the environment, else `tarantool` on PATH; None without one."""
+    """Return the command of Tarantool: the variable `LUNABOX_TARANTOOL`, else `tarantool` on PATH, else None."""
     path = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
     return (path,) if path else None
 

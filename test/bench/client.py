@@ -1,6 +1,6 @@
-"""One asynctnt client process with many requests in flight: requests a second.
+"""Measures requests a second of an asynctnt client that keeps many requests in flight.
 
-Usage: python -m test.bench.client URI REQUESTS IN_FLIGHT NAME...; prints a line `NAME RATE` for each.
+Usage: python -m test.bench.client URI REQUESTS IN_FLIGHT NAME...; prints a line `NAME RATE` for each kind of request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import uvloop
 
 
 async def _rate(request: Callable[[int], Awaitable[object]], count: int, in_flight: int) -> float:
-    """Requests a second, the best of three rounds."""
+    """Send `count` requests, `in_flight` at a time, and return the best rate (1/s) of three rounds."""
 
     async def worker(first: int) -> None:
         for number in range(first, count, in_flight):

@@ -1,17 +1,18 @@
-"""`python -m test.bench.embedded [--rounds N] [--before DIR] [SUBJECT...]`: calls of an embedded node beside other
-databases inside a Python program, microseconds of the wall clock an operation.
+"""Measures calls of an embedded node, beside other databases inside a Python program.
+
+    python -m test.bench.embedded [--rounds N] [--before DIR] [SUBJECT...]
 
 ```
-node, node+log            box.Node, awaited; without a log, and with one in a directory
-sync, sync+log            box.sync.Node, from one thread, and `replace` from eight at once; its tuples have versions
-sqlite, sqlite+log        sqlite3 of the standard library: in memory, and a file (journal_mode WAL, synchronous OFF)
-aiosqlite+log             the same file through aiosqlite
-lmdb+log                  lmdb with MessagePack rows, a file, sync off
+node, node+log            box.Node: in memory, and with a log in a directory
+sync, sync+log            box.sync.Node, which uses MVCC, from one thread; `replace` also from eight threads at once
+sqlite, sqlite+log        sqlite3 of the standard library: in memory, and in a file (journal_mode WAL, synchronous OFF)
+aiosqlite+log             aiosqlite with such a file
+lmdb+log                  lmdb with MessagePack rows, in a file, sync off
 ```
 
-Each subject runs in a process of its own, all of them in turns; medians of the rounds, and the range between the least
-and the greatest. With `--before` the nodes of another checkout take their turns beside these. Nothing is synced to the
-disk anywhere: a killed process loses nothing, a power failure does.
+Figures are microseconds of wall time an operation: the median of the rounds and their range. Each subject runs in a
+process of its own, and all take turns. `--before` adds the nodes of another checkout. No subject syncs its files to the
+disk: a killed process loses nothing, a power failure may lose rows.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def row_of(number: int) -> list[Any]:
 
 
 class Clock:
-    """Microseconds an operation, by figure."""
+    """Measures figures: microseconds of wall time an operation, in `found` by name."""
 
     def __init__(self) -> None:
         self.found: dict[str, float] = {}
@@ -285,7 +286,7 @@ OWN = ("node", "node+log", "sync", "sync+log")
 
 
 def measure(subject: str) -> dict[str, float]:
-    """Run one subject in this process."""
+    """Measure one subject in this process."""
     with tempfile.TemporaryDirectory(prefix="lb-embedded-") as directory:
         found = SUBJECTS[subject](directory if subject.endswith("+log") else None)
         if isinstance(found, Awaitable):
@@ -298,7 +299,7 @@ def measure(subject: str) -> dict[str, float]:
 
 
 def run(subject: str, root: Path) -> dict[str, float]:
-    """Run one subject in a process of its own, with the package of a checkout."""
+    """Measure one subject in a child process, with the packages of the checkout `root`."""
     command = [sys.executable, str(Path(__file__)), "--child", subject]
     environment = os.environ | {"PYTHONPATH": str(root)}
     done = subprocess.run(command, env=environment, cwd="/", stdout=subprocess.PIPE, timeout=300, check=True)
@@ -307,7 +308,7 @@ def run(subject: str, root: Path) -> dict[str, float]:
 
 
 def table(outcomes: dict[str, list[dict[str, float]]]) -> str:
-    """Medians and ranges as a table of Markdown."""
+    """Format the medians and ranges of all rounds as a table in Markdown."""
     lines = ["| | " + " | ".join(outcomes) + " |", "|---|" + "---:|" * len(outcomes)]
     for figure, title in FIGURES.items():
         cells = []
@@ -319,10 +320,13 @@ def table(outcomes: dict[str, list[dict[str, float]]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Calls of an embedded node beside other databases in the program.")
-    parser.add_argument("subjects", nargs="*", choices=[*SUBJECTS, []], help="default: all that can be imported")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--before", type=Path, help="another checkout, whose nodes take turns with these")
+    parser = argparse.ArgumentParser(
+        prog="python -m test.bench.embedded",
+        description="Measures calls of an embedded node, beside other databases inside a Python program.",
+    )
+    parser.add_argument("subjects", nargs="*", choices=[*SUBJECTS, []], help="what to measure; default: all")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each subject is measured")
+    parser.add_argument("--before", type=Path, help="another checkout whose nodes are measured, too")
     parser.add_argument("--child", choices=SUBJECTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

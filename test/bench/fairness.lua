@@ -1,4 +1,4 @@
--- A server for the fairness table. Usage: EXECUTABLE fairness.lua DIRECTORY URI ROWS CONSOLE
+-- The server of `python -m test.bench.fairness`. Usage: EXECUTABLE fairness.lua DIRECTORY URI ROWS CONSOLE
 box.cfg{
     work_dir = arg[1], listen = arg[2], wal_mode = 'none', log = 'bench.log', log_level = 4, checkpoint_interval = 0,
     memtx_memory = 2 * 1024 * 1024 * 1024,
@@ -19,7 +19,7 @@ end
 local fiber = require('fiber')
 local called = 0
 
--- A megabyte, after 10 ms.
+-- Returns a megabyte, different each time, after 10 ms.
 function wait_a_moment()
     fiber.sleep(0.01)
     called = called + 1

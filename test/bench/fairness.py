@@ -1,10 +1,10 @@
-"""`python -m test.bench.fairness`: what a quiet client notices of others, and what they cost in memory.
+"""`python -m test.bench.fairness`: measures the latency of one client while others load the server, and its memory.
 
-A quiet client sends one request at a time and waits a millisecond after each reply. Beside it are, in turn: nobody;
-one client that pipelines; twenty; twenty guests that select all of `_vcollation` again and again; one that does so and
-never reads; one that calls functions with large results and never reads; one that selects a whole large space. The
-table has the quiet client's latencies in milliseconds and the server's largest resident memory, for this node and for
-Tarantool (`LUNABOX_TARANTOOL`, or `tarantool` on PATH).
+The measured client, called quiet, sends one request at a time and waits a millisecond after each reply. Each scenario
+adds other load: none; one or twenty clients that pipeline selects; twenty that select all of `_vcollation`; one that
+never reads the replies to its selects, or to calls with large results; one that selects a whole large space. The table
+has the quiet client's latencies in milliseconds and the server's resident memory, for Lunabox and for Tarantool
+(`LUNABOX_TARANTOOL`, or `tarantool` on PATH).
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ from test.bench.__main__ import compiled_modules, connect, free_port, tarantool_
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _FEW_ROWS = 10_000
+"""Rows of the space in scenarios that do not select all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Who is there beside the quiet client: `clients` connections of a mode of `test.bench.load`."""
+    """The load beside the quiet client: `clients` connections in a mode of `test.bench.load`."""
 
     key: str
     title: str
     mode: str = ""
     clients: int = 0
     is_large: bool = False
-    """The space has all rows."""
+    """Whether the space has the number of rows of `--rows`, instead of a few."""
 
 
 SCENARIOS = (
-    Scenario("alone", "nobody"),
-    Scenario("one", "one that pipelines 1,000 selects a call", "quick", 1),
-    Scenario("twenty", "20 that pipeline 1,000 selects a call", "quick", 20),
-    Scenario("views", "20 that pipeline selects of `_vcollation`", "views", 20),
-    Scenario("unread", "one that sends 4 MB of them and never reads", "unread", 1),
-    Scenario("calls", "one that calls 2,000 functions that wait and return 1 MB, and never reads", "calls", 1),
-    Scenario("whole", "one that selects a space of {rows:,} rows", "whole", 1, is_large=True),
+    Scenario("alone", "no load"),
+    Scenario("one", "1 client that pipelines 1,000 selects a write", "quick", 1),
+    Scenario("twenty", "20 clients that pipeline 1,000 selects a write", "quick", 20),
+    Scenario("views", "20 clients that pipeline selects of `_vcollation`", "views", 20),
+    Scenario("unread", "1 client that sends 4 MB of selects of `_vcollation` and reads no reply", "unread", 1),
+    Scenario("calls", "1 client that makes 2,000 calls with results of 1 MB and reads no reply", "calls", 1),
+    Scenario("whole", "1 client that selects a space of {rows:,} rows", "whole", 1, is_large=True),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Sorted latencies in seconds; bytes of memory before the load came and at most."""
+    """The quiet client's latencies in seconds, sorted; the server's resident bytes before the load, and at most."""
 
     latencies: list[float]
     memory_before: int
@@ -71,7 +72,7 @@ def _memory(pid: int, field: str) -> int:
 
 @contextmanager
 def _server(executable: list[str], rows: int) -> Iterator[tuple[int, str, int]]:
-    """A server with that many rows: its process, its address, the space's id."""
+    """Run a server with so many rows for this context; yields its process id, its address and the space's id."""
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
         uri, path = f"127.0.0.1:{free_port()}", str(Path(directory) / "c")
         command = [*executable, str(_HERE / "fairness.lua"), directory, uri, str(rows), path]
@@ -108,9 +109,9 @@ def _load(scenario: Scenario, uri: str, space: int) -> Iterator[None]:
 
 
 def measure(scenario: Scenario, executable: list[str], seconds: float, rows: int) -> Outcome:
-    """Run one scenario on one server."""
+    """Run one scenario on one server for `seconds`."""
     with _server(executable, rows if scenario.is_large else _FEW_ROWS) as (pid, uri, space):
-        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the largest memory so far is forgotten
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # 5 resets the peak, VmHWM
         before = _memory(pid, "VmRSS")
         with _load(scenario, uri, space):
             time.sleep(0.2)
@@ -134,14 +135,16 @@ def _row(title: str, outcomes: list[Outcome]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.fairness", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long the quiet client asks in each scenario")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the large space")
-    parser.add_argument("--only", nargs="*", choices=[scenario.key for scenario in SCENARIOS], help="scenarios")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long the quiet client works in each scenario")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="the number of rows of the large space")
+    parser.add_argument(
+        "--only", nargs="*", choices=[scenario.key for scenario in SCENARIOS], help="run these scenarios alone"
+    )
     args = parser.parse_args()
     tarantool = tarantool_command()
     executables = [[sys.executable, "-m", "console"], *([list(tarantool)] if tarantool else [])]
     columns = ["p50", "p99", "p99.9", "max", "MB before / at most"]
-    print("| beside it | " + " | ".join([*columns, *(f"Tarantool's {name}" for name in columns), "p99 ratio"]) + " |")
+    print("| load | " + " | ".join([*columns, *(f"Tarantool's {name}" for name in columns), "p99 ratio"]) + " |")
     print("|---|" + "---:|" * (2 * len(columns) + 1))
     with compiled_modules():
         for scenario in SCENARIOS:

@@ -1,17 +1,17 @@
--- How the time of each public call grows with its data; runs unchanged on Tarantool.
--- Usage: EXECUTABLE growth.lua DIRECTORY SCALE [NAME ...]; prints `name size microseconds` lines, one a size. A line
--- with the name alone goes before them. SCALE `list`: the names.
+-- The program of `python -m test.bench.growth`: times scenarios with growing data, on Lunabox and on Tarantool.
+-- Usage: EXECUTABLE growth.lua DIRECTORY SCALE [NAME ...]; for each scenario it prints a line with the name, then a line
+-- `name size microseconds` for each size. With SCALE `list` it prints the names of all scenarios.
 --
--- A scenario is {name, size, prepare}: `prepare(n)` returns the body that is timed at n, 10 n and, where it is quick,
--- 100 n, in time of the processor, of which other programs take none. A short body is run as often as it takes to be
--- measured; the best of a few runs counts.
+-- A scenario is {name, size, prepare}: `prepare(n)` returns the function that is timed with n, 10 n and, if it is quick,
+-- 100 n items. Times are processor time, which other programs hardly change. A short function is repeated until its
+-- time can be measured; the best of a few runs counts.
 local directory, scale = arg[1], tonumber(arg[2]) or 1
 local only = {}
 for i = 3, #arg do only[arg[i]] = true end
 
 local clock = require('clock')
 
--- A body that takes less is run several times; a scenario that takes longer is not tried with more data.
+-- Processor seconds: a function that takes less than SHORTEST is repeated; after LONGEST no larger size is tried.
 local SHORTEST, LONGEST, RUNS = 0.002, 0.25, 3
 
 local function best_of(body)

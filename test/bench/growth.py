@@ -1,8 +1,8 @@
-"""`python -m test.bench.growth`: how the time of each public call grows with its data, beside Tarantool's.
+"""`python -m test.bench.growth`: measures how the time of public calls grows with their data, beside Tarantool.
 
-Each scenario of growth.lua is timed at n, 10 n and, where it is quick, 100 n, by the processor's clock. The exponent is
-the slope of the last two: 1 for a call whose time grows as its data, 2 where twice the data take four times as long.
-Rows marked `!` grow faster than Tarantool's. Nothing here fails because of a time.
+Each scenario of growth.lua is timed, in processor time, with n, 10 n and, if it is quick, 100 n items. The exponent is
+the slope of the last two times on logarithmic scales: 1 means linear growth, 2 means quadratic growth. A `!` marks
+scenarios that grow faster than in Tarantool. No time makes the run fail.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ _ROOT = _HERE.parents[1]
 _PROGRAM = _HERE / "growth.lua"
 OWN_COMMAND = (sys.executable, "-m", "console")
 _LINEAR = 1.2
+"""Exponents up to this one count as linear, and are never marked."""
 _MARGIN = 0.15
-"""An exponent above the first that is more than this above Tarantool's is marked."""
+"""The difference to Tarantool's exponent up to which a greater one is not marked."""
 _DEADLINE = 1800
+"""Seconds for one process."""
 
 
 @dataclass(slots=True)
 class Growth:
-    """The times of one scenario: (size, microseconds), sizes rising; empty if it failed."""
+    """The times of one scenario: pairs (size, microseconds) by rising size; empty if it failed."""
 
     name: str
     times: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def exponent(self) -> float | None:
-        """The slope of the last two times on a double logarithmic scale."""
+        """The slope of the last two times on logarithmic scales, None with fewer than two."""
         if len(self.times) < 2:
             return None
         (size, time), (larger_size, larger_time) = self.times[-2:]
@@ -45,7 +47,7 @@ class Growth:
 
 
 def names(command: tuple[str, ...]) -> list[str]:
-    """All scenarios, in their order."""
+    """Return the names of all scenarios, in their order."""
     with tempfile.TemporaryDirectory(prefix="growth") as directory:
         done = subprocess.run(
             [*command, str(_PROGRAM), directory, "list"], capture_output=True, text=True, cwd=_ROOT, check=True
@@ -54,7 +56,7 @@ def names(command: tuple[str, ...]) -> list[str]:
 
 
 def measure(command: tuple[str, ...], wanted: list[str], scale: float = 1.0) -> dict[str, Growth]:
-    """Run the scenarios. A process that dies loses the one it was at; another goes on with the rest."""
+    """Run scenarios and return their times; after a crash another process runs those that are left."""
     results: dict[str, Growth] = {}
     left = list(wanted)
     while left:
@@ -108,7 +110,7 @@ def _row(own: Growth, others: Growth | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.growth", description=__doc__)
-    parser.add_argument("names", nargs="*", help="scenarios, or the beginnings of their names; all by default")
+    parser.add_argument("names", nargs="*", help="the beginnings of scenarios' names; default: all scenarios")
     parser.add_argument("--scale", type=float, default=1.0, help="factor of all sizes")
     args = parser.parse_args()
     with compiled_modules():

@@ -1,5 +1,6 @@
--- Figures of each kind of secondary index, printed as `name value` lines: microseconds of processor time an operation.
--- Usage: EXECUTABLE indexes.lua DIRECTORY COUNT [KIND [FIGURE]]; runs unchanged on Tarantool.
+-- The program of `python -m test.bench.indexes`, on Lunabox and on Tarantool.
+-- Usage: EXECUTABLE indexes.lua DIRECTORY COUNT [KIND [FIGURE]]; prints `name value` lines, the values in microseconds of
+-- processor time an operation.
 local directory, count, only, figure = arg[1], tonumber(arg[2]), arg[3] or '', arg[4] or ''
 local clock = require('clock')
 
@@ -7,7 +8,7 @@ local function start_profiler()
     if figure ~= '' then require('internal.python').start_profiler() end
 end
 
--- The best of some runs: other work on the machine only makes a run slower.
+-- Prints the best time of some runs: other work on the machine only makes a run slower.
 local function measure(name, operations, body, runs)
     if figure ~= '' and figure ~= name:match('[^.]+$') then
         if runs == 1 then body() end
@@ -39,7 +40,7 @@ local side = 1000
 local queries = {}
 for n = 1, 2000 do queries[n] = {random(side), random(side)} end
 
--- Makes a space, and measures filling it, replacing in it and removing from it.
+-- Makes a space with the index, and measures how long its rows take to be stored, changed and removed.
 local function measure_changes(kind, options, make)
     local space = box.schema.space.create(kind)
     space:create_index('pk')

@@ -1,7 +1,7 @@
-"""`python -m test.bench.indexes [KIND...]`: figures of each kind of secondary index, beside Tarantool.
+"""`python -m test.bench.indexes [KIND...]`: measures operations on each kind of secondary index, beside Tarantool.
 
-Microseconds of processor time an operation, which other programs disturb less than times by the clock. TREE is the
-measure: another kind should be as near to Tarantool as it is. Tarantool is found as for `make bench`.
+Figures are microseconds of processor time an operation, because other programs disturb that less than wall time. The
+ratio of TREE is the standard for the ratios of the other kinds. Tarantool is found as for `make bench`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SCRIPT = Path(__file__).with_suffix(".lua")
 
 
 def _figures(executable: list[str], kind: str, count: int, rounds: int) -> Values:
-    """The best of some rounds."""
+    """Return the best figures of some rounds, in microseconds by name."""
     best: Values = {}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="bench") as directory:
@@ -38,8 +38,8 @@ def _lines(ours: Values, others: Values) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.indexes", description=__doc__)
-    parser.add_argument("kinds", nargs="*", choices=[*_KINDS, []], help="all without one")
-    parser.add_argument("--count", type=int, default=20_000, help="tuples")
+    parser.add_argument("kinds", nargs="*", choices=[*_KINDS, []], help="kinds of indexes; default: all")
+    parser.add_argument("--count", type=int, default=20_000, help="the number of tuples")
     parser.add_argument("--rounds", type=int, default=2, help="how often each kind is measured")
     args = parser.parse_args()
     tarantool = tarantool_command()

@@ -1,5 +1,6 @@
--- Figures inside one process, printed as `name value` lines: microseconds an operation, seconds, bytes a tuple.
--- Usage: EXECUTABLE inprocess.lua DIRECTORY MODE COUNT [FIGURE]; runs unchanged on Tarantool.
+-- The figures of `make bench` that need no client, on Lunabox and on Tarantool.
+-- Usage: EXECUTABLE inprocess.lua DIRECTORY MODE COUNT [FIGURE]; prints `name value` lines, the values in microseconds an
+-- operation, seconds or bytes a tuple.
 local directory, mode, count, only = arg[1], arg[2], tonumber(arg[3]), arg[4] or ''
 local clock, fiber = require('clock'), require('fiber')
 
@@ -19,7 +20,7 @@ local function start_profiler()
     if only ~= '' then require('internal.python').start_profiler() end
 end
 
--- The best of three runs: other work on the machine only makes a run slower.
+-- Prints the best time of three runs: other work on the machine only makes a run slower.
 local function measure(name, operations, body)
     if only ~= '' and only ~= name then return end
     local best = math.huge

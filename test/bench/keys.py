@@ -1,7 +1,8 @@
-"""`python -m test.bench.keys`: what a key costs at the console, and what it costs that Ctrl-C ends statements.
+"""`python -m test.bench.keys`: measures a keystroke at the console, and statements with and without LuaJIT's compiler.
 
-Processor time, so that other work on the machine does not count. A key: the menu of completions and the bar at the
-bottom, with so many spaces. Statements: with and without machine code (`\\set compile on`).
+All figures are processor time, so that other work on the machine does not count. A keystroke makes the menu of
+completions and the help bar at the bottom, with ten and with ten thousand spaces. Statements are interpreted by default
+so that Ctrl-C can end them; `\\set compile on` compiles them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ TEXTS = (
     "box.schema.user.grant('guest', 'read', 'space', 'm",
 )
 ROUNDS = 15
+"""How often each keystroke is measured."""
 LOOPS = {
     "arithmetic, 10,000,000 rounds": "local x = 0 for i = 1, 1e7 do x = x + i % 7 end",
     "replace, 20,000 rows": "for i = 1, 2e4 do s:replace{i, 'x'} end",
@@ -51,7 +53,7 @@ _RUN = b"""
 
 
 async def processor_time(work: Callable[[], Awaitable[object]], rounds: int) -> float:
-    """The median of so many rounds, in seconds."""
+    """Return the median processor time of `rounds` calls of `work`, in seconds."""
     spent = []
     for _ in range(rounds):
         begin = time.process_time()

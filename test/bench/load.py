@@ -1,10 +1,13 @@
-"""Clients for the fairness table, each a process of its own.
+"""The client processes of `test.bench.fairness`: the quiet client that is measured, and clients that make load.
 
-Usage: `python -m test.bench.load quiet URI SECONDS` prints the latencies of single requests, in seconds, a line each;
-`python -m test.bench.load MODE URI SPACE CLIENTS` makes load until it is killed, and prints `ready` when it has begun.
-MODE is `quick` (selects of one tuple, 1,000 a call), `views` (selects of all of `_vcollation`, 1,000 a call), `whole`
-(selects of all of SPACE one after the other), `unread` (4 MB of selects of `_vcollation`, replies never read) or
-`calls` (2,000 calls of a function that waits a moment and returns a megabyte, replies never read).
+python -m test.bench.load quiet URI SECONDS          prints the latency of each request in seconds, one a line
+python -m test.bench.load MODE URI SPACE CLIENTS     prints `ready` and makes load until it is killed
+
+quick     selects of one tuple, 1,000 in one write
+views     selects of all of `_vcollation`, 1,000 in one write
+whole     selects of all rows of SPACE, one after another
+unread    4 MB of selects of `_vcollation` whose replies are not read
+calls     2,000 calls of a function that returns a megabyte after 10 ms; replies are not read
 """
 
 from __future__ import annotations
@@ -23,13 +26,15 @@ from box.wire.row import Row, encode_packet
 from test.bench.pipelined import Client, select_body
 
 COLLATIONS = 277
-"""Id of `_vcollation`."""
+"""The id of the space `_vcollation`."""
 BATCH = 1000
+"""Requests in one write."""
 UNREAD_BYTES = 4_000_000
 UNREAD_CALLS = 2000
 _ALL = 0xFFFFFFFF
+"""The limit of selects without a limit."""
 _PERIOD = 0.001
-"""Seconds between the requests of the quiet client."""
+"""Seconds between a reply to the quiet client and its next request."""
 
 
 def _requests(body: bytes, count: int, kind: RequestType = RequestType.SELECT) -> bytes:
@@ -37,9 +42,9 @@ def _requests(body: bytes, count: int, kind: RequestType = RequestType.SELECT) -
 
 
 def quiet(uri: str, seconds: float) -> None:
-    """One request at a time, a pause after each."""
+    """Select one tuple at a time for `seconds`, pause after each reply, and print all latencies."""
     with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, -10)  # so that the figures are the server's
+        os.setpriority(os.PRIO_PROCESS, 0, -10)  # so that waits for a processor are the server's, not the client's
     client = Client(uri, timeout=600)
     request = _requests(select_body(client.space_id("bench"), 1, [1]), 1)
     reply_size = client.reply_size_of(request)
@@ -61,13 +66,13 @@ def _pipeline(client: Client, one: bytes, many: bytes, count: int) -> None:
 
 
 def _never_read(client: Client, requests: bytes) -> None:
-    with contextlib.suppress(TimeoutError):  # a server may stop reading what it cannot answer
+    with contextlib.suppress(TimeoutError):  # a server may stop to read while its replies are not read
         client.send(requests)
     threading.Event().wait()
 
 
 def load(mode: str, uri: str, space: int, clients: int) -> None:
-    """Run `clients` connections for ever."""
+    """Make load in one of the modes with `clients` connections, a thread each, until the process is killed."""
     body, count = {
         "quick": (select_body(space, 1, [1]), BATCH),
         "views": (select_body(COLLATIONS, _ALL, []), BATCH),

@@ -1,7 +1,7 @@
-"""A client that writes a thousand requests with one system call and reads their replies: requests a second.
+"""Measures requests a second of a client that writes a thousand requests with one system call and skips the replies.
 
-Usage: python -m test.bench.pipelined URI REQUESTS NAME...; prints a line `NAME RATE` for each. It spends next to
-nothing itself, so that the figures are those of the server.
+Usage: python -m test.bench.pipelined URI REQUESTS NAME...; prints a line `NAME RATE` for each kind of request. The
+client needs next to no processor time, so that the rates are those of the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row, encode_packet
 
 _BATCH = 1000
+"""Requests in one system call."""
 _ROUNDS = 3
+"""Measurements of which the best counts."""
 
 
 def _body(fields: dict[Key, object]) -> bytes:
@@ -30,7 +32,7 @@ _SELECT_ALL = {Key.INDEX_ID: 0, Key.OFFSET: 0, Key.ITERATOR: 0}
 
 
 def select_body(space: int, limit: int, key: list[object], index: int = 0) -> bytes:
-    """The body of a select from the beginning of an index, or of a key."""
+    """Encode the body of an EQ select of a key; an empty key selects from the beginning of the index."""
     return _body({Key.SPACE_ID: space, **_SELECT_ALL, Key.INDEX_ID: index, Key.LIMIT: limit, Key.KEY: key})
 
 
@@ -55,7 +57,7 @@ _STATEMENTS: dict[str, tuple[str, Callable[[int], list[object]]]] = {
 
 
 class Client:
-    """A blocking connection that looks at no more than it must."""
+    """A blocking connection that decodes as few replies as possible."""
 
     def __init__(self, uri: str, timeout: float = 60) -> None:
         host, port = uri.rsplit(":", 1)
@@ -65,11 +67,15 @@ class Client:
         self.read(GREETING_SIZE)
 
     def send(self, data: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes."""
         self._socket.sendall(data)
 
     def read(self, size: int) -> None:
-        """Read and forget so many bytes."""
+        """Read `size` bytes and drop them.
+
+        Raises:
+            SystemExit: the server has closed the connection.
+        """
         while size > 0:
             got = self._socket.recv_into(self._buffer, min(size, len(self._buffer)))
             if got == 0:
@@ -77,7 +83,7 @@ class Client:
             size -= got
 
     def ask(self, requests: bytes, count: int) -> list[Row]:
-        """Send requests and decode as many replies."""
+        """Send encoded requests and return their `count` decoded replies; `reply_size` is then their size in bytes."""
         self._socket.sendall(requests)
         data, replies, pos = b"", [], 0
         while len(replies) < count:
@@ -89,8 +95,13 @@ class Client:
         return replies
 
     def reply_size_of(self, request: bytes) -> int:
-        """The size of the reply to one request, which has to succeed."""
+        """Send one request and return the size of its reply in bytes.
+
+        Raises:
+            SystemExit: the request has failed.
+        """
         self.send(request)
+        # Five bytes of length, then the header: a map of three whose first pair is the type, OK (0).
         head = self._peek(12)
         if head[5:12] != b"\x83\x00\xce\x00\x00\x00\x00":
             raise SystemExit(f"the request failed: {head!r}")
@@ -105,13 +116,13 @@ class Client:
         return head
 
     def space_id(self, name: str) -> int:
-        """The id of a space."""
+        """Return the id of a space by its name, from index 2 of `_vspace` (281)."""
         [reply] = self.ask(encode_packet(Row(RequestType.SELECT, body=select_body(281, 1, [name], index=2))), 1)
         space_id: int = msgpack.unpackb(reply.body, strict_map_key=False)[int(Key.DATA)][0][0]
         return space_id
 
     def prepare(self, name: str) -> Callable[[int, int], Row]:
-        """Prepare a statement and the table that it concerns; gives what makes its executions."""
+        """Create the table and prepare a statement; return a function that makes the n-th request to execute it."""
         text, params = _STATEMENTS[name]
         for request_type, prepared in ((RequestType.EXECUTE, _TABLE), (RequestType.PREPARE, text)):
             [reply] = self.ask(encode_packet(Row(request_type, body=_body({Key.SQL_TEXT: prepared}))), 1)
@@ -124,7 +135,13 @@ class Client:
         return make
 
     def rate(self, make: Callable[[int, int], Row], space: int, count: int) -> float:
-        """Requests a second, the best of some rounds. The first batch shows that they succeed, and their size."""
+        """Return the best rate (1/s) of some rounds of `count` requests.
+
+        A first batch is decoded: it shows whether the requests succeed, and the size of their replies.
+
+        Raises:
+            SystemExit: a request of the first batch has failed.
+        """
         rows = (make(space, number) for number in range(_BATCH))
         requests = b"".join(
             encode_packet(Row(row.type, sync=100_000 + number, body=row.body)) for number, row in enumerate(rows)

@@ -1,9 +1,9 @@
-"""`python -m test.bench.profiles [FIGURE...]`: which functions the figures of the bench spend their time in.
+"""`python -m test.bench.profiles [FIGURE...]`: prints the functions in which figures of `make bench` spend their time.
 
-Each figure runs alone, under cProfile, which makes every Python call dearer than it is, so that only shares of the time
-and calls an operation are shown. The profiler is on from the beginning of the operations, for start-up and recovery
-from the first import. Time inside Lua counts for the Python function that entered it, `Waits._run` or `Runtime.start`;
-what Lua calls is on its own.
+Each figure runs alone under cProfile. Because that slows Python calls down, only shares of the time and calls an
+operation are shown. The profiler starts with the operations, or with the first import for start-up and recovery. Time
+inside Lua counts for the Python function that has entered it (`Waits._run` or `Runtime.start`); Python functions that
+Lua calls count by themselves.
 """
 
 from __future__ import annotations
@@ -27,23 +27,27 @@ _ROOT = _HERE.parents[1]
 _OPERATIONS = 50_000
 _TUPLES = 200_000
 _SHOWN = 8
+"""The number of functions that are printed for a figure."""
 _ROUNDS = 3
-"""Of inprocess.lua and of the client."""
+"""Rounds that inprocess.lua and the clients make of all operations."""
 _NOT_MEASURED = (":close", "'acquire' of '_thread.lock' objects")
-"""The end of the program."""
+"""Ends of the names of functions that run while the program exits, and do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """How to run one figure alone: a mode of inprocess.lua and a name there, or a wal_mode and a client's request."""
+    """How to run one figure: `mode` and `name` are arguments of inprocess.lua.
+
+    With a `request` the figure is one of a client, and `mode` is the server's `wal_mode`.
+    """
 
     mode: str
     name: str = ""
     request: str = ""
     setup: str = ""
-    """A mode that has to fill the directory first."""
+    """A mode of inprocess.lua that runs before, to fill the directory."""
     whole: bool = False
-    """From the first import on."""
+    """Whether the profiler starts with the first import."""
 
 
 def _runs() -> dict[str, _Run]:
@@ -71,7 +75,7 @@ def _profiled(stats: Path, is_whole: bool, *arguments: object) -> subprocess.Pop
 
 
 def _in_process(run: _Run, stats: Path, directory: Path) -> int:
-    """Operations that were profiled, in all rounds."""
+    """Run a figure of inprocess.lua and return the number of operations that were profiled."""
     count = _TUPLES if run.mode in ("fill", "recover") else _OPERATIONS
     script = _HERE / "inprocess.lua"
     if run.setup:
@@ -110,7 +114,7 @@ def _place(function: tuple[str, int, str]) -> str:
 
 
 def profile(key: str) -> list[tuple[float, float, str]]:
-    """Share of the time, calls an operation and place of the functions that take most."""
+    """Profile one figure; return the share of the time, calls an operation and name of its costliest functions."""
     run = _runs()[key]
     with tempfile.TemporaryDirectory(prefix="bench") as root:
         stats, directory = Path(root) / "stats", Path(root) / "node"
@@ -124,7 +128,7 @@ def profile(key: str) -> list[tuple[float, float, str]]:
 
 
 def _program(is_whole: bool, stats: str, arguments: Sequence[str]) -> None:
-    """What runs in the child: the console under the profiler."""
+    """Run the console under the profiler, in the child process, and write its statistics to the file `stats`."""
     profiler = cProfile.Profile()
     if is_whole:
         profiler.enable()
@@ -133,7 +137,7 @@ def _program(is_whole: bool, stats: str, arguments: Sequence[str]) -> None:
     from lua.runtime import Runtime
 
     class Profiled(Runtime):
-        """Lets Lua turn the profiler on."""
+        """A runtime in which Lua can start the profiler."""
 
         def _boot(self) -> None:
             self.bind("start_profiler", lambda: None if is_whole else profiler.enable())

@@ -1,11 +1,12 @@
-"""Processor time of one side of replication: the figures of short cuts that have two nodes.
+"""Figures of replication for `test.bench.shortcuts`: processor time of one node, in seconds an operation.
 
 ```
-apply        the replica, a row: transactions of one row each
-together     the turn that applies transactions of a thousand rows, a row; an instance alone, without a log
-commit       the replica, a synchronous transaction of 100 fibers, quorum 2
-join         the replica, a tuple, two indexes; what a join of nothing takes is not counted
-send         the master, a row that a replica fetches which was away for some seconds
+figure       node                  operation
+apply        replica               a row, in transactions of one row each
+together     a node without peers  a row, in transactions of a thousand rows that are applied at once, without a log
+commit       replica               a synchronous transaction of one of 100 fibers, quorum 2
+join         replica               a tuple with two indexes; the time of an empty join is subtracted
+send         master                a row that a replica fetches after a disconnection
 ```
 """
 
@@ -27,13 +28,14 @@ from test.bench.replication import OWN, Command, _pair, _wait_lsn
 _ROOT = Path(__file__).parents[2]
 _SYNCHRONOUS_SECONDS = 1.0
 _ROWS = 1000
-"""Of a transaction: fewer than are executed in slices."""
+"""Rows of a transaction: few enough that it is applied at once and not in slices."""
 TOGETHER = "--together"
-"""In the place of a script: `apply_together`."""
+"""The argument of `test.bench.shortcuts --run` that calls `apply_together`, in place of a script."""
 
 
 def processor_seconds(pid: int) -> float:
-    """Of all threads of a process, until now."""
+    """Return the processor time of all threads of a process so far."""
+    # After the command's name, which may contain blanks: fields 11 and 12 are the ticks in user and system mode.
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -54,7 +56,7 @@ def _together(command: Command, root: Path, count: int) -> float:
 
 
 def apply_together(count: int) -> None:
-    """Print the seconds a row, of this process."""
+    """Apply `count` rows in this process, and print the processor seconds a row."""
     print(asyncio.run(_applied(count)))
 
 
@@ -116,4 +118,4 @@ FIGURES: dict[str, Callable[[Command, Path, int], float]] = {
     "join": _join,
     "send": _send,
 }
-"""Name -> (command of the side that is measured, an empty directory, rows) -> seconds an operation."""
+"""Figures by name: functions of the measured node's command, an empty directory and the number of rows."""

@@ -1,4 +1,4 @@
--- One node of the replication bench: `replication.lua DIRECTORY URI CONSOLE [SOURCE...]`.
+-- A node of `python -m test.bench.replication`. Usage: EXECUTABLE replication.lua DIRECTORY URI CONSOLE [SOURCE...]
 local directory, uri, console_path = arg[1], arg[2], arg[3]
 local sources = {}
 for number = 4, #arg do
@@ -22,12 +22,12 @@ box.cfg{
     log = 'node.log',
 }
 
--- The founder lets everybody in.
+-- The node that bootstraps grants guests everything, so that the others can join.
 if box.info.id == 1 then
     box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
 end
 
--- Only on the founder: the spaces.
+-- Creates the spaces; called on one node alone.
 function found()
     box.schema.space.create('plain'):create_index('pk')
     box.schema.space.create('synchronous', {is_sync = true}):create_index('pk')
@@ -36,7 +36,7 @@ function found()
     two:create_index('name', {parts = {{2, 'string'}}})
 end
 
--- Rows of transactions of one row each, from `first` on.
+-- Stores rows from `first` on, each in a transaction of its own, in so many fibers.
 function fill(first, count, fibers)
     local done, s = 0, box.space.plain
     local waiting = fiber.cond()
@@ -65,7 +65,7 @@ function fill_two(count)
     end
 end
 
--- One transaction.
+-- Stores rows in one transaction.
 function fill_at_once(count)
     local s = box.space.plain
     box.begin()
@@ -75,7 +75,7 @@ function fill_at_once(count)
     box.commit()
 end
 
--- Synchronous commits a second, with so many fibers.
+-- Returns synchronous commits a second of so many fibers.
 function commit_synchronously(fibers, seconds)
     local s, count, stop = box.space.synchronous, 0, clock.monotonic() + seconds
     local done, waiting = 0, fiber.cond()
@@ -98,12 +98,12 @@ function commit_synchronously(fibers, seconds)
     return count / (clock.monotonic() - start)
 end
 
--- `rate` rows a second, a few at a time, each with the time of its writing.
+-- Stores `rate` rows a second, a few at a time, each with the time when it was written.
 function trickle(rate, seconds)
     local s, written = box.space.plain, 0
     local start = clock.monotonic()
     while clock.monotonic() - start < seconds do
-        -- Whoever is behind does not catch up in one go: that would be another figure.
+        -- At most 100 rows a step: a late writer that catches up at once would measure bursts.
         local due = math.min((clock.monotonic() - start) * rate, written + 100)
         while written < due do
             written = written + 1
@@ -114,7 +114,7 @@ function trickle(rate, seconds)
     return written / (clock.monotonic() - start)
 end
 
--- The age of the newest row here, at many moments: the 95th percentile and the greatest, seconds.
+-- Samples the age of the newest row on this replica; returns its 95th percentile and its maximum in seconds.
 function watch_lag(seconds)
     local ages, stop = {}, clock.monotonic() + seconds
     while clock.monotonic() < stop do
@@ -130,7 +130,8 @@ function processor_time()
     return clock.proc()
 end
 
--- The longest time between two turns of a fiber that wants one every millisecond.
+-- `watch_turns` starts a fiber that sleeps a millisecond at a time; `longest_turn` returns by how many seconds it was
+-- late at most since the last call.
 local longest = 0
 function watch_turns()
     longest = 0

@@ -1,16 +1,17 @@
-"""`python -m test.bench.replication`: the speed of replication, this node's beside Tarantool's in one run.
+"""`python -m test.bench.replication`: measures the speed of replication, for Lunabox and Tarantool in one run.
 
-Pairs of nodes take turns, round by round, and the best value of all rounds counts: ours with ours, Tarantool's with
-Tarantool's, and for the rows that are fetched one of ours with one of Tarantool's, both ways. Tarantool is the program
-that LUNABOX_TARANTOOL names, or `tarantool`. Nothing here fails because of a time.
+Master and replica run the same program; `fetch` is also measured with a master of the other program. Programs take
+turns, and the best value of all rounds counts. Tarantool is the executable LUNABOX_TARANTOOL, or `tarantool` on PATH.
+No time makes the run fail.
 
 ```
-fetch      a replica that was away fetches transactions of one row each, from its master's files
+fetch      a replica that was disconnected fetches transactions of one row each from its master's files
+catch_up   a replica that lacks the last 1,000 rows of a large log file fetches them
 join       an empty replica joins 1,000,000 tuples with two indexes, until it is `running`
-lag        10,000 rows a second, a few at a time: the age of the newest row on the replica
+lag        the age of the newest row on the replica, while the master writes 10,000 rows a second
 commit     synchronous commits of 100 fibers with one replica, quorum 2
-large      one transaction of 400,000 rows: until the replica has it
-mesh       five nodes that fetch from each other, without rows and with 1,000 a second: processor time of a node
+large      the time from a transaction of 400,000 rows until the replica has it
+mesh       processor time of a node, of five that fetch from each other, idle and with 1,000 rows a second
 ```
 """
 
@@ -51,22 +52,22 @@ class Figure:
 
 FIGURES = (
     Figure("fetch", "transactions of one row, fetched and applied", "1/s", True),
-    Figure("fetch_from_tarantool", "the same, the master is the other's", "1/s", True),
-    Figure("catch_up", "a replica that was away for 1,000 rows, behind 300,000 others", "s"),
+    Figure("fetch_from_tarantool", "transactions of one row, fetched from a master of the other program", "1/s", True),
+    Figure("catch_up", "fetch of the last 1,000 rows of a log with 300,000", "s"),
     Figure("join", "join of 1,000,000 tuples with two indexes", "s"),
     Figure("lag_95", "age of the newest row at 10,000 rows a second, 95th percentile", "ms"),
-    Figure("lag_max", "the same, the greatest", "ms"),
+    Figure("lag_max", "age of the newest row at 10,000 rows a second, maximum", "ms"),
     Figure("commit", "synchronous commits, 100 fibers, quorum 2", "1/s", True),
     Figure("large", "one transaction of 400,000 rows, until the replica has it", "s"),
-    Figure("large_turn", "the same, the longest turn of the master / 1 ms timer", "ms"),
-    Figure("large_turn_replica", "the same, on the replica", "ms"),
+    Figure("large_turn", "one transaction of 400,000 rows, longest pause of fibers on the master", "ms"),
+    Figure("large_turn_replica", "one transaction of 400,000 rows, longest pause of fibers on the replica", "ms"),
     Figure("mesh_idle", "five nodes in a mesh without rows: processor time of a node", "% of a core"),
     Figure("mesh", "five nodes in a mesh, 1,000 rows a second: processor time of a node", "% of a core"),
 )
 
 
 class Member:
-    """A running node."""
+    """The process of a node that runs replication.lua, with a client of its console."""
 
     def __init__(self, command: Command, directory: Path, *, uri: str = "", sources: tuple[str, ...] = ()) -> None:
         self.uri = uri or f"127.0.0.1:{free_port()}"
@@ -77,7 +78,7 @@ class Member:
         self._console: Console | None = None
 
     def start(self, *, quorum: int | None = None, waits: bool = True) -> None:
-        """Start, and wait until the node serves."""
+        """Start the process and, if `waits`, wait until the node is `running`; `quorum` is its connect quorum."""
         self.directory.mkdir(exist_ok=True)
         console = self.directory / "console"
         console.unlink(missing_ok=True)
@@ -97,7 +98,11 @@ class Member:
         self.until("box.info.status == 'running'")
 
     def ask(self, command: str) -> str:
-        """The console's answer. Raises RuntimeError for an error."""
+        """Run a command at the console and return its answer.
+
+        Raises:
+            RuntimeError: the command has failed.
+        """
         assert self._console is not None
         answer = self._console.ask(command)
         if "- error:" in answer:
@@ -114,7 +119,7 @@ class Member:
         deadline = time.monotonic() + _DEADLINE
         while "true" not in self.ask(f"return {condition}"):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{self.uri} never came to {condition}")
+                raise RuntimeError(f"{self.uri}: never true: {condition}")
             time.sleep(pause)
 
     @property
@@ -138,7 +143,7 @@ class Member:
 
 @contextmanager
 def _pair(master: Command, replica: Command, root: Path) -> Iterator[tuple[Member, Member]]:
-    """A founder and a replica that has not started yet."""
+    """Run a master for this context; yields it and a replica of it that has not started yet."""
     one = Member(master, root / "master")
     two = Member(replica, root / "replica", sources=(one.uri,))
     try:
@@ -169,7 +174,7 @@ def fetch(master: Command, replica: Command, root: Path, scale: float) -> Values
 
 
 def catch_up(master: Command, replica: Command, root: Path, scale: float) -> Values:
-    """Rows one by one, as most programs write them: each a block of its own in the file."""
+    """Measure a replica that lacks the last rows; each row is a block of its own in the file, as in most programs."""
     count = int(300_000 * scale)
     with _pair(master, replica, root) as (one, two):
         two.start()
@@ -218,7 +223,7 @@ def large(master: Command, replica: Command, root: Path, scale: float) -> Values
         two.ask("watch_turns()")
         start = time.perf_counter()
         one.ask(f"fill_at_once({int(400_000 * scale)})")
-        one.ask("longest_turn()")  # the transaction itself is the program's turn
+        one.ask("longest_turn()")  # resets the measure: the statements of the transaction do not count
         _wait_lsn(one, two, 0.05)
         return {
             "large": time.perf_counter() - start,
@@ -248,7 +253,7 @@ def mesh(command: Command, _: Command, root: Path, scale: float) -> Values:
 
 
 def _share_of_a_core(members: list[Member], seconds: float) -> float:
-    """Processor time of a node within some seconds, per cent."""
+    """Return the mean processor time of the members in the next `seconds`, in per cent of a core."""
     before = [member.number("processor_time()") for member in members]
     time.sleep(seconds)
     used = [member.number("processor_time()") - was for member, was in zip(members, before, strict=True)]
@@ -275,7 +280,7 @@ def _measure(group: str, master: Command, replica: Command, scale: float) -> Val
 
 
 def measure(group: str, own: Command, tarantool: Command | None, scale: float, rounds: int) -> tuple[Values, Values]:
-    """The best values of both; they take turns."""
+    """Measure a group with both programs in turns; return the best values of each."""
     results: tuple[Values, Values] = {}, {}
     for _ in range(rounds):
         for best, one, other in ((results[0], own, tarantool), (results[1], tarantool, own)):
@@ -298,10 +303,10 @@ def _text(value: float | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.replication", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of operations")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--only", action="append", choices=sorted(_GROUPS), help="these groups only")
-    parser.add_argument("--no-tarantool", action="store_true")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of operations")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each group is measured")
+    parser.add_argument("--only", action="append", choices=sorted(_GROUPS), help="measure this group alone")
+    parser.add_argument("--no-tarantool", action="store_true", help="measure Lunabox alone")
     args = parser.parse_args()
     tarantool = None if args.no_tarantool else tarantool_command()
     print("| figure | unit | this node | Tarantool | ratio |\n|---|---|---:|---:|---:|")

@@ -1,4 +1,4 @@
--- A server for the client figures. Usage: EXECUTABLE server.lua DIRECTORY URI MODE CONSOLE
+-- The server of `make bench` for figures of clients. Usage: EXECUTABLE server.lua DIRECTORY URI WAL_MODE CONSOLE
 box.cfg{
     work_dir = arg[1], listen = arg[2], wal_mode = arg[3], log = 'bench.log', log_level = 4, checkpoint_interval = 0,
     memtx_memory = 1024 * 1024 * 1024, net_msg_max = 2000,
@@ -7,7 +7,7 @@ box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
 local space = box.schema.space.create('bench', {if_not_exists = true})
 space:create_index('pk', {if_not_exists = true})
 
--- What the client calls.
+-- Functions that clients call.
 function stored(id)
     return space:replace{id, 'name', 1.5}
 end

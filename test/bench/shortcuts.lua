@@ -1,4 +1,5 @@
--- One figure of a short cut: microseconds of the processor an operation, the best of five runs.
+-- Measures one figure of `python -m test.bench.shortcuts`: prints microseconds of processor time an operation, the best
+-- of five runs.
 -- Usage: EXECUTABLE shortcuts.lua DIRECTORY WAL_MODE COUNT FIGURE
 local directory, wal_mode, count, figure = arg[1], arg[2], tonumber(arg[3]), arg[4]
 local clock = require('clock')
@@ -11,7 +12,7 @@ local space = box.schema.space.create('bench', {format = {
 space:create_index('pk')
 for id = 1, count do space:replace{id, 'name', 1.5} end
 
--- Of 100 fibers, so that the log's part is that of a batch.
+-- Calls `work` for all ids in 100 fibers, so that the log writes their rows in batches.
 local function of_fibers(work)
     local done, waiting = 0, fiber.cond()
     for number = 1, 100 do

@@ -1,7 +1,9 @@
-"""`python -m test.bench.shortcuts [NAME...]`: what each short cut gains, measured with it and without it in turns.
+"""`python -m test.bench.shortcuts [NAME...]`: measures what each short cut of the code gains, with and without it.
 
-A figure is microseconds of the server's processor an operation, so that other work on the machine counts for little;
-the table shows medians of all rounds and of the ratios of neighbouring runs. ARCHITECTURE.md has the last one.
+A short cut is special code for a common case; without it the general code does the work. Runs with it and without it
+take turns. A figure is microseconds of the server's processor time an operation, so that other work on the machine
+counts little. The table shows medians of the rounds; the gain is the median of the gains of neighbouring runs.
+ARCHITECTURE.md has the last table.
 """
 
 from __future__ import annotations
@@ -23,19 +25,22 @@ from test.bench.replicated import TOGETHER, apply_together, processor_seconds
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _CLIENT_ROUNDS = 3
-"""Of test.bench.pipelined."""
+"""Rounds that `test.bench.pipelined` makes of all requests."""
 _CLIENT_FIRST = 1000
-"""Requests that show it that they succeed."""
+"""Requests that `test.bench.pipelined` sends first, to see whether they succeed."""
 
 
 class Shortcut(NamedTuple):
-    """`figures`: of shortcuts.lua as `wal_mode figure`, of the pipelined client as `iproto request`, of two nodes as
-    `replicated figure`. `take_away_others`: of the short cuts that the operation would take instead, in both ways.
+    """A short cut, the figures that show its gain, and how to disable it.
+
+    A figure is two words: a `wal_mode` and a figure of shortcuts.lua, "iproto" and a request of `test.bench.pipelined`,
+    or "replicated" and a figure of `test.bench.replicated`. `disable` replaces the short cut by the general code.
+    `disable_others` does so for short cuts that hide this one, in runs with and without it.
     """
 
     figures: tuple[str, ...]
-    take_away: Callable[[], None]
-    take_away_others: Callable[[], None] | None = None
+    disable: Callable[[], None]
+    disable_others: Callable[[], None] | None = None
 
 
 def _without_short_writes() -> None:
@@ -181,11 +186,11 @@ SHORTCUTS = {
 }
 
 
-def _take_away(shortcut: Shortcut, is_without: bool) -> None:
-    if shortcut.take_away_others is not None:
-        shortcut.take_away_others()
+def _prepare(shortcut: Shortcut, is_without: bool) -> None:
+    if shortcut.disable_others is not None:
+        shortcut.disable_others()
     if is_without:
-        shortcut.take_away()
+        shortcut.disable()
 
 
 def _program(way: str, *arguments: object) -> list[str]:
@@ -193,7 +198,7 @@ def _program(way: str, *arguments: object) -> list[str]:
 
 
 def measure(figure: str, way: str, count: int) -> float:
-    """Microseconds of the processor an operation. `way`: `with:NAME` or `without:NAME`."""
+    """Return microseconds of processor time an operation. `way` is `with:NAME` or `without:NAME` of a short cut."""
     kind, name = figure.split()
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
         if kind == "iproto":
@@ -223,7 +228,10 @@ def _served(name: str, way: str, count: int, directory: Path) -> float:
 
 
 def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, float, float]:
-    """Medians with the short cut and without, and the median of the gains: 0.2 says a fifth less time."""
+    """Return the median times with and without a short cut, in microseconds, and its median gain.
+
+    A gain of 0.2 means that the short cut saves a fifth of the time.
+    """
     pairs = []
     ways = (f"with:{name}", f"without:{name}")
     for number in range(rounds):
@@ -236,7 +244,7 @@ def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, flo
 def main() -> None:
     if sys.argv[1:2] == ["--run"]:
         way, name = sys.argv[2].split(":")
-        _take_away(SHORTCUTS[name], way == "without")
+        _prepare(SHORTCUTS[name], way == "without")
         if sys.argv[3] == TOGETHER:
             apply_together(int(sys.argv[4]))
             return
@@ -246,7 +254,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m test.bench.shortcuts", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SHORTCUTS))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each figure is measured")
     parser.add_argument("--count", type=int, default=30_000, help="operations of one run")
     args = parser.parse_args()
     print("| short cut | figure | with | without | gain |\n|---|---|---:|---:|---:|")

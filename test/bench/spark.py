@@ -1,11 +1,11 @@
-"""Spark over a snapshot beside Spark over Parquet, in one run.
+"""Measures how fast Spark reads a snapshot, beside how fast it reads Parquet, in one run.
 
     python -m test.bench.spark [--rows N] [--log-rows N] [--rounds N] [--directory DIR]
 
-Makes a snapshot with a space of N tuples (unsigned, string, double), one of ten fields, and a log; then prints rows a
-second, the time of processors, how many times faster than Parquet to Parquet by wall clock and by processors, and the
-greatest memory of a Python worker (workers live on from line to line; `--only` measures one alone). On a busy machine
-only the time of processors says something. Nothing fails on a time.
+Makes a snapshot with a space of N tuples (unsigned, string, double) and one of N / 5 tuples of ten fields, and a log.
+Prints for each action wall time, rows a second, processor time, how many times faster it is than Parquet to Parquet (by
+wall time / by processor time), and the greatest memory of a Python worker. Workers are reused from action to action, so
+measure memory with `--only`. On a busy machine only processor time is reliable. No time makes the run fail.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ START = VClock({1: 7})
 
 
 def make_files(directory: Path, rows: int, log_rows: int) -> None:
-    """A snapshot with both spaces, and a log of changes of the first one."""
+    """Write a snapshot with both spaces, and a log with changes of the first one."""
     packed = msgpack.Packer().pack
     definitions = [[GOODS, 1, "goods", "memtx", 0, {}, THREE], [WIDE, 1, "wide", "memtx", 0, {}, TEN]]
     indexes = [[space, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]] for space in (GOODS, WIDE)]
@@ -70,7 +70,7 @@ def make_files(directory: Path, rows: int, log_rows: int) -> None:
 
 
 def _log_blocks(rows: int, log_rows: int) -> Iterator[bytes]:
-    """A third each of replaces, updates and deletes of random keys."""
+    """Yield blocks of a log that replaces, updates and deletes random keys, a third each."""
     rng = random.Random(1)
     parts: list[bytes] = []
     size = 0
@@ -83,6 +83,7 @@ def _log_blocks(rows: int, log_rows: int) -> Iterator[bytes]:
         )[rng.randrange(3)]
         lsn = START[1] + 1 + number
         row = Row(int(RequestType(request.type)), 1, lsn, 1.7e9, tsn=lsn)
+        # The key TIMESTAMP (4) and a double (0xCB) of zero.
         parts += (encode_header(row, b"\x04\xcb" + bytes(8)), request.body(GOODS))
         size += len(parts[-1]) + len(parts[-2])
         if size >= BLOCK_SIZE or number == log_rows - 1:
@@ -91,8 +92,11 @@ def _log_blocks(rows: int, log_rows: int) -> Iterator[bytes]:
 
 
 class Watch:
-    """Looks at the processes of Spark while the context is open: the greatest memory of a Python worker in bytes, and
-    the processor time of all, those included that have ended meanwhile."""
+    """Samples the processes of Spark in a thread, while this context lasts.
+
+    It measures the greatest memory of a Python worker in bytes, and the processor time of all processes, also of those
+    that have ended meanwhile.
+    """
 
     def __init__(self) -> None:
         self.peak = 0
@@ -117,29 +121,29 @@ class Watch:
             try:
                 used = process.cpu_times()
                 self._used[process.pid, process.create_time()] = used.user + used.system
-                # Before it runs Python, a child of Java's is a copy of Java under the name of a thread.
+                # A child that Java has forked is a copy of Java, under a thread's name, until it runs Python.
                 if process.name().startswith("python") and "pyspark.daemon" in process.cmdline():
                     self.peak = max(self.peak, _high_water(process.pid))
             except psutil.Error:
                 continue
 
     def take_peak(self) -> int:
-        """The greatest memory since the last call."""
+        """Return the greatest memory of a Python worker since the last call, in bytes."""
         self._look()
         found, self.peak = self.peak, 0
         for process in psutil.Process().children(recursive=True):
             with suppress(OSError):
-                Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the kernel's mark begins anew
+                Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # 5 resets the peak, VmHWM
         return found
 
     def processor_time(self) -> float:
-        """Seconds of all processors that Java and Python workers have used so far."""
+        """Return the processor time of Java and all Python workers so far, in seconds."""
         self._look()
         return sum(list(self._used.values()))
 
 
 def _high_water(pid: int) -> int:
-    """The greatest resident memory of a process so far, bytes."""
+    """Return the peak of a process's resident memory in bytes, 0 if it has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -148,7 +152,7 @@ def _high_water(pid: int) -> int:
 
 
 def ready_batches(rows: int) -> type:
-    """A data source whose batches are ready: what remains is Spark's part."""
+    """Make a data source that yields prepared Arrow batches, which measures Spark's own share of the time."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):
@@ -181,7 +185,7 @@ def ready_batches(rows: int) -> type:
 
 
 def copies_of(data: Path, count: int) -> list[Path]:
-    """The directory under so many names: as many instances with the same rows, which make one larger table."""
+    """Return `count` links to the directory; Spark reads them as so many instances of one larger table."""
     found = [data.with_name(f"{data.name}{number}") for number in range(count)]
     for path in found:
         if not path.exists():
@@ -205,7 +209,7 @@ def session(master: str = "local[2]") -> Any:
 
 
 class Cost(NamedTuple):
-    """The best time and the least processor time of an action, seconds; the greatest memory of a worker, bytes."""
+    """The least wall and processor times of an action in seconds, and the greatest memory of a worker in bytes."""
 
     wall: float
     processor: float
@@ -213,7 +217,7 @@ class Cost(NamedTuple):
 
 
 def best_times(actions: dict[str, Callable[[], Any]], rounds: int, watch: Watch) -> dict[str, Cost]:
-    """The cost of each action; rounds go through all of them, so that a busy machine hits none alone."""
+    """Measure all actions in each round, so that a busy time of the machine affects all of them."""
     best: dict[str, Cost] = {}
     for _ in range(rounds):
         for name, action in actions.items():
@@ -228,7 +232,7 @@ def best_times(actions: dict[str, Callable[[], Any]], rounds: int, watch: Watch)
 
 
 def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str, copies: int) -> None:
-    """Print the table: the lines whose names hold a word of `only`."""
+    """Measure the actions whose names contain one of the comma-separated words of `only`, and print the table."""
     spark = session()
     spark.dataSource.register(ready_batches(rows))
     data, out = directory / "data", directory / "out"
@@ -295,14 +299,13 @@ def _print_table(best: dict[str, Cost], rows: dict[str, int]) -> None:
 
 
 def main() -> None:
-    """Read the command line and run."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--log-rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", metavar="WORD,...", help="lines whose names hold one of the words")
-    parser.add_argument("--copies", type=int, default=8, help="directories that are read as one larger table")
-    parser.add_argument("--directory", type=Path, help="where the files are kept from run to run")
+    parser = argparse.ArgumentParser(prog="python -m test.bench.spark")
+    parser.add_argument("--rows", type=int, default=5_000_000, help="the number of tuples of the first space")
+    parser.add_argument("--log-rows", type=int, default=1_000_000, help="the number of rows of the log")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each action is measured")
+    parser.add_argument("--only", default="", metavar="WORD,...", help="measure actions whose names contain a WORD")
+    parser.add_argument("--copies", type=int, default=8, help="the number of directories read as one larger table")
+    parser.add_argument("--directory", type=Path, help="keep the files here, for later runs")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         directory = args.directory or Path(temporary)

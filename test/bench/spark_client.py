@@ -1,7 +1,7 @@
-"""The rows of a space read over the binary protocol by one client, for comparison with Spark's ways to the same rows.
+"""Reads the rows of a space over the binary protocol with one client, for the table of `test.bench.spark`.
 
-    python -m test.bench.spark_client node SOCKET ROWS      a node with the tuples of the bench
-    python -m test.bench.spark_client read SOCKET           one client that reads them all, page by page
+    python -m test.bench.spark_client node SOCKET ROWS      runs a node with ROWS tuples, and prints `ready`
+    python -m test.bench.spark_client read SOCKET           reads them all, page by page, and prints their number
 
 The client is asynctnt, whose decoder is compiled; a page has 10,000 tuples.
 """
@@ -36,7 +36,7 @@ async def serve(socket: str, rows: int) -> None:
 
 
 async def read(socket: str) -> int:
-    """Read all tuples; returns how many."""
+    """Read all tuples and return their number."""
     import asynctnt
 
     connection = asynctnt.Connection(host="unix/", port=socket, reconnect_timeout=0)
@@ -52,7 +52,7 @@ async def read(socket: str) -> int:
 
 @contextmanager
 def served(directory: Path, rows: int) -> Iterator[str]:
-    """The socket of a node with so many tuples, in a process of its own."""
+    """Run a node with so many tuples in a child process for this context; yields its socket."""
     directory.mkdir(parents=True, exist_ok=True)
     socket = str(directory / "node.sock")
     command = [sys.executable, "-m", "test.bench.spark_client"]
@@ -67,7 +67,11 @@ def served(directory: Path, rows: int) -> Iterator[str]:
 
 
 def read_in_a_process(socket: str, rows: int) -> None:
-    """One client in a process of its own; RuntimeError if it does not find all rows."""
+    """Read all tuples with a client in a child process.
+
+    Raises:
+        RuntimeError: it finds another number than `rows`.
+    """
     command = [sys.executable, "-m", "test.bench.spark_client", "read", socket]
     found = int(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     if found != rows:

@@ -1,8 +1,8 @@
-"""Prepared statements through IPROTO beside Tarantool: `python -m test.bench.sql [--rounds N] [--scale 0.1]`.
+"""Measures prepared statements over IPROTO, beside Tarantool: `python -m test.bench.sql [--rounds N] [--scale 0.1]`.
 
-Once by a client of asynctnt with a thousand requests in flight, which takes a core itself, and once by a blocking one
-that writes a thousand requests with one system call, so that the rates are those of the servers. The servers take their
-turns; the table shows the best of all rounds, and the median of the rounds' ratios.
+Each statement is measured with a blocking client that writes a thousand requests with one system call, so that the rate
+is the server's. Rows "in flight" are measured with asynctnt and a thousand requests in flight: that client takes a
+processor itself. The servers take turns; the table has the best rates, and the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from test.bench.__main__ import compiled_modules, server, tarantool_command
 from test.bench.pipelined import Client
 
 _BATCH = 1000
+"""Requests in one system call, and requests in flight."""
 _ROWS = 100_000
 _FIRST = 1_000_000
-"""The first id: all ids are of one size, and so all replies of a statement."""
+"""The first id: all ids from here are encoded in five bytes, so that all replies have one size."""
 _TABLE = "CREATE TABLE bench (id INT PRIMARY KEY, name TEXT, price DOUBLE)"
 
 
 class Statement(NamedTuple):
-    """`params` gives the parameters of the n-th execution; of each round in its turn."""
+    """A statement to measure; `params` returns its parameters for an id."""
 
     name: str
     text: str
@@ -49,14 +50,14 @@ _STATEMENTS = (
     Statement("delete", "DELETE FROM bench WHERE id = ?", lambda id: [id]),
     Statement("insert", "INSERT INTO bench VALUES (?, ?, ?)", lambda id: [id, "name", 1.5]),
 )
-"""In this order: the rows are there when they are read, and gone before they are inserted."""
+"""The order matters: `replace` stores the rows that the next ones read, `delete` removes them for `insert`."""
 
 
 _IN_FLIGHT = (
     _STATEMENTS[1],
     Statement("insert", _STATEMENTS[-1].text, lambda id: [2 * _FIRST + id, "name", 1.5]),
 )
-"""Others than these crash 2.8.1 if many fibers run one prepared statement."""
+"""Statements for many requests in flight; Tarantool 2.8.1 crashes if many fibers run any of the others."""
 
 
 def _packet(kind: int, sync: int, fields: dict[Key, Any]) -> bytes:
@@ -66,14 +67,18 @@ def _packet(kind: int, sync: int, fields: dict[Key, Any]) -> bytes:
 
 
 class Statements:
-    """A client that executes prepared statements."""
+    """A blocking client that executes prepared statements."""
 
     def __init__(self, uri: str) -> None:
         self._client = Client(uri)
         self._prepared: dict[str, int] = {}
 
     def execute(self, text: str) -> None:
-        """Execute a statement, which has to succeed."""
+        """Execute a statement without parameters.
+
+        Raises:
+            SystemExit: it has failed.
+        """
         self._client.reply_size_of(_packet(RequestType.EXECUTE, 1, {Key.SQL_TEXT: text, Key.SQL_BIND: []}))
 
     def _prepare(self, text: str) -> int:
@@ -92,7 +97,11 @@ class Statements:
             )
 
     def rate(self, statement: Statement, count: int) -> float:
-        """Executions a second. Those of the first batch are looked at: they have to succeed."""
+        """Return executions a second.
+
+        Raises:
+            SystemExit: an execution of the first batch, which does not count, has failed.
+        """
         first, *batches = self._batches(statement, count + _BATCH)
         failed = [reply for reply in self._client.ask(first, _BATCH) if reply.type != RequestType.OK]
         if failed:
@@ -106,7 +115,7 @@ class Statements:
 
 
 async def _rate_in_flight(uri: str, statement: Statement, count: int) -> float:
-    """Executions a second of a client with many requests in flight."""
+    """Return executions a second of an asynctnt client with a thousand requests in flight."""
     host, port = uri.rsplit(":", 1)
     connection = asynctnt.Connection(host=host, port=int(port))
     await connection.connect()
@@ -124,7 +133,7 @@ async def _rate_in_flight(uri: str, statement: Statement, count: int) -> float:
 
 
 def _rates(executable: list[str], wal_mode: str, count: int) -> dict[str, float]:
-    """The rates of one server, started for them."""
+    """Start a server and measure all statements; returns rates by name."""
     with (
         tempfile.TemporaryDirectory(prefix="bench") as root,
         server(executable, Path(root) / "data", wal_mode) as (uri, _, _),
@@ -139,9 +148,9 @@ def _rates(executable: list[str], wal_mode: str, count: int) -> dict[str, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.sql", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of executions")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of executions")
     parser.add_argument("--rounds", type=int, default=3, help="how often each server is measured")
-    parser.add_argument("--wal-mode", default="none", choices=("none", "write"))
+    parser.add_argument("--wal-mode", default="none", choices=("none", "write"), help="the servers' wal_mode")
     args = parser.parse_args()
     tarantool = tarantool_command()
     executables = [[sys.executable, "-m", "console"], *([list(tarantool)] if tarantool else [])]

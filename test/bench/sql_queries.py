@@ -1,8 +1,8 @@
-"""Ten queries like those of TPC-H beside Tarantool and SQLite: `python -m test.bench.sql_queries [--rounds N]`.
+"""Measures ten SQL queries like those of TPC-H on Lunabox, Tarantool and SQLite: `python -m test.bench.sql_queries`.
 
-The table of items has 100,000 rows, made by a generator with a seed. All numbers are sums of powers of two, so that the
-three must give equal rows, which is checked. Each runs the queries in its own process, without a network; the table
-shows the least of all rounds, wall clock and time of the processor in ms.
+The data is generated from a seed; the table of items has 100,000 rows. All numbers are sums of powers of two, so that
+sums are exact and the three programs must return equal rows, which is checked. Queries run inside the process, without
+a network. The table has the least wall and processor times of all rounds, in ms.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ _QUERIES = {
     "(p_container IN ('SM CASE', 'SM BOX') AND i_quantity BETWEEN 1 AND 11 AND p_size BETWEEN 1 AND 5) OR "
     "(p_container IN ('MED BAG', 'MED BOX') AND i_quantity BETWEEN 10 AND 20 AND p_size BETWEEN 1 AND 10)",
 }
-"""Named by the number of the query of TPC-H that each is like."""
+"""Queries by name, which begins with the number of the similar query of TPC-H."""
 
 Times = dict[str, tuple[float, float]]
-"""Seconds of each query: wall clock, processor."""
+"""Wall and processor time of each query, in seconds."""
 
 
 def _day(number: int) -> str:
-    """A date of the years from 1992 with months of 28 days, whose order is that of the texts."""
+    """Return the date of the n-th day since 1992 as text, in a calendar whose months have 28 days."""
     return f"{1992 + number // 336}-{number // 28 % 12 + 1:02}-{number % 28 + 1:02}"
 
 
 def _tables(items: int, seed: int) -> dict[str, list[list[Any]]]:
-    """The rows of all tables."""
+    """Generate the rows of all tables, with at least `items` items."""
     draw = random.Random(seed)
     orders, customers, parts, suppliers = items // 4, items // 40, items // 30, items // 500
     tables: dict[str, list[list[Any]]] = {
@@ -124,7 +124,7 @@ def _tables(items: int, seed: int) -> dict[str, list[list[Any]]]:
 
 
 def _run(executable: list[str], directory: Path, rounds: int) -> tuple[Times, dict[str, Any]]:
-    """The times and the rows of a program that runs Lua."""
+    """Run the queries in Lunabox or Tarantool; return the times and the rows of each."""
     command = [*executable, str(_HERE / "sql_queries.lua"), str(directory), str(rounds)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, cwd=_ROOT)
     if done.returncode != 0:
@@ -137,7 +137,7 @@ def _run(executable: list[str], directory: Path, rounds: int) -> tuple[Times, di
 
 
 def _run_sqlite(tables: dict[str, list[list[Any]]], rounds: int) -> tuple[Times, dict[str, Any]]:
-    """The same of SQLite in this process."""
+    """Run the queries in SQLite, in this process; return the times and the rows of each."""
     times: Times = {}
     rows: dict[str, Any] = {}
     connection = sqlite3.connect(":memory:")
@@ -169,7 +169,7 @@ def _check_rows(found: dict[str, dict[str, Any]]) -> None:
 
 
 def _rounded(rows: list[list[Any]]) -> list[list[Any]]:
-    """Rows with as many digits as JSON of Lua keeps."""
+    """Round numbers to twelve digits: Lua's JSON keeps no more."""
     return [[float(f"{item:.12g}") if isinstance(item, int | float) else item for item in row] for row in rows]
 
 
@@ -188,9 +188,9 @@ def _table(times: dict[str, Times]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.sql_queries", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of rows")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of rows")
     parser.add_argument("--rounds", type=int, default=3, help="how often each query runs")
-    parser.add_argument("--seed", type=int, default=1, help="of the generator of the data")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the generated data")
     args = parser.parse_args()
     tables = _tables(int(_ITEMS * args.scale), args.seed)
     data = {

@@ -1,4 +1,4 @@
--- A server for the table of stalls. Usage: EXECUTABLE stalls.lua DIRECTORY URI CONSOLE [MASTER]
+-- The server of `python -m test.bench.stalls`. Usage: EXECUTABLE stalls.lua DIRECTORY URI CONSOLE [MASTER]
 local fiber = require('fiber')
 require('console').listen(arg[3])
 
@@ -8,7 +8,7 @@ box.cfg{
     replication_sync_timeout = 300,
 }
 
--- Tuples (unsigned, string, double); lets others run a thousand times while it works.
+-- Stores tuples (unsigned, string, double) in about a thousand transactions, and yields after each.
 function fill(count)
     local space = box.schema.space.create('stalls', {if_not_exists = true})
     space:create_index('pk', {if_not_exists = true})
@@ -24,7 +24,7 @@ function fill(count)
     return space:len()
 end
 
--- One transaction.
+-- Stores tuples (unsigned, string, double) in one transaction.
 function fill_at_once(count)
     local space = box.space.stalls
     box.begin()

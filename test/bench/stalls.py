@@ -1,9 +1,8 @@
-"""The longest stall of each long piece of work, on this node and on Tarantool: `python -m test.bench.stalls`.
+"""Measures how long heavy work keeps other clients waiting, on Lunabox and Tarantool: `python -m test.bench.stalls`.
 
-A client pings a server a thousand times a second while the other connection, of the text console, asks for the work.
-What it prints for each phase is the longest time that a ping took, how long the work took, and the most memory that the
-process had until then. A machine with other work to do shows its own pauses, and one that shares its processors with
-others is held up by them: the row of the busy loop says for how long, whatever the server does.
+A client pings a server a thousand times a second, while a console connection asks it for heavy work. The table has for
+each kind of work the longest time of a ping (the stall), the duration of the work, and the peak of the server's memory.
+A busy machine has pauses of its own: the row of the busy loop shows the longest one, without any server.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 _START_TIMEOUT = 300.0
 _PING = b"\xce\x00\x00\x00\x06\x82\x00\x40\x01\x01\x80"
+"""A request of six bytes: a header with type PING (0x40) and sync 1, an empty body."""
 
 PHASES = (
     ("nothing", "require('fiber').sleep(1)"),
@@ -52,8 +52,7 @@ LAST_PHASES = (
 
 @dataclass(slots=True)
 class Stall:
-    """What one phase cost: seconds without an answer at most, seconds of work, bytes of memory at most until its end;
-    `note` says more."""
+    """The figures of one phase: the longest ping and the duration in seconds, the peak of memory in bytes, a remark."""
 
     longest: float
     duration: float
@@ -62,7 +61,7 @@ class Stall:
 
 
 class Pinger(threading.Thread):
-    """Pings a server, once a millisecond, and remembers the longest wait."""
+    """A thread that pings a server once a millisecond, and keeps the longest time without an answer."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -94,7 +93,7 @@ class Pinger(threading.Thread):
                 time.sleep(0.001)
 
     def take(self) -> float:
-        """The longest wait since the last call, one that has not ended included."""
+        """Return the longest time of a ping since the last call, in seconds; one under way counts, too."""
         longest, self._longest = self._longest, 0.0
         return max(longest, time.perf_counter() - self._sent if self._sent else 0.0)
 
@@ -114,7 +113,7 @@ def _receive(client: socket.socket, size: int) -> bytes:
 
 
 class Server:
-    """A server process, its console and its pinger."""
+    """A server process, a client of its console, and the thread that pings it."""
 
     def __init__(self, executable: list[str], directory: Path, master: str | None = None) -> None:
         directory.mkdir(exist_ok=True)
@@ -141,7 +140,11 @@ class Server:
             time.sleep(0.01)
 
     def measure(self, work: Callable[[], object]) -> Stall:
-        """Do some work, which the server is asked for."""
+        """Measure the server while `work` asks it for something and waits for the end.
+
+        Raises:
+            SystemExit: the answer is an error.
+        """
         self.pinger.take()
         self._reset_memory()
         start = time.perf_counter()
@@ -153,19 +156,19 @@ class Server:
         return Stall(self.pinger.take(), duration, self._memory())
 
     def _reset_memory(self) -> None:
-        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")  # 5 resets the peak, VmHWM
 
     def _memory(self) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
     def log_lines(self, text: str) -> int:
-        """How many lines of the log have this text."""
+        """Return how often the server's log contains a text."""
         log = self.directory / "stalls.log"
         return log.read_text(errors="replace").count(text) if log.exists() else 0
 
     def stop(self) -> float:
-        """End it by SIGTERM; the seconds until then."""
+        """Send SIGTERM and return the seconds until the process has ended."""
         start = time.perf_counter()
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(_START_TIMEOUT)
@@ -184,7 +187,7 @@ def _running(executable: list[str], directory: Path, master: str | None = None) 
 
 
 def measure(executable: list[str], root: Path, count: int) -> dict[str, Stall]:
-    """The stalls of all phases of one server."""
+    """Measure all phases on one program, with `count` tuples."""
     found: dict[str, Stall] = {}
     first = root / "first"
     with _running(executable, first) as server:
@@ -216,7 +219,7 @@ def _measure_join(executable: list[str], root: Path, master: Server, found: dict
 
 
 def _measure_signal(executable: list[str], directory: Path) -> Stall:
-    """SIGTERM when the recovery has begun: the seconds until the process ends."""
+    """Send SIGTERM to a server in the middle of its recovery, and measure the time until it has ended."""
     before = (directory / "stalls.log").read_text(errors="replace").count("recovering from")
     server = Server(executable, directory)
     deadline = time.monotonic() + _START_TIMEOUT
@@ -269,7 +272,7 @@ asyncio.run(main(int(sys.argv[1])))
 
 
 def measure_embedded(count: int) -> Stall:
-    """A select of 100,000 tuples in a Python program."""
+    """Measure how long a select of 100,000 tuples keeps the event loop of a Python program from its other tasks."""
     command = [sys.executable, "-c", _EMBEDDED, str(count)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
     longest, duration, rows = done.stdout.split()
@@ -289,7 +292,7 @@ print(longest)
 
 
 def measure_machine() -> Stall:
-    """The longest pause of two programs which do nothing but look at the clock, one for each side of a ping."""
+    """Measure the longest pause of two busy loops, as many processes as a ping has: the machine's own stalls."""
     start = time.perf_counter()
     loops = [subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     pauses = [float(loop.communicate()[0]) for loop in loops]
@@ -317,9 +320,13 @@ def _table(ours: dict[str, Stall], others: dict[str, Stall]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.stalls", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of 2,000,000 tuples")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the 2,000,000 tuples")
     parser.add_argument(
-        "--only", choices=("node", "tarantool", "embedded"), nargs="*", default=["node", "tarantool", "embedded"]
+        "--only",
+        choices=("node", "tarantool", "embedded"),
+        nargs="*",
+        default=["node", "tarantool", "embedded"],
+        help="measure these alone",
     )
     args = parser.parse_args()
     count = int(2_000_000 * args.scale)

@@ -1,15 +1,16 @@
-"""How long a start takes, beside Tarantool: `python -m test.bench.startup [SUITE...]`.
+"""Measures how long a start takes, beside Tarantool: `python -m test.bench.startup [SUITE...]`.
 
 ```
+row               measured
 libraries         python -c 'import asyncio, uvloop, lupa, msgpack'
-start-up          a process that does nothing but end
-first select      a bare script: box.cfg, a space, an index, a row, a select
-SUITE             all its tests by lunabox-test, for the tests that pass on both
+start-up          lunabox -e 'os.exit(0)'
+first select      a script: box.cfg, a space, an index, a row, a select
+SUITE             the tests of the suite that pass on both programs, by lunabox-test
 ```
 
-The first three are milliseconds of the processor, the median of some runs; `/ libraries` compares ours with the first
-line. A suite's figure is seconds, the best of some runs. Runs alternate; Tarantool is $LUNABOX_TARANTOOL, or
-`tarantool`.
+The first three rows are milliseconds of processor time, the median of some runs; the column `/ libraries` is the ratio
+to the first row. A suite's row is seconds of wall time, the best of some runs. The programs take turns. Tarantool is
+the executable LUNABOX_TARANTOOL, or `tarantool` on PATH.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _PASSED = re.compile(r"^(\S+)  passed.*?\((\d+\.\d+) s\)$", re.MULTILINE)
 
 
 def milliseconds(command: list[str]) -> float:
-    """Return the processor's time of one run in a directory of its own."""
+    """Run a command in a new directory and return its processor time in milliseconds."""
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "first.lua").write_text(FIRST_SELECT)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -47,7 +48,10 @@ def milliseconds(command: list[str]) -> float:
 
 
 def medians(runs: int, commands: dict[str, list[str]]) -> dict[str, float]:
-    """Return the median of some runs of each command, one after the other. Nothing is compiled in them."""
+    """Run the commands in turns and return the median time of each, in milliseconds.
+
+    A run before does not count: it compiles the modules.
+    """
     for command in commands.values():
         milliseconds(command)
     found = [{name: milliseconds(command) for name, command in commands.items()} for _ in range(runs)]
@@ -55,7 +59,7 @@ def medians(runs: int, commands: dict[str, list[str]]) -> dict[str, float]:
 
 
 def suite_times(suite: Path, executable: str | None) -> dict[str, float]:
-    """Seconds of each test that has passed."""
+    """Run a suite and return the seconds of each test that has passed, by its name."""
     command = [sys.executable, "-m", "console.suite.cli", str(suite), "--slowest", "0", "--timeout", "20"]
     if executable:
         command += ["--executable", executable]
@@ -64,7 +68,7 @@ def suite_times(suite: Path, executable: str | None) -> dict[str, float]:
 
 
 def compare_suite(suite: Path, tarantool: str, runs: int) -> tuple[float, float]:
-    """Both sums over the tests that pass on both, the best of some runs."""
+    """Return the seconds that Lunabox and Tarantool take for the tests that pass on both, the best of some runs."""
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / suite.name
         shutil.copytree(suite, copy)
@@ -78,7 +82,10 @@ def compare_suite(suite: Path, tarantool: str, runs: int) -> tuple[float, float]
 
 
 def _with_injections(tarantool: str, directory: Path) -> str:
-    """Tarantool as a build with error injections, whatever its version says: suites skip tests without."""
+    """Write a wrapper of Tarantool that reports a debug build, and return its path.
+
+    Suites skip tests with error injections for release builds.
+    """
     wrapper = directory / "tarantool"
     version = "Tarantool 2.8.1-0-g0000000\\nTarget: Linux-x86_64-Debug\\n"
     wrapper.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ printf \'{version}\'; exit; }}\nexec {tarantool} "$@"\n')
@@ -87,15 +94,16 @@ def _with_injections(tarantool: str, directory: Path) -> str:
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE")
-    parser.add_argument("--runs", type=int, default=15)
+    parser = argparse.ArgumentParser(
+        prog="python -m test.bench.startup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suites", nargs="*", type=Path, metavar="SUITE", help="the directory of a suite")
+    parser.add_argument("--runs", type=int, default=15, help="how often each command is measured")
     options = parser.parse_args()
     ours = [str(Path(sys.executable).with_name("lunabox"))]
     tarantool = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
     if tarantool is None:
-        sys.exit("Tarantool is not installed: LUNABOX_TARANTOOL=PATH")
+        sys.exit("Tarantool is not on PATH; set LUNABOX_TARANTOOL to its executable")
     starts = {"start-up": ["-e", "os.exit(0)"], "first select": ["first.lua"]}
     commands = {"libraries": [sys.executable, "-c", "import asyncio, uvloop, lupa, msgpack"]}
     for name, arguments in starts.items():

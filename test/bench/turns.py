@@ -1,9 +1,8 @@
-"""The longest turn of an embedded node's loop for each long piece of work, in processor time.
+"""Measures the longest turn of an embedded node's event loop during heavy work: `python -m test.bench.turns`.
 
-`python -m test.bench.turns [--scale 0.1]`. A client that pings (`test.bench.stalls`) also waits for whatever else the
-machine does; the processor time that passes between two steps of a task does not, so that this table is of use on a
-busy machine. A turn that takes longer than ten milliseconds is a mistake, but for selects of Lua, which are one step
-there as in Tarantool.
+A turn is the time between two steps of a task that wants to run all the time. It is measured in processor time, so that
+other work on the machine does not count, as it does in `test.bench.stalls`. A turn of more than ten milliseconds is a
+defect, except for a select in Lua, which is one turn by design as in Tarantool.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from test.bench.__main__ import free_port
 from test.bench.stalls import Server
 
 _TICK = 0.0005
+"""Seconds that the measuring task sleeps between two steps."""
 _FILL = """
     local first, count = ...
     box.begin()
@@ -40,11 +40,12 @@ _FILL = """
     box.commit()
 """
 _STEP = 100
+"""Rows of a transaction that fills the space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Seconds of processor time of the longest turn and of all, seconds of time, bytes of memory at most."""
+    """The figures of one piece of work: processor seconds of the longest turn and of all, duration, peak of memory."""
 
     name: str
     longest: float
@@ -54,7 +55,7 @@ class Phase:
 
 
 class Watch:
-    """Measures the turns of the running loop."""
+    """Measures the turns of the running loop with a task of its own."""
 
     def __init__(self) -> None:
         self.phases: list[Phase] = []
@@ -68,13 +69,14 @@ class Watch:
             self._longest = max(self._longest, time.thread_time() - max(last, self._since))
 
     def forget(self) -> None:
-        """Not the turn so far."""
+        """Ignore the turns so far, the present one included."""
         self._longest, self._since = 0.0, time.thread_time()
 
     async def phase(self, name: str, work: Awaitable[Any]) -> None:
-        """Do some work and remember what it cost."""
+        """Await some work and add its figures to `phases`."""
         await asyncio.sleep(2 * _TICK)
-        Path("/proc/self/clear_refs").write_text("5")  # noqa: ASYNC240 - no disk behind it
+        # 5 resets the peak of memory, VmHWM.
+        Path("/proc/self/clear_refs").write_text("5")  # noqa: ASYNC240 - /proc is no disk and does not block
         start, processor = time.perf_counter(), time.thread_time()
         self._longest = 0.0
         await work
@@ -108,7 +110,7 @@ async def _until_freed(node: Node) -> None:
 
 
 async def measure(directory: str, count: int) -> list[Phase]:
-    """All phases, with so many tuples (unsigned, string, double)."""
+    """Measure all work on one node with `count` tuples (unsigned, string, double)."""
     options: dict[str, Any] = {"wal_mode": "none", "log_level": 4, "log": f"{directory}/log", "checkpoint_interval": 0}
     options["memtx_memory"] = 2 << 30
     node = Node(directory, **options)
@@ -152,7 +154,7 @@ async def measure(directory: str, count: int) -> list[Phase]:
 
 
 async def measure_join(directory: Path, count: int) -> list[Phase]:
-    """The replica's part of a join: the master is a process of its own, with a secondary index by string."""
+    """Measure a join on the replica; the master is another process, with `count` tuples and a string index."""
     loop = asyncio.get_running_loop()
     master = await loop.run_in_executor(None, _master, directory / "master", count)
     options: dict[str, Any] = {"log_level": 4, "log": f"{directory}/replica.log", "memtx_memory": 2 << 30}
@@ -178,8 +180,10 @@ def _master(directory: Path, count: int) -> Server:
 
 
 async def measure_large(directory: Path, count: int) -> list[Phase]:
-    """One transaction of so many rows on the two sides of replication, each with a reader of its space beside it. The
-    other side is a process of its own. The statements of the master are not counted, its commit is."""
+    """Measure a transaction of `count` rows first on the replica, then on the master; the other side is a process.
+
+    A task reads the space meanwhile. On the master the commit is measured, not the statements before.
+    """
     loop = asyncio.get_running_loop()
     for name in ("large-replica", "large-master", "large-other-replica"):
         (directory / name).mkdir()
@@ -221,7 +225,7 @@ _FOUND = b"""
 
 
 async def _read_along(instance: LuaInstance) -> None:
-    """What a reader of the space asks for, again and again."""
+    """Read from the space once a millisecond, until cancelled."""
     node, number = instance.node, 0
     ctx = node.new_context()
     while True:
@@ -268,7 +272,7 @@ async def _collect() -> None:
 
 
 def least(rounds: Sequence[list[Phase]]) -> list[Phase]:
-    """The least of each figure."""
+    """Return the least value of each figure of all rounds."""
     return [
         Phase(
             same[0].name,
@@ -282,7 +286,7 @@ def least(rounds: Sequence[list[Phase]]) -> list[Phase]:
 
 
 def table(phases: list[Phase]) -> str:
-    """The phases as Markdown."""
+    """Format phases as a table in Markdown."""
     lines = ["| phase | longest turn, ms | processor, s | time, s | memory, MB |", "|---|---:|---:|---:|---:|"]
     for phase in phases:
         figures = f"{phase.longest * 1e3:.1f} | {phase.processor:.2f} | {phase.duration:.2f} | {phase.memory / 1e6:.0f}"
@@ -292,9 +296,9 @@ def table(phases: list[Phase]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.turns", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of 2,000,000 tuples")
-    parser.add_argument("--rows", type=float, default=1.0, help="share of 12,000 and 120,000 rows of a transaction")
-    parser.add_argument("--only", choices=("own", "join", "large"), help="one kind of work")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of the 2,000,000 tuples")
+    parser.add_argument("--rows", type=float, default=1.0, help="factor of the 12,000 and 120,000 rows of transactions")
+    parser.add_argument("--only", choices=("own", "join", "large"), help="measure this kind of work alone")
     parser.add_argument("--rounds", type=int, default=1, help="how often all of it is measured")
     args = parser.parse_args()
     interpreter.tune()

@@ -1,12 +1,12 @@
-"""An instance for the crash tests: `python -m test.crash.instance DIRECTORY MODE [OPTIONS as JSON]`.
+"""The child process of the crash tests: `python -m test.crash.instance DIRECTORY MODE [OPTIONS as JSON]`.
 
 ```
-write      transactions of 1 to 3 rows, several at a time, for ever; each one that is acknowledged is a line on stdout
-snapshot   the same, with one snapshot after the other
-follow     start (join, if the directory is empty) and run; a line for every 50 rows
+write      tasks commit transactions of one to three rows for ever; prints the keys of each acknowledged one as a line
+snapshot   works as `write` does, and makes checkpoints one after another; prints `snapshot` for each
+follow     starts, joins if the directory is empty, and follows; prints `rows N` for every 50 rows
 ```
 
-The first line is `ready`. The process ends when it is killed.
+It prints `starting`, then `ready` when the instance is configured, and runs until it is killed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def say(text: str) -> None:
 
 
 async def put(node: Instance, space_id: int, rows: list[list[Any]]) -> None:
+    """Replace rows of one space in one transaction, and wait until it is in the log."""
     ctx = node.new_context()
     space = node.schema.space(space_id)
     node.txns.begin(ctx)
@@ -43,6 +44,7 @@ async def put(node: Instance, space_id: int, rows: list[list[Any]]) -> None:
 
 
 async def make_space(node: Instance) -> None:
+    """Create the test space with two indexes, and let guests do everything, so that replicas can join."""
     await put(node, SpaceId.PRIV, [[1, 0, "universe", 0, 0xFFFFFFFF]])
     await put(node, SpaceId.SPACE, [[SPACE, 1, "test", "memtx", 0, {}, []]])
     await put(node, SpaceId.INDEX, [[SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]])
@@ -50,14 +52,14 @@ async def make_space(node: Instance) -> None:
 
 
 async def write(node: Instance, fiber: int) -> None:
-    """Keys of one transaction are told together, so that the reader can check that none is there in part."""
+    """Commit transactions for ever; the keys of one go on one line, so that the test finds half transactions."""
     for number in count():
         keys = [(number * 3 + i) * FIBERS + fiber for i in range(1 + number % 3)]
         await put(node, SPACE, [[key, f"value {key}" * 10] for key in keys])
         say(" ".join(map(str, keys)))
 
 
-async def snapshots(node: Instance) -> None:
+async def make_snapshots(node: Instance) -> None:
     while True:
         try:
             await node.checkpoints.make()
@@ -67,12 +69,12 @@ async def snapshots(node: Instance) -> None:
             return
 
 
-async def tell_progress(node: Instance) -> None:
-    told = 0
+async def print_progress(node: Instance) -> None:
+    printed = 0
     while True:
-        if node.state.vclock.signature >= told + 50:
-            told = node.state.vclock.signature
-            say(f"rows {told}")
+        if node.state.vclock.signature >= printed + 50:
+            printed = node.state.vclock.signature
+            say(f"rows {printed}")
         await asyncio.sleep(0.001)
 
 
@@ -86,10 +88,10 @@ async def main() -> None:
         await make_space(node)
     say("ready")
     if mode == "follow":
-        await tell_progress(node)
+        await print_progress(node)
     tasks = [write(node, fiber) for fiber in range(FIBERS)]
     if mode == "snapshot":
-        tasks.append(snapshots(node))
+        tasks.append(make_snapshots(node))
     await asyncio.gather(*tasks)
 
 

@@ -1,4 +1,4 @@
-"""A disk that is full: what is refused, what stays, and that the node goes on when there is space again."""
+"""Checks a node on a full disk: writes are refused completely, acknowledged rows stay, and freed space is used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lua.runtime import Runtime
 
 
 class _LimitedFile:
-    """Writes what fits, then fails as write(2) does."""
+    """A file that writes what fits on the disk, and raises ENOSPC when nothing does."""
 
     def __init__(self, storage: FullDisk, file: AppendFile) -> None:
         self._storage = storage
@@ -48,7 +48,7 @@ class _LimitedFile:
 
 
 class FullDisk(MemoryStorage):
-    """A disk in memory that takes `space` more bytes."""
+    """A disk in memory with room for `space` more bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ async def keys(instance: LuaInstance) -> object:
 
 @pytest.mark.parametrize("space", [0, 1, 10, 60])
 def test_a_write_on_a_full_disk_is_refused_whole(space: int) -> None:
-    """WAL_IO, nothing of it is seen, and the next one succeeds when there is space; so it is after a restart."""
+    """A write without room raises WAL_IO and leaves no row, also after a restart; the next one with room succeeds."""
 
     async def run() -> None:
         disk = FullDisk()
@@ -110,7 +110,7 @@ def test_a_write_on_a_full_disk_is_refused_whole(space: int) -> None:
 
 
 def test_many_writes_at_once_on_a_full_disk() -> None:
-    """Of a batch, those that fit are kept and acknowledged; the others fail; a restart agrees."""
+    """Of concurrent writes those that fit succeed and the others fail; a restart finds the same rows."""
 
     async def run() -> None:
         disk = FullDisk()
@@ -145,14 +145,14 @@ def test_many_writes_at_once_on_a_full_disk() -> None:
 
 
 def test_no_space_for_a_snapshot() -> None:
-    """box.snapshot() says so and leaves nothing behind; writing goes on, and so does a later snapshot."""
+    """A snapshot without room fails and leaves no file; writes and later snapshots succeed."""
 
     async def run() -> None:
         disk = FullDisk()
         async with running(disk) as instance:
             await lua(instance.runtime, instance.node, CREATE)
             await lua(instance.runtime, instance.node, "box.space.t:insert{1}")
-            # The new log has its header, the snapshot has no space.
+            # Enough for the header of the new log file, too little for the snapshot.
             disk.space = 1000
             with pytest.raises(BoxError, match=r"No space left|failed to write|Failed to write"):
                 await instance.node.checkpoints.make()
@@ -168,7 +168,7 @@ def test_no_space_for_a_snapshot() -> None:
 
 
 def test_no_space_for_a_new_log_file() -> None:
-    """A rotation that fails refuses the write that wanted it and is tried again by the next one."""
+    """A write that cannot rotate the log fails with WAL_IO; the next write rotates it."""
 
     async def run() -> None:
         disk = FullDisk()

@@ -1,4 +1,4 @@
-"""Damaged files at the level of a node: what it says, what it keeps, and what `force_recovery` saves."""
+"""Starts nodes from damaged snapshots and logs: which error they raise, and which rows `force_recovery` saves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def disk_of(files: Files) -> MemoryStorage:
 
 @pytest.fixture(scope="module")
 def written() -> Written:
-    """The files of a stopped node, the path of its newest snapshot and of the log after it."""
+    """Return the files of a stopped node, the path of its newest snapshot and the path of the log after it."""
 
     async def run() -> Files:
         disk = MemoryStorage()
@@ -51,7 +51,7 @@ def written() -> Written:
 
 
 async def start(files: Files, *, force_recovery: bool = False) -> list[int] | str:
-    """The keys that a node finds, or why it does not start: `type: text`."""
+    """Start a node; return the keys that it finds, or the error that it raises as `type: text`."""
     node = Instance(disk=disk_of(files))
     try:
         await node.configure({"log_level": 0, "force_recovery": force_recovery})
@@ -65,7 +65,7 @@ async def start(files: Files, *, force_recovery: bool = False) -> list[int] | st
 
 
 def test_a_log_cut_anywhere_keeps_the_rows_before_the_cut(written: Written) -> None:
-    """Without its meta the file is refused; after it every whole block is kept."""
+    """A log cut inside its header is refused; one cut later gives the rows of every complete block."""
 
     async def run() -> None:
         files, _, log = written
@@ -86,7 +86,7 @@ def test_a_log_cut_anywhere_keeps_the_rows_before_the_cut(written: Written) -> N
     asyncio.run(run())
 
 
-def test_a_damaged_block_in_the_log_is_named_and_may_be_passed_over(written: Written) -> None:
+def test_a_damaged_block_in_the_log_is_an_error_or_is_skipped(written: Written) -> None:
     async def run() -> None:
         files, _, log = written
         data = bytearray(files[log])
@@ -112,7 +112,7 @@ def test_a_cut_snapshot_is_refused(written: Written) -> None:
 
 
 def test_a_snapshot_that_is_empty_gives_way_to_an_older_one(written: Written) -> None:
-    """With force_recovery: all rows are in the logs still."""
+    """An empty snapshot is an error; with force_recovery the older snapshot and the logs give all rows."""
 
     async def run() -> None:
         files, snapshot, _ = written
@@ -124,13 +124,13 @@ def test_a_snapshot_that_is_empty_gives_way_to_an_older_one(written: Written) ->
 
 
 @pytest.mark.parametrize("force_recovery", [False, True])
-def test_what_defines_the_spaces_must_be_whole(written: Written, force_recovery: bool) -> None:
-    """A damaged block of system spaces is not passed over: the node would go on with part of its schema."""
+def test_damaged_system_spaces_are_always_an_error(written: Written, force_recovery: bool) -> None:
+    """A damaged block of system spaces is never skipped: the node would go on with a part of its schema."""
 
     async def run() -> None:
         files, snapshot, _ = written
         data = files[snapshot]
-        at = data.index(b"\xd5\xba\x0b") + 100
+        at = data.index(b"\xd5\xba\x0b") + 100  # into the first block, after the marker that begins it
         damaged = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
         assert await start({**files, snapshot: damaged}, force_recovery=force_recovery) == (
             "XlogError: tx checksum mismatch"
@@ -140,7 +140,7 @@ def test_what_defines_the_spaces_must_be_whole(written: Written, force_recovery:
 
 
 def test_bits_that_flip_never_give_a_wrong_row(written: Written) -> None:
-    """Every start ends in an error of the file or in rows that were written; nothing else is raised."""
+    """A start from files with a flipped bit raises a BoxError or finds rows that were written."""
 
     async def run() -> None:
         files, snapshot, log = written
@@ -165,7 +165,7 @@ def test_bits_that_flip_never_give_a_wrong_row(written: Written) -> None:
     ],
 )
 def test_a_newer_file_of_garbage(written: Written, name: str, content: bytes, text: str) -> None:
-    """Refused with its reason; with force_recovery everything else is read."""
+    """A newer file without valid content is an error; with force_recovery all other files are read."""
 
     async def run() -> None:
         files, _, _ = written

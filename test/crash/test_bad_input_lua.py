@@ -1,4 +1,4 @@
-"""Lua that fails: the error is told or logged, the node goes on, and what was acknowledged stays."""
+"""Runs Lua that fails in a node: the error is raised or logged, the node goes on, and acknowledged rows stay."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_failing_replace_trigger_refuses_the_change(tmp_path: Path, trigger: s
 
 
 def test_rights_end_at_once_and_a_dropped_user_has_none(tmp_path: Path) -> None:
-    """In an open session of the user: a revoked right, then the user's end."""
+    """A user's open session is refused as soon as its right is revoked, and after the user is dropped."""
 
     async def run() -> None:
         async with node_with_space(tmp_path) as node:

@@ -1,4 +1,4 @@
-"""Broken requests at the binary port of a node with Lua: an answer or a closed connection, and nothing left behind."""
+"""Sends broken requests to a node's binary port: it answers or closes the connection, and keeps no task or session."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Requests:
 
 
 async def talk(address: str, data: bytes, *, hangs_up: bool = False) -> bytes:
-    """Everything that the node answers until it closes the connection."""
+    """Send bytes and return all that the node answers until it closes the connection; `hangs_up` does not wait."""
     host, port = address.rsplit(":", 1)
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -101,7 +101,7 @@ async def talk(address: str, data: bytes, *, hangs_up: bool = False) -> bytes:
 
 
 async def until_quiet(node: Node, tasks: int, sessions: int) -> None:
-    """Wait until no task and no session is left of what was asked."""
+    """Wait until no more tasks and sessions exist than before the requests."""
     open_sessions = node._embedding.core.sessions.by_id
     await until(lambda: len(asyncio.all_tasks()) <= tasks and len(open_sessions) <= sessions)
 
@@ -138,7 +138,7 @@ def test_generated_garbage_leaves_nothing_behind(seed: int) -> None:
 
 @pytest.mark.parametrize("request_type", [1, 2, 3, 4, 5, 8, 9, 10, 11, 13])
 def test_a_container_as_a_key_of_a_body_is_an_unknown_key(request_type: int) -> None:
-    """An answer of the protocol, no failure of the node: the code is never ER_UNKNOWN."""
+    """A body with a container as a key gets an error of the protocol, never ER_UNKNOWN as after a bug of the node."""
 
     async def run() -> None:
         async with Node(listen="127.0.0.1:0", log_level=0) as node:
@@ -171,14 +171,14 @@ def test_a_container_as_a_key_in_a_header_breaks_the_packet_alone() -> None:
     "body", [b"", b"\xcd", b"\xce\x7f\xff\xff\xff\x1c", b"\x28\x1c", b"\x00" + b"\x11" * 20 + b"\x1c"]
 )
 def test_a_decimal_that_no_memory_can_show_is_refused(body: bytes) -> None:
-    """Cut, of a scale beyond 38, of more than 38 digits."""
+    """Decimals that are cut, whose scale exceeds 38, or that have more than 38 digits, raise ValueError."""
     with pytest.raises(ValueError, match="decimal"):
         decode_decimal(body)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_hostile_packets_are_answered_by_the_protocol(seed: int) -> None:
-    """A short campaign of the grammar; `python -m test.crash.packets` runs longer ones."""
+    """A short campaign of generated packets passes; `python -m test.crash.packets` runs longer ones."""
     packets.campaign(120, seed)
 
 
@@ -197,15 +197,15 @@ FOUND = {
 }
 
 
-def test_what_the_grammar_has_found() -> None:
-    """Each is answered; the beginning of a conversation by the state is an answer of its own."""
+def test_packets_that_have_failed_once() -> None:
+    """Each packet gets one reply; a state other than guest adds the reply to its login."""
     with packets.target() as target:
         for what, conversation in FOUND.items():
             assert len(target.play(conversation)) == 1 + (conversation.state != "guest"), what
 
 
-def test_what_no_answer_may_hold() -> None:
-    """The check of the campaign fails for names of Python's and what is no reply."""
+def test_the_check_of_replies_finds_wrong_ones() -> None:
+    """The campaign's check fails for error texts with names of Python and for bytes that are no reply."""
     stack = {0: [{0: "ClientError", 3: "text"}]}
     packets.check_reply({0: 0x8000 | 20, 1: 5}, {0x31: "Invalid MsgPack - packet body", 0x52: stack})
     for header, body in (

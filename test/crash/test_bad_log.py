@@ -1,4 +1,4 @@
-"""A node whose log cannot be written, or whose journal cannot be mended, and what becomes of writes and signals."""
+"""Checks that a node works when its message log cannot be written, and ends when its journal cannot be repaired."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 COMMAND = [sys.executable, "-m", "console"]
 
-# Fails a write, with everything that is said of it, then writes again; the node stays up for the signal.
+# Provokes failed writes, which are logged at length, and writes again; then the node waits for a signal.
 WRITES = """
     local target = ...
     box.cfg{log = target ~= '' and target or nil, log_nonblock = os.getenv('NONBLOCK') and false or nil, log_level = 7}
@@ -34,6 +34,7 @@ WRITES = """
 
 
 def start(directory: Path, target: str, shell: str = "", **environment: str) -> subprocess.Popen[str]:
+    """Start a node that runs WRITES and logs to `target`; `shell` is a redirection of its stderr."""
     (directory / "writes.lua").write_text(WRITES)
     command = ["/bin/sh", "-c", f'exec "$@" {shell}', "sh", *COMMAND, "writes.lua", target]
     return subprocess.Popen(
@@ -46,6 +47,7 @@ def start(directory: Path, target: str, shell: str = "", **environment: str) -> 
 
 
 def check_lives_and_ends(process: subprocess.Popen[str]) -> None:
+    """Assert that the node prints the results of all writes, and that SIGTERM ends it in order."""
     assert process.stdout is not None
     try:
         lines = [process.stdout.readline().strip() for _ in range(4)]
@@ -62,7 +64,7 @@ def check_lives_and_ends(process: subprocess.Popen[str]) -> None:
     ("target", "shell"), [("/dev/full", ""), ("", "2>&-"), ("", "2>/dev/full"), ("", "2>/dev/null"), ("|read line", "")]
 )
 def test_a_log_that_cannot_be_written_harms_nobody(tmp_path: Path, target: str, shell: str) -> None:
-    """Failed writes are answered, later ones are written, a signal ends the node."""
+    """A log on a full or closed target keeps the node from nothing: writes are answered, and SIGTERM ends it."""
     check_lives_and_ends(start(tmp_path, target, shell))
 
 
@@ -92,7 +94,7 @@ def test_a_standard_error_that_nobody_reads_harms_nobody(tmp_path: Path) -> None
     [("|missing", "logger process died"), ("syslog:server=unix:/nowhere", "syslog logger: No such")],
 )
 def test_a_log_that_is_not_there_ends_the_start(tmp_path: Path, target: str, problem: str) -> None:
-    """The first box.cfg is an error, and the process ends with 1."""
+    """A log target that does not exist fails the first box.cfg, and the process ends with 1."""
     process = subprocess.run(
         [*COMMAND, "-e", f"box.cfg{{log = '{target}'}}"],
         cwd=tmp_path,
@@ -107,7 +109,7 @@ def test_a_log_that_is_not_there_ends_the_start(tmp_path: Path, target: str, pro
     assert not list(tmp_path.glob("*.snap"))
 
 
-# A disk that fails to take a batch, and then to cut it back. The client of the binary protocol is in another process.
+# A console whose disk fails to sync a batch that contains "refused", and then to cut the file back.
 BROKEN = """
 import errno, sys
 from box.journal import storage
@@ -144,8 +146,8 @@ CLIENT = """
 """
 
 
-def test_a_write_that_cannot_be_taken_back_ends_the_node(tmp_path: Path) -> None:
-    """The client is told nothing of a row that may be in the file: its connection ends, and so does the process."""
+def test_a_write_that_cannot_be_cut_back_ends_the_node(tmp_path: Path) -> None:
+    """A row that may be in the file gets no answer: the node ends, and the client's connection closes."""
     (tmp_path / "node.lua").write_text(NODE)
     node = subprocess.Popen([sys.executable, "-c", BROKEN], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert node.stdout is not None
@@ -159,7 +161,7 @@ def test_a_write_that_cannot_be_taken_back_ends_the_node(tmp_path: Path) -> None
         node.kill()
         node.wait()
         node.stdout.close()
-    # On this disk the row is there after all; a client that had been told of a failure would be surprised.
+    # The row is in the file and the next start recovers it, so an answer "failed" would have been wrong.
     assert b"refused" in (tmp_path / "00000000000000000000.xlog").read_bytes()
     assert client.stdout.startswith("false")
     assert "Failed to write" not in client.stdout

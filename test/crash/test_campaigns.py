@@ -1,4 +1,4 @@
-"""Campaigns of `make soak` in a size for every day, with another seed each time. A failure prints seed and case."""
+"""Short runs of the campaigns of `make soak`, each with a new random seed. A failure prints the seed and the case."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def seed() -> int:
 
 @pytest.mark.parametrize("mode", kills.MODES)
 def test_kills(mode: str, seed: int) -> None:
-    """Nothing acknowledged is lost, nothing is there in part."""
+    """After kills every acknowledged transaction is there, and none is there in part."""
     assert kills.run_campaign(seed, 50, (mode,))
 
 
 def test_mixed_clients(seed: int) -> None:
-    """Fifty clients who do everything at once leave the sums right, the rows whole and nothing behind."""
+    """Fifty clients with mixed requests leave correct sums and rows, and no fibers or connections behind."""
     assert mixed.run_campaign(seed, 8)
 
 
 def test_disk_faults(seed: int) -> None:
-    """What was refused leaves nothing, and the instance lives or ends in order."""
+    """After disk faults refused writes are gone, acknowledged ones stay, and the instance goes on or ends in order."""
     assert disk_faults.run_campaign(seed, Sweep(40))
 
 
 def test_damage(seed: int) -> None:
-    """A changed byte is an error or skips rows; it never makes other rows."""
+    """A damaged file stops the start or loses rows; it never makes wrong rows."""
     assert damage.run_campaign(seed, Sweep(60))
 
 
@@ -49,16 +49,16 @@ def _run(*faults: disk_faults.Fault) -> disk_faults.Run:
 
 
 def _call(name: str, place: int) -> int:
-    """The number of a call whose name begins so."""
+    """Return the number of a call of the disk: of all whose name begins with `name`, the one at `place` (from 0)."""
     names = disk_faults.count_calls(FSYNC)
     return [number for number, found in enumerate(names, 1) if found.startswith(name)][place]
 
 
 def test_the_campaign_sees_a_refused_row_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that does not cut its file back after a failed sync is found out, one that does is not.
+    """The campaign fails if the log's writer does not cut its file back after a failed sync, and passes if it does.
 
-    The sync is one behind the last checkpoint of the first life: logs before it are not read again. The first sync of a
-    file is that of its header.
+    The fault is in a sync after the last checkpoint of the first start, because older logs are not read again. Place 1:
+    the first sync of a file is that of its header.
     """
     number = _call("sync ./00000000000000000015.xlog", 1)
     _run((number, "fail"))
@@ -67,23 +67,23 @@ def test_the_campaign_sees_a_refused_row_that_stays(monkeypatch: pytest.MonkeyPa
         _run((number, "fail"))
 
 
-def test_the_campaign_sees_a_checkpoint_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint that is not renamed and says that it is done loses rows with the logs that it made superfluous."""
+def test_the_campaign_sees_a_checkpoint_without_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The campaign fails if checkpoints never rename their file: the logs removed after one take rows with them."""
     _run()
     monkeypatch.setattr(SnapshotWriter, "commit", lambda self: None)
     with pytest.raises(AssertionError):
         _run()
 
 
-def test_a_first_start_that_fails_is_nobody(seed: int) -> None:
-    """A log without the snapshot that it goes on from would belong to an instance that never was."""
+def test_a_failed_bootstrap_leaves_no_log(seed: int) -> None:
+    """A bootstrap whose snapshot fails leaves no log file, so that the next start bootstraps anew."""
     writes = _call("write ./00000000000000000000.snap.inprogress", 1)
     for kind in ("fail", "late"):
         _run((writes, kind))
 
 
-def test_a_write_that_cannot_be_taken_back_ends_the_instance() -> None:
-    """Its rows are there after the next start or not; nobody was told that they are not."""
+def test_a_write_that_cannot_be_cut_back_ends_the_instance() -> None:
+    """A failed write whose bytes cannot be cut off panics the instance, and no client is told that it failed."""
     number = _call("sync ./00000000000000000000.xlog", 4)
     for first in ("fail", "late"):
         for second in ("fail", "late"):
@@ -91,8 +91,8 @@ def test_a_write_that_cannot_be_taken_back_ends_the_instance() -> None:
 
 
 @pytest.mark.parametrize("second", [(), ((1, "fail"),)])
-def test_a_snapshot_whose_size_cannot_be_told(second: tuple[tuple[int, str], ...]) -> None:
-    """It is read all the same, and one that cannot be read is an error of Tarantool's kind."""
+def test_a_start_reads_a_snapshot_of_unknown_size(second: tuple[tuple[int, str], ...]) -> None:
+    """A start reads a snapshot whose size the disk refuses to tell, and raises a BoxError if reading fails, too."""
     options = {"wal_mode": "write"}
     calls = disk_faults.count_calls(options)
     (*_, at) = [number for number, call in enumerate(calls, 1) if call.startswith("size") and call.endswith(".snap")]

@@ -1,4 +1,4 @@
-"""An instance is killed (SIGKILL) in the middle of its work: every acknowledged row is there afterwards."""
+"""Kills an instance (SIGKILL) in the middle of its work, and checks that every acknowledged row is there afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class InstanceProcess:
-    """A process that runs `test.crash.instance`; `lines` is what it has said."""
+    """A process that runs `test.crash.instance`; `lines` is its output over all starts."""
 
     def __init__(self, directory: Path, mode: str, **options: Any) -> None:
         self.directory = directory
@@ -31,7 +31,12 @@ class InstanceProcess:
         self._arguments = [str(directory), mode, json.dumps(options)]
 
     async def run_until(self, condition: Callable[[list[str]], bool], seconds: float = 30) -> list[str]:
-        """Start, kill when the condition holds; returns all that was said before the end."""
+        """Start the process, kill it when `condition` is true of its output, and return all output.
+
+        Raises:
+            AssertionError: the process ends by itself.
+            TimeoutError: the condition is not true within `seconds`.
+        """
         self.directory.mkdir(exist_ok=True)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "test.crash.instance", *self._arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
@@ -48,7 +53,7 @@ class InstanceProcess:
                 process.kill()
             rest = await process.stdout.read()
             await process.wait()
-        # A line that was cut off was not told.
+        # The last line may be cut off: its transaction counts as not acknowledged.
         self.lines += rest.decode().split("\n")[:-1]
         return self.lines
 
@@ -59,12 +64,12 @@ class InstanceProcess:
 
 
 def acknowledged(lines: list[str]) -> list[list[int]]:
-    """The transactions that were told."""
+    """Return the keys of each acknowledged transaction."""
     return [list(map(int, line.split())) for line in lines if line[:1].isdigit()]
 
 
 async def recovered(directory: Path) -> list[Any]:
-    """All rows after a restart; both indexes must agree."""
+    """Start an instance from the directory, return all rows, and assert that both indexes agree."""
     node = Instance(directory)
     node.log.open(str(directory / "recovery.log"))
     try:
@@ -80,6 +85,7 @@ async def recovered(directory: Path) -> list[Any]:
 
 
 def check(rows: list[Any], transactions: list[list[int]]) -> None:
+    """Assert that the rows contain all transactions, and have the right values."""
     keys = {row[0] for row in rows}
     assert transactions
     for transaction in transactions:
@@ -89,7 +95,7 @@ def check(rows: list[Any], transactions: list[list[int]]) -> None:
 
 @pytest.mark.parametrize("transactions", [1, 300, 3000])
 def test_killed_while_writing(tmp_path: Path, transactions: int) -> None:
-    """Recovery has every acknowledged transaction, and none in part."""
+    """Recovery finds every acknowledged transaction, and none in part."""
 
     async def main() -> None:
         lines = await InstanceProcess(tmp_path, "write").run_until(
@@ -107,7 +113,7 @@ def test_killed_while_writing(tmp_path: Path, transactions: int) -> None:
 
 
 def test_killed_again_and_again(tmp_path: Path) -> None:
-    """A log file without an end marker is followed by others; what was there stays."""
+    """Rows of several kills are all there: recovery reads on after a log file without an end marker."""
 
     async def main() -> None:
         known: list[list[int]] = []
@@ -121,7 +127,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("snapshots", [1, 4])
 def test_killed_while_a_snapshot_is_written(tmp_path: Path, snapshots: int) -> None:
-    """A half-written snapshot is no snapshot, and the collector removes no row that is needed."""
+    """Recovery ignores a half-written snapshot, and no log that it needs was removed."""
 
     async def main() -> None:
         instance = InstanceProcess(tmp_path, "snapshot", checkpoint_count=1, snap_io_rate_limit=1)
@@ -136,7 +142,7 @@ def test_killed_while_a_snapshot_is_written(tmp_path: Path, snapshots: int) -> N
 
 
 def test_killed_while_joining() -> None:
-    """The half-joined directory has no snapshot, so that the next start joins anew."""
+    """A replica killed during its join leaves no snapshot, so that the next start joins anew."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -166,7 +172,7 @@ def test_killed_while_joining() -> None:
 
 
 def test_a_replica_killed_while_it_follows() -> None:
-    """It goes on from what it has in its log, without a row twice or a row less."""
+    """A killed replica continues from the end of its log: no row is missing and none comes twice."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -194,7 +200,7 @@ def test_a_replica_killed_while_it_follows() -> None:
 
 
 def test_a_standby_takes_over_from_one_that_is_killed(tmp_path: Path) -> None:
-    """It has every acknowledged transaction, and goes on in the same directory."""
+    """A hot standby starts when the writer is killed, with every acknowledged transaction."""
 
     async def main() -> None:
         writer = InstanceProcess(tmp_path, "write")
@@ -210,8 +216,8 @@ def test_a_standby_takes_over_from_one_that_is_killed(tmp_path: Path) -> None:
 
         writing = asyncio.ensure_future(writer.run_until(is_enough, 60))
         await is_ready.wait()
-        told = await standby.run_until(lambda lines: "ready" in lines, 60)
-        assert told[:2] == ["starting", "ready"]
+        printed = await standby.run_until(lambda lines: "ready" in lines, 60)
+        assert printed[:2] == ["starting", "ready"]
         transactions = acknowledged(await writing)
         check(await recovered(tmp_path), transactions)
 

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one: it takes longer to start than most of them."""
+"""One Spark session for all tests that need one, because it takes longer to start than most of them run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def spark() -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2,4]").appName("test").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.showConsoleProgress", "false")
-    # No test is long enough to win back what the second compiler takes.
+    # One JIT compiler and one collector thread: no test runs long enough to profit from more.
     builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     session = builder.config("spark.driver.memory", "2g").config("spark.log.level", "ERROR").getOrCreate()
     yield session

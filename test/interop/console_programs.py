@@ -1,8 +1,7 @@
-"""Runs console programs on two executables and compares their replies.
+"""Runs console programs, which are lists of statements, on a node of an executable, and returns the replies.
 
-A program is a list of statements. It has a connection of its own. After it everything that it may have left is dropped:
-spaces, users, sequences, functions and global names. A statement that gets no reply in time ends its node, and the next
-program starts another.
+Each program has a connection of its own. After it all spaces, users, sequences, functions and global names that it has
+made are dropped. If a statement gets no reply in time, the node is killed and the next program starts another one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _START = 60.0
 _REPLY = 30.0
 """Seconds until a statement has its reply."""
 _PATH_LIMIT = 90
-"""Bytes of a socket's path that every system takes; the kernel's limit is 108."""
+"""The longest path of a socket in bytes that all systems accept; Linux accepts 107."""
 
 _SCRIPT = """
 box.cfg{log = 'node.log', memtx_memory = 100 * 1024 * 1024, wal_mode = 'none', checkpoint_interval = 0}
@@ -65,7 +64,7 @@ require('console').listen('unix/:./console.sock')
 
 
 class ConsoleNode:
-    """A node in a process of its own, asked through its text console."""
+    """A node in a child process that runs programs at its text console."""
 
     def __init__(self, executable: str, directory: Path) -> None:
         self._executable = executable
@@ -75,7 +74,7 @@ class ConsoleNode:
         self._read = b""
 
     def replies(self, program: list[str]) -> list[str]:
-        """Run a program. After a statement without a reply the list ends with the reason."""
+        """Run a program and return its replies; a statement without a reply ends the list with the reason."""
         if self._process is None or self._process.poll() is not None:
             self._start()
         found: list[str] = []
@@ -91,7 +90,7 @@ class ConsoleNode:
         return found
 
     def stop(self) -> None:
-        """Kill the process."""
+        """Kill the node's process, if there is one."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -151,7 +150,7 @@ class ConsoleNode:
 
 @contextmanager
 def console_node(executable: str) -> Iterator[ConsoleNode]:
-    """A node in a short temporary directory, because paths of sockets are limited."""
+    """Run a node for this context, in a temporary directory with a short path, because paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="lb") as directory:
         node = ConsoleNode(executable, Path(directory) / "n")
         try:
@@ -172,14 +171,14 @@ _UNLIKE: list[tuple[str, str]] = [
 
 
 def normalised(reply: str) -> str:
-    """Return a reply without what no program can rely on: addresses, line numbers of modules, breaks of lines."""
+    """Return a reply without parts that vary: addresses, line numbers of modules, breaks of lines, order of maps."""
     for pattern, text in _UNLIKE:
         reply = re.sub(pattern, text, reply)
     return _sorted_maps(reply)
 
 
 def _sorted_maps(reply: str) -> str:
-    """Sort the words of each line that is a map, whose order is that of a hash."""
+    """Sort the entries of each line that is a map: the order of a hash table varies."""
     return "\n".join(map(_sorted_map, reply.splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Statements of the module `datetime`, generated from a seed, and a Lua program that tells what each gives.
+"""Generates statements of the Lua module `datetime` from a seed, for a Lua program that prints the result of each.
 
 A statement is the body of a function. It has `d` (the module), `i` (`datetime.interval`), `try(f, ...)` and `space`,
 which has a datetime as its key, then an interval, then anything.
@@ -64,7 +64,7 @@ ZONES = (
     "europe/moscow", "msk", "XYZ", "Mars/Base", "", "+0300", "-03", "+3:30", "Pacific/Apia", "Zulu", "ChST", "PRC",
 )  # fmt: skip
 NEAR_ZONES = ("Europe/Berlin", "Europe/Dublin", "Europe/London", "Africa/Casablanca", "Asia/Tehran", *ZONES[:9])
-"""Zones of which some lose their summer in Tarantool after the year 2437."""
+"""Zones; in some of them Tarantool has no summer time after the year 2437."""
 OFFSETS = (
     "0",
     "60",
@@ -105,7 +105,7 @@ class Statements:
         return self.random.random() < share
 
     def number(self, least: int, greatest: int) -> str:
-        """A number in a range, at its ends rather often, sometimes none."""
+        """Return an integer in a range, often one of its ends, as Lua text; sometimes something that is no number."""
         if self.chance(0.03):
             return self.random.choice(ODD)
         if self.chance(0.2):
@@ -118,7 +118,7 @@ class Statements:
         return self.number(*self.random.choice(((-5879610, 5879611), (-400, 400), (9990, 10010), (5879611, 5879611))))
 
     def parts(self, *, is_free: bool = False) -> str:
-        """A table that makes a datetime, nearly always a right one."""
+        """Return a Lua table for `datetime.new`, nearly always a valid one."""
         found = []
         if self.chance(0.15):
             stamp = self.random.choice((self.random.uniform(-1e10, 1e10), self.random.randint(-(10**12), 10**12)))
@@ -263,11 +263,11 @@ class Statements:
         return f"return try({self.moment()}.format, {self.moment()}, {self.template()!r})"
 
     def scanning(self) -> str:
-        """A text that follows a format, as far as the format can be read back, sometimes with a slip."""
+        """Return a statement that parses a text by a format that can be read back; sometimes the text has an error."""
         template = self.template()
         moment, change = self.moment(), ""
         if "U" in template or "W" in template:
-            # Tarantool mistakes the first day of the week of years before 0.
+            # Tarantool has wrong days of the week in years before 0.
             moment = f"d.new{{year = {self.random.randint(1, 9000)}, day = -1, hour = 3, sec = 5}}"
         elif self.chance(0.3):
             place = self.random.randint(1, 12)
@@ -305,7 +305,7 @@ class Statements:
         return f"return try(function() return {left} {operator} {right} end)"
 
     def setting(self) -> str:
-        """The value is shown also if a part was refused, for some parts are set before."""
+        """Return a statement that sets parts of a datetime and shows it, also after an error, when some may be set."""
         changes = " ".join(
             f"show(try(x.set, x, {self.parts(is_free=True)})) .." for _ in range(self.random.randint(1, 2))
         )
@@ -317,7 +317,7 @@ class Statements:
         return f"return try(i.new, {self.interval_parts(is_free=True)})"
 
     def zoned(self) -> str:
-        """Times around the changes of zones."""
+        """Return a statement about a time near a change of a zone's offset."""
         year, month, day = self.random.randint(1880, 2420), self.random.randint(1, 12), self.random.randint(1, 28)
         zone, hour = self.random.choice(NEAR_ZONES), self.random.randint(0, 23)
         change = f"{{{self.random.choice(('day', 'month', 'hour', 'sec'))} = {self.random.randint(-90, 90)}}}"

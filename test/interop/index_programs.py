@@ -1,7 +1,7 @@
-"""Generated Lua programs about indexes of all kinds: definitions, right and wrong writes, reads with every iterator.
+"""Generates Lua programs about all kinds of indexes: definitions, valid and invalid writes, reads by all iterators.
 
-A program is a function that makes a space, works with it and drops it; many of them are one script, so that a process
-runs hundreds. Each prints what its statements gave: values as JSON, errors with code and text.
+A program is a Lua function that makes a space, works with it and drops it. A script contains hundreds of them. Each
+prints the result of each statement: values as JSON, errors as code and text.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ EPILOGUE = "os.exit(0)\n"
 
 
 class Kind(ABC):
-    """Programs about one kind of index, chosen by a seeded source."""
+    """Generates programs about one kind of index from a random source."""
 
     name: ClassVar[str]
     iterators: ClassVar[tuple[str, ...]]
@@ -141,29 +141,29 @@ class Kind(ABC):
 
     @abstractmethod
     def definition(self) -> str:
-        """The options of an index, mostly right."""
+        """Return the options of an index as Lua text, mostly valid."""
 
     @abstractmethod
     def tuple(self) -> str:
-        """A tuple for the space, mostly right."""
+        """Return a tuple for the space as Lua text, mostly valid."""
 
     @abstractmethod
     def key(self) -> str:
-        """A key of the index, mostly right."""
+        """Return a key of the index as Lua text, mostly valid."""
 
     def prepare(self) -> list[str]:
-        """Statements before the space is made."""
+        """Return the statements before the space is created."""
         return []
 
     def finish(self) -> list[str]:
-        """Statements after the space was dropped."""
+        """Return the statements after the space was dropped."""
         return []
 
     def format(self) -> str:
         return ""
 
     def primary(self) -> str:
-        # Not a hash: its order is nobody's, and decides in which order another index is built.
+        # No hash index: its order, in which other indexes are built from it, differs from Tarantool's.
         return self.pick("{}", "{parts = {{1, 'scalar'}}}", "{parts = {{1, 'integer'}}}", "{}")
 
     def operations(self) -> str:
@@ -171,7 +171,7 @@ class Kind(ABC):
         return f"{{{{'{self.pick('=', '=', '!', '#')}', {field}, {self.field()}}}}}"
 
     def field(self) -> str:
-        """A value of a field, for an update."""
+        """Return the new value of a field as Lua text, for an update."""
         return self.pick("1", "'a'", "{}", "{1, 2}", "box.NULL")
 
     def primary_key(self) -> str:
@@ -249,7 +249,7 @@ TREE_ITERATORS = ("EQ", "REQ", "ALL", "LT", "LE", "GE", "GT")
 
 
 class Multikey(Kind):
-    """A key for every element of an array."""
+    """Programs about multikey indexes, which have a key for every element of an array."""
 
     name = "multikey"
     iterators = (*TREE_ITERATORS, "NEIGHBOR", "BITS_ALL_SET")
@@ -266,7 +266,7 @@ class Multikey(Kind):
         if self.chance(0.3):
             parts.append(self.pick("{1, 'unsigned'}", self.part(".m"), "{3, 'scalar', is_nullable = true}"))
             if "{1, 'unsigned'}" in parts and "is_nullable" in parts[0]:
-                # Tarantool does not look for equal keys when a unique index loses the primary key.
+                # Tarantool does not check for duplicates when an index becomes unique without the primary key's parts.
                 parts.pop()
         if self.chance(0.1):
             parts.append(
@@ -298,7 +298,7 @@ class Multikey(Kind):
         return self.pick("1", "1.5", "-2", "3", "0.25")
 
     def element(self) -> str:
-        # An element that is nil, below which something is required, brings Tarantool down.
+        # No nil element above a required field: that crashes Tarantool.
         if self.nullable and self.chance(0.15):
             return self.pick("box.NULL", "{}") if self.suffix != "" else "box.NULL"
         value = self.scalar()
@@ -337,7 +337,7 @@ class Multikey(Kind):
 
 
 class Functional(Kind):
-    """Keys that a function makes."""
+    """Programs about functional indexes, whose keys a function computes."""
 
     name = "functional"
     iterators = (*TREE_ITERATORS, "OVERLAPS")
@@ -419,7 +419,7 @@ class Functional(Kind):
 
 
 class Bitset(Kind):
-    """Bits of numbers and strings."""
+    """Programs about BITSET indexes over numbers and strings."""
 
     name = "bitset"
     iterators = (
@@ -467,14 +467,14 @@ class Bitset(Kind):
         return self.pick(value, f"{{{value}}}", f"{{{value}}}", "nil", f"{{{value}, 1}}")
 
     def read(self) -> str:
-        # The size of a bitset into which nobody has looked yet brings Tarantool down.
+        # A read first: `bsize` of a bitset index that was never read crashes Tarantool.
         looks = " ".join(f"on('{name}', 'select')" for name in self.indexes)
         statement = super().read()
         return f"{looks} {statement}" if "'count'" in statement or "'len'" in statement else statement
 
 
 class Rtree(Kind):
-    """Points and rectangles. The order of results is Tarantool's own, so they are sorted."""
+    """Programs about RTREE indexes over points and rectangles; results are sorted because Tarantool's order differs."""
 
     name = "rtree"
     iterators = ("ALL", "EQ", "GE", "GT", "LE", "LT", "OVERLAPS", "OVERLAPS", "NEIGHBOR", "NEIGHBOR")
@@ -533,10 +533,10 @@ class Rtree(Kind):
 
     @staticmethod
     def in_order(line: str) -> str:
-        """The statement with its results in an order that both have."""
+        """Return the statement, changed so that it prints its results sorted."""
         for name in ("i", "j"):
             line = line.replace(f"on('{name}', 'select')", f"sorted('{name}', 'select', false)")
-        # An iterator that outlives its index brings Tarantool down.
+        # Collect iterators first: one that outlives its index crashes Tarantool.
         return f"collectgarbage() {line}" if any(word in line for word in ("alter", "drop", "truncate")) else line
 
     def read(self) -> str:
@@ -568,7 +568,7 @@ KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in
 
 
 def script(kind: str, seed: int, count: int) -> str:
-    """A script of `count` programs about a kind of index; another seed gives other programs."""
+    """Return a Lua script of `count` programs about a kind of index; equal seeds give equal scripts."""
     lines = [PRELUDE]
     for number in range(count):
         program = KINDS[kind](random.Random(f"{kind} {seed} {number}")).program(number)

@@ -1,7 +1,7 @@
-"""Generated console programs, by class: the same seed gives the same programs.
+"""Generates console programs of several classes; equal seeds give equal programs.
 
-`python -m test.interop.lua_programs --kind fun --count 500` compares this node with the Tarantool of
-`LUNABOX_TARANTOOL` (or on PATH), shows what differs and the rate of equal replies.
+`python -m test.interop.lua_programs --kind fun --count 500` runs programs on Lunabox and on Tarantool
+(`LUNABOX_TARANTOOL`, or `tarantool` on PATH), and prints different replies and the rate of equal ones.
 """
 
 from __future__ import annotations

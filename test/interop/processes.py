@@ -1,4 +1,4 @@
-"""A full mesh of real processes, of this node and of Tarantool, whose links go through proxies that count bytes."""
+"""A full mesh of Lunabox and Tarantool processes that replicate over proxies, which count the bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from box.wire.row import Row, encode_packet
 from test.unit.replication.cluster import Proxy
 
 _START = 120.0
-"""Seconds until a process answers; starts take a second of processor time, which machines may be slow to give."""
+"""Seconds until a process answers; a start needs a second of processor time, and a busy machine is slow to give it."""
 LUNABOX = str(Path(sys.executable).with_name("lunabox"))
 
 _SCRIPT = """
@@ -68,22 +68,22 @@ end
 
 
 class CountingProxy(Proxy):
-    """Counts the bytes that the target sends."""
+    """A proxy that counts the bytes that its target sends."""
 
     def __init__(self, path: str, target: str) -> None:
         super().__init__(path, target)
         self.received = 0
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_backward: bool) -> None:
         while data := await reader.read(65536):
-            if is_back:
+            if is_backward:
                 self.received += len(data)
             writer.write(data)
             await writer.drain()
 
 
 class NodeProcess:
-    """One process of an executable, which listens at a unix socket and answers EVAL."""
+    """A process of an executable, Lunabox or Tarantool, that listens on a UNIX socket and answers EVAL."""
 
     def __init__(self, directory: Path, executable: str, timeout: float) -> None:
         self.directory = directory
@@ -91,7 +91,7 @@ class NodeProcess:
         self.socket = f"{directory}.sock"
         self.uri = f"unix/:{self.socket}"
         self.links: dict[int, CountingProxy] = {}
-        """The proxies by which it reaches the others, by their place in the mesh."""
+        """The proxies over which it follows the others, by their place in the mesh."""
         self.options = ""
         self._timeout = timeout
         self._process: asyncio.subprocess.Process | None = None
@@ -135,7 +135,7 @@ class NodeProcess:
                 if await self.eval("return box.info.status, start_writing ~= nil") == ["running", True]:
                     return
             except (BoxError, OSError):
-                pass  # not listening yet, or not yet for everybody
+                pass  # it does not listen yet, or guests have no rights yet
             self._disconnect()
             assert loop.time() < deadline, f"{self.executable} does not start: {self._state()}\n{self.log}"
             await asyncio.sleep(0.05)
@@ -145,7 +145,7 @@ class NodeProcess:
         return self.directory / "node.out"
 
     def _state(self) -> str:
-        """Whether the process lives, the processor time that it got, what it has said."""
+        """Describe the process for a failure: its state, its processor time and the end of its output."""
         assert self._process is not None
         said = self._output.read_text(errors="replace")[-2000:]
         if self._process.returncode is not None:
@@ -171,7 +171,7 @@ class NodeProcess:
         return {replica_id: lsn for replica_id, lsn in answer.items() if replica_id}
 
     async def fetches(self) -> dict[int, Any]:
-        """`box.info.replication[n].upstream.fetches`, by n."""
+        """Return `box.info.replication[id].upstream.fetches` of each upstream, by the replica's id."""
         (answer,) = await self.eval(
             "local found = setmetatable({}, {__serialize = 'map'}) "
             "for id, replica in pairs(box.info.replication) do "
@@ -199,11 +199,11 @@ class NodeProcess:
 
     @property
     def received(self) -> int:
-        """Bytes that the others have sent, all in all."""
+        """The bytes that the others have sent to this node so far."""
         return sum(link.received for link in self.links.values())
 
     def rows(self) -> list[Row]:
-        """All replicated rows of the log."""
+        """Return all rows of the log files but those of local spaces."""
         found = []
         for path in sorted(self.directory.glob("*.xlog")):
             decoder = XlogDecoder()
@@ -214,14 +214,14 @@ class NodeProcess:
 
 
 def bytes_of(rows: list[Row], *, without: int, since: dict[int, int]) -> int:
-    """The size of rows on the wire, those of one origin and those up to a vclock left out."""
+    """Return the encoded size of rows in bytes, without those of origin `without` and those up to vclock `since`."""
     return sum(
         len(encode_packet(row)) for row in rows if row.replica_id != without and row.lsn > since.get(row.replica_id, 0)
     )
 
 
 class ProcessMesh:
-    """Processes that all follow each other."""
+    """A full mesh: processes that all follow each other."""
 
     def __init__(self, nodes: list[NodeProcess]) -> None:
         self.nodes = nodes
@@ -248,7 +248,7 @@ class ProcessMesh:
 async def process_mesh(
     executables: list[str], *, timeout: float = 1.5, options: str = ""
 ) -> AsyncIterator[ProcessMesh]:
-    """Start a full mesh; `options` are those of our own processes. Everything is ended at the end."""
+    """Run a full mesh for this context; `options` is text for `box.cfg` of the Lunabox processes."""
     directory = Path(tempfile.mkdtemp(prefix="mesh-", dir="/tmp"))
     nodes = [NodeProcess(directory / str(number), path, timeout) for number, path in enumerate(executables)]
     mesh = ProcessMesh(nodes)

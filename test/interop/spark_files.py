@@ -1,4 +1,4 @@
-"""What the Spark tests share: when they can run, and directories that a node has left."""
+"""Helpers of the Spark tests: the marks that skip them without Java, data directories, and streaming queries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from test.support import wait_until
 NEEDS_SPARK = [
     pytest.mark.spark,
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs a Java runtime on PATH"),
-    # Spark's own Python code warns about things that are not ours.
+    # Spark's own Python code causes warnings.
     pytest.mark.filterwarnings("ignore"),
 ]
 FORMAT = "{{'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'}}"
 
 
 def make_snapshot(directory: Path, source: str) -> None:
-    """Run Lua on a node in `directory`, then leave a snapshot and stop it."""
+    """Run Lua on a new node in `directory`, make a snapshot and stop the node."""
 
     async def run() -> None:
         async with Node(directory, wal_mode="none", log_level=0) as node:
@@ -34,13 +34,13 @@ def make_snapshot(directory: Path, source: str) -> None:
     asyncio.run(run())
 
 
-def to_its_end(start: Callable[[], Any]) -> None:
-    """Start a streaming query and wait for its end. Raises what it fails with."""
-    _patiently(lambda: start().awaitTermination())
+def run_query(start: Callable[[], Any]) -> None:
+    """Start a streaming query and wait for its end; the query's error is raised."""
+    _retry(lambda: start().awaitTermination())
 
 
-def at_work(start: Callable[[], Any]) -> Any:
-    """Start a streaming query and wait for its first batch; the query."""
+def start_and_await_batch(start: Callable[[], Any]) -> Any:
+    """Start a streaming query, wait for its first batch and return the query; an error before is raised."""
 
     def begin() -> Any:
         query = start()
@@ -49,15 +49,19 @@ def at_work(start: Callable[[], Any]) -> Any:
             query.awaitTermination()
         return query
 
-    return _patiently(begin)
+    return _retry(begin)
 
 
-def _patiently(work: Callable[[], Any]) -> Any:
-    """Spark gives a Python process ten seconds to start, which a machine with much to do may not make: begin again."""
+def _retry(work: Callable[[], Any]) -> Any:
+    """Repeat work that fails because a Python process did not start in Spark's ten seconds, as on a busy machine.
+
+    Raises:
+        TimeoutError: it has failed five times.
+    """
     for _ in range(5):
         try:
             return work()
         except Exception as error:
             if "Python worker failed to connect back" not in str(error):
                 raise
-    raise TimeoutError("Spark has not got a Python process in five attempts")
+    raise TimeoutError("Spark did not start a Python process in five attempts")

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  a statement is one line
-"""Generated statements of SQL over a few tables, as a script of Lua that prints what each gives.
+"""Generates SQL statements over a few fixed tables, as a Lua script that prints the result of each.
 
-Left out is what Tarantool 2.8.1 itself answers by chance: `IS NOT NULL` by an index forgets negative numbers, a constant
-division by zero is an error even where no row needs it, and a double between -1 and 0 becomes the integer -32.
+They avoid defects of Tarantool 2.8.1: `IS NOT NULL` by an index loses negative numbers, a constant division by zero is an
+error even if no row needs it, and a double between -1 and 0 becomes the integer -32.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # ruff: noqa: E501  a statement is one line
-"""Generated statements of SQL over generated tables: types, indexes, constraints, collations and rows are random.
+"""Generates SQL statements over generated tables: types, indexes, constraints, collations and rows are random.
 
-Each seed makes two tables and then queries, changes and transactions on them. Some expressions are of a wrong type on
-purpose, so that errors are compared too.
+Each seed makes two tables, and queries, changes and transactions on them. Some expressions have a wrong type on purpose,
+so that errors are compared, too.
 
-Left out is what Tarantool 2.8.1 itself answers by chance or against its own documentation: a comparison in WHERE of a
+They avoid what Tarantool 2.8.1 answers differently from run to run or against its documentation: a comparison in WHERE of a
 column of an index with a value of another type, a constant division by zero where no row needs it, and which one of
 several equal texts stands for a group under a collation.
 """

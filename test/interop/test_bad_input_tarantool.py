@@ -1,6 +1,6 @@
-"""The same wrong and right requests to this node and to Tarantool: the same outcomes, the same tuples at the end.
+"""Generated requests, valid and invalid ones, have equal results and leave equal tuples on Lunabox and Tarantool.
 
-Texts differ between versions ("got ...", duplicate keys with their tuples): codes are compared, and texts up to that.
+Error codes are compared, and texts up to the parts that differ between versions ("got ...", tuples of duplicate keys).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VALUES = (
 
 
 class Programs:
-    """Lua statements over two spaces, chosen by a seeded source."""
+    """Makes random Lua statements over two spaces."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -63,7 +63,7 @@ class Programs:
         return "{" + ", ".join(fields[: self.random.choice((0, 1, 2, 2, 2, 2))]) + "}"
 
     def operations(self) -> str:
-        # Left out, because the versions differ: fields beyond the end, which 2.8 fills with nulls or does not delete.
+        # No fields beyond the end, where versions differ: 2.8 fills the gap with nulls, and does not delete there.
         operation = self.random.choice(("=", "+", "-", "!", "&", "|", "^", "?"))
         value = self.random.choice(VALUES[:-3])
         return f"{{{{'{operation}', {self.random.choice((1, 2))}, {value}}}}}"

@@ -1,4 +1,4 @@
-"""The clients `tarantool` and `asynctnt` from PyPI use a node as they use Tarantool."""
+"""The clients `tarantool` and `asynctnt` from PyPI work with a Lunabox node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA = """
 
 
 def with_node(body: Callable[[Node, tuple[str, int]], Awaitable[None]], **options: Any) -> None:
-    """Run `body` against a listening in-memory node."""
+    """Start an in-memory node that listens, and run `body` with it and its address."""
 
     async def run() -> None:
         async with Node(listen="127.0.0.1:0", **options) as node:
@@ -42,7 +42,7 @@ def with_node(body: Callable[[Node, tuple[str, int]], Awaitable[None]], **option
 
 
 def in_thread(body: Callable[[tarantool.Connection], None]) -> Callable[[Node, tuple[str, int]], Awaitable[None]]:
-    """The blocking client has a thread of its own."""
+    """Make a body for `with_node` that runs `body` with a blocking client in another thread."""
 
     async def run(node: Node, address: tuple[str, int]) -> None:
         def blocking() -> None:
@@ -170,7 +170,7 @@ def test_a_thousand_requests_in_flight_come_back_in_full(tmp_path: Path) -> None
 
 def test_a_schema_change_reaches_connected_clients() -> None:
     async def body(node: Node, address: tuple[str, int]) -> None:
-        # Without pings: the answer to one that notices the change as well would cancel the call of the test.
+        # Without pings: a reply to a ping would notice the change of schema too, and cancel the call of the test.
         connection = asynctnt.Connection(
             host=address[0], port=address[1], username="alice", password="secret", ping_timeout=0
         )

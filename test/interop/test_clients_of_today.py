@@ -1,4 +1,4 @@
-"""Clients of the 2.11 line use what it added if the greeting names that version (`iproto_greeting_version`)."""
+"""Clients use features of Tarantool 2.11 if the option `iproto_greeting_version` makes the greeting name 2.11."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def greeting_of(node: Node) -> bytes:
 
 
 def test_the_greeting_names_the_version_that_is_set(node: Node) -> None:
-    """It counts for later connections, and `box.info.version` stays; nil is the version of this line."""
+    """The option changes the greeting of later connections, not `box.info.version`; nil restores 2.8.1."""
     assert greeting_of(node).startswith(b"Tarantool 2.11.0 (Binary) ")
     assert node.eval("return box.info.version").startswith("2.8.1-")
     node.eval("box.cfg{iproto_greeting_version = '3.2.1'}")

@@ -1,6 +1,6 @@
-"""The module `datetime` beside Tarantool 2.11: generated statements give the same on both.
+"""Generated statements of the Lua module `datetime` give equal results on Lunabox and Tarantool 2.11.
 
-`LUNABOX_TARANTOOL_211` names the executable, `DATETIME_STATEMENTS` how many statements a seed has.
+`LUNABOX_TARANTOOL_211` names the executable, `DATETIME_STATEMENTS` the number of statements of a seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Elections with candidates of this node and of 2.8.1 in one replica set: leaders killed, nothing confirmed lost."""
+"""Elections among Lunabox and Tarantool 2.8.1 in one replica set: leaders are killed, and no confirmed row is lost."""
 
 from __future__ import annotations
 
@@ -20,17 +20,23 @@ pytestmark = [
 _ELECTION = """election_mode = 'candidate', election_timeout = 1, replication_synchro_quorum = 2,
     replication_synchro_timeout = 60,"""
 _ROUNDS = 4
+"""How many leaders are killed."""
 _ROWS = 15
+"""Rows that are written at each leader before anything happens to it."""
 
 
 async def _election(node: NodeProcess) -> tuple[int, str, bool]:
-    """Term, role, whether it is read-only."""
+    """Return the term, the election state and whether the node is read-only."""
     term, role, is_read_only = await node.eval("return box.info.election.term, box.info.election.state, box.info.ro")
     return term, role, is_read_only
 
 
 async def _leader(mesh: ProcessMesh) -> NodeProcess:
-    """Wait for a leader that takes changes. Two in one term would be the end of it all."""
+    """Wait until there is one writable leader, and return it.
+
+    Raises:
+        AssertionError: there is none in a minute, or two nodes lead in one term.
+    """
     found: list[NodeProcess] = []
 
     async def is_elected() -> bool:
@@ -55,14 +61,14 @@ async def _leader(mesh: ProcessMesh) -> NodeProcess:
 
 
 async def _write(node: NodeProcess, keys: range, confirmed: set[int]) -> None:
-    """Synchronous commits one by one; those that are confirmed are remembered."""
+    """Commit synchronous rows one by one, add confirmed keys to `confirmed`, and stop at the first error."""
     for key in keys:
         if not node.is_running:
             return
         try:
             await node.eval("box.space.synchronous:replace{...}", key)
         except BoxError:
-            return  # it leads no longer
+            return  # the node does not lead any more
         confirmed.add(key)
 
 
@@ -76,8 +82,11 @@ async def _keys(node: NodeProcess) -> list[int]:
 
 
 async def _agree(mesh: ProcessMesh) -> bool:
-    """Everybody has the leader's rows. A former leader may have one more in its log, which was rolled back: 2.8.1 takes
-    it from nobody but a leader."""
+    """Return whether all nodes have all of the leader's log, and equal keys in the space.
+
+    Vclocks may differ: a former leader may have a row in its log that was rolled back, and 2.8.1 fetches rows from
+    nobody but the leader.
+    """
     leader = await _leader(mesh)
     wanted = await leader.vclock()
     for node in mesh.nodes:
@@ -89,13 +98,14 @@ async def _agree(mesh: ProcessMesh) -> bool:
 
 
 async def _described(mesh: ProcessMesh) -> str:
-    """Every node's view, for the failure's text."""
+    """Return the state of each running node, for the text of a failure."""
     info = "return require('json').encode({box.info.vclock, box.info.election, box.info.replication, box.info.synchro})"
     texts = [(node.executable, await node.eval(info)) for node in mesh.nodes if node.is_running]
     return "\n".join(f"{executable}: {text}" for executable, text in texts)
 
 
-async def _go_through(mesh: ProcessMesh) -> None:
+async def _kill_leaders(mesh: ProcessMesh) -> None:
+    """Kill the leader while it writes, write at the next one, restart the first; check all confirmed rows; repeat."""
     confirmed: set[int] = set()
     for number in range(_ROUNDS):
         leader = await _leader(mesh)
@@ -124,7 +134,7 @@ async def _go_through(mesh: ProcessMesh) -> None:
     "executables", [[LUNABOX, TARANTOOL, LUNABOX], [TARANTOOL, LUNABOX, TARANTOOL]], ids=["two-one", "one-two"]
 )
 def test_leaders_of_both_kinds_are_killed(executables: list[str]) -> None:
-    """Whoever leads, a leader is found again, there is one in a term, and every confirmed row is on all nodes."""
+    """After a leader's death another is elected, one in a term, and every confirmed row is on all nodes."""
 
     async def main() -> None:
         async with process_mesh(executables) as mesh:
@@ -133,6 +143,6 @@ def test_leaders_of_both_kinds_are_killed(executables: list[str]) -> None:
             )
             await until(mesh.are_equal, "equality", 60)
             await mesh.eval_all(f"box.cfg{{{_ELECTION}}}")
-            await _go_through(mesh)
+            await _kill_leaders(mesh)
 
     asyncio.run(main())

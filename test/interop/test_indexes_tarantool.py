@@ -1,6 +1,6 @@
-"""Generated programs about indexes give the same on this node and on Tarantool 2.8, line by line.
+"""Generated Lua programs about indexes print equal lines on Lunabox and on Tarantool 2.8.
 
-`LUNABOX_TARANTOOL` names the executable, `INDEX_PROGRAMS` how many programs of each kind are run.
+`LUNABOX_TARANTOOL` names the executable, `INDEX_PROGRAMS` the number of programs for each kind of index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Log files exchanged with Tarantool's executable, both ways."""
+"""Lunabox reads log files and snapshots that Tarantool has written, and Tarantool those of Lunabox."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ os.exit(0)
 
 
 def run_tarantool(directory: Path, script: str) -> str:
-    """Run a script in a directory; returns what it printed."""
+    """Run a script with Tarantool in a directory, and return its output."""
     (directory / "script.lua").write_text(script)
     done = subprocess.run(
         ["tarantool", "script.lua"], cwd=directory, capture_output=True, text=True, timeout=60, check=False
@@ -64,7 +64,7 @@ def run_tarantool(directory: Path, script: str) -> str:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that Tarantool bootstrapped and wrote to."""
+    """A data directory that Tarantool has written."""
     directory = tmp_path_factory.mktemp("tarantool")
     run_tarantool(directory, FILL)
     return directory
@@ -72,7 +72,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def directory(filled: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the data directory that Tarantool has written, to be changed by the test."""
     return Path(shutil.copytree(filled, tmp_path / "copy"))
 
 
@@ -82,7 +82,7 @@ def body(row: Row) -> dict[int, Any]:
 
 
 def blocks(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    """Every block's rows and its stored bytes."""
+    """Yield the rows and the stored bytes of each block of a log file."""
     reader = BlockReader(FileStorage(), str(path))
     reader.read_meta()
     data = path.read_bytes()
@@ -93,8 +93,8 @@ def blocks(path: Path) -> Iterator[tuple[bytes, bytes]]:
     reader.close()
 
 
-def test_the_peers_files_are_read(filled: Path) -> None:
-    """The snapshot's tuples, and after it the transactions of the log."""
+def test_files_of_tarantool_are_read(filled: Path) -> None:
+    """Reading Tarantool's files gives the snapshot's tuples and the log's transactions with their headers."""
     storage = FileStorage(str(filled))
     snapshots = find_snapshots(storage, ".")
     assert [file.meta.version for file in snapshots] == ["0.13", "0.13"]
@@ -123,8 +123,8 @@ def test_the_peers_files_are_read(filled: Path) -> None:
     assert recovery.vclock == recovery.end_vclock
 
 
-def test_rows_are_encoded_as_the_peer_does(filled: Path) -> None:
-    """Decoded and encoded again every row of the log has the same bytes, and so has every plain block."""
+def test_rows_are_encoded_as_tarantool_does(filled: Path) -> None:
+    """Rows and uncompressed blocks of Tarantool's log have the same bytes after they are decoded and encoded again."""
     encoder, count = BlockEncoder(), 0
     for path in sorted(filled.glob("*.xlog")):
         for rows, stored in blocks(path):
@@ -136,8 +136,8 @@ def test_rows_are_encoded_as_the_peer_does(filled: Path) -> None:
     assert count > 10
 
 
-def test_the_peer_recovers_from_our_files(directory: Path) -> None:
-    """Its own data, rewritten as a snapshot and log of ours, comes up in Tarantool."""
+def test_tarantool_recovers_from_our_files(directory: Path) -> None:
+    """Tarantool starts from its data after Lunabox has written it anew as a snapshot and a log."""
     storage = FileStorage(str(directory))
     snapshot = find_snapshots(storage, ".")[-1]
     spaces: dict[int, list[bytes]] = {}
@@ -174,7 +174,7 @@ def test_the_peer_recovers_from_our_files(directory: Path) -> None:
 
 
 async def write_log(storage: FileStorage, vclock: VClock, uuid: UUID) -> None:
-    """Single rows, transactions with local rows, a compressed batch, a rotation, a large tuple."""
+    """Write log files: single rows, transactions with local rows, a compressed block, a rotation, a large tuple."""
     journal = Journal(asyncio.get_running_loop(), storage, wal_max_size=4000)
     journal.start(vclock, uuid)
     journal.instance_id = 1
@@ -206,7 +206,7 @@ async def write_log(storage: FileStorage, vclock: VClock, uuid: UUID) -> None:
 
 
 def test_tarantoolctl_cats_our_files(tmp_path: Path) -> None:
-    """Tarantool's reader of log files understands all of them."""
+    """`tarantoolctl cat` prints every row of Lunabox's log files and snapshots."""
     if shutil.which("tarantoolctl") is None:
         pytest.skip("tarantoolctl is not installed")
     storage = FileStorage(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Generated console programs get the replies of Tarantool 2.8.
+"""Generated console programs get equal replies from Lunabox and Tarantool 2.8.
 
 `LUNABOX_TARANTOOL` names the executable, `LUA_PROGRAMS` how many programs of each class run, `LUA_PROGRAMS_SEED` the
 first seed.
@@ -46,7 +46,7 @@ def nodes() -> Iterator[tuple[ConsoleNode, ConsoleNode]]:
 @needs_tarantool
 @pytest.mark.parametrize("kind", [*KINDS, "mixed"])
 def test_programs_get_the_same_replies(kind: str, nodes: tuple[ConsoleNode, ConsoleNode]) -> None:
-    """At most one statement in 100 differs; what does is told."""
+    """At most one statement in a hundred has a different reply; the failure shows them."""
     found, statements = differences(kind, range(SEED, SEED + COUNT), *nodes)
     assert len(found) <= statements / 100, "\n".join(found)
 
@@ -58,7 +58,7 @@ def test_programs_follow_from_their_seed() -> None:
 
 
 def test_a_difference_is_found() -> None:
-    """What is normalised away leaves texts, values and their order."""
+    """Normalised replies still differ if texts, values or their order differ."""
     assert normalised("---\n- error: 'builtin/fun.lua:7: x'\n...") == normalised(
         "---\n- error: 'builtin/fun.lua:9: x'\n..."
     )

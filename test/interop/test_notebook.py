@@ -1,4 +1,4 @@
-"""The Spark example of README in a notebook, run by a kernel of its own."""
+"""The Spark example of README.md runs in a Jupyter notebook, with a kernel process of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 
 
 def example() -> tuple[str, str]:
-    """The code, and the table that it prints."""
+    """Return the code of the example and the table that README.md shows as its output."""
     section = README.read_text().partition("\n## 3. Spaces in Spark\n")[2]
     code, output = re.findall(r"```(?:python)?\n(.*?)```", section.partition("In a Spark session:")[2], re.DOTALL)[:2]
     return code, output

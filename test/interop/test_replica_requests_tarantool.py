@@ -1,4 +1,4 @@
-"""JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE, right and wrong: the same answers from this node and from Tarantool."""
+"""Valid and invalid JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE get equal answers from Lunabox and Tarantool."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ CASES = [
 
 @contextmanager
 def instance(command: str, directory: Path, wal_mode: str) -> Iterator[str]:
-    """The path of the socket of a running instance."""
+    """Run an instance for this context, and yield the path of its socket."""
     directory.mkdir()
     (directory / "script.lua").write_text(SCRIPT % wal_mode)
     process = subprocess.Popen(
@@ -97,7 +97,7 @@ def _is_set_up(directory: Path) -> bool:
 
 
 async def answer(path: str, user: str, kind: RequestType, body: dict[int, Any]) -> list[Any]:
-    """As `answers`, once the instance has noticed that the subscription before is over."""
+    """Repeat `answers` until the instance has noticed that the connection of the previous subscription is closed."""
     found: list[Any] = []
 
     async def is_answered() -> bool:
@@ -109,17 +109,17 @@ async def answer(path: str, user: str, kind: RequestType, body: dict[int, Any]) 
 
 
 async def answers(path: str, user: str, kind: RequestType, body: dict[int, Any]) -> list[Any]:
-    """What comes after the request, summed up, to the answer of a PING behind it or to the end."""
+    """Send a request and return a summary of what arrives, up to the reply to a PING after it or the end."""
     reader, writer = await asyncio.open_unix_connection(path)
     greeting = decode_greeting(await reader.readexactly(GREETING_SIZE))
     if user != "guest":
-        # Its reply is awaited: Tarantool's threads write replies and refusals of replicas across each other.
+        # Await the reply: Tarantool's threads may write it after the answer to the next request.
         writer.write(encode_packet(Row(RequestType.AUTH, sync=1, body=encode_auth(user, "x", greeting.salt))))
         length = int.from_bytes((await reader.readexactly(5))[1:], "big")
         reply = decode_row(await reader.readexactly(length))
         assert reply.type == RequestType.OK, decode_error_body(reply.type, reply.body)
     raw = pack({int(key): value for key, value in body.items()})
-    # What follows a subscription would be taken for an acknowledgement.
+    # No PING after SUBSCRIBE: the relay would take it for an acknowledgement.
     writer.write(encode_packet(Row(kind, sync=7, body=raw)) + (b"" if kind == RequestType.SUBSCRIBE else PING))
     found: list[Any] = []
     buffer = RowBuffer()
@@ -145,7 +145,7 @@ def _sum_up(buffer: RowBuffer, found: list[Any]) -> None:
         elif row.type & TYPE_ERROR:
             error = decode_error_body(row.type, row.body)
             if error.code in (ErrorCode.UNKNOWN_REPLICA, ErrorCode.TOO_EARLY_SUBSCRIBE):
-                found.append("not registered")  # told in other words since 2.7
+                found.append("not registered")  # the text has changed in 2.7
             else:
                 found.append((row.sync, error.code, error.message))
         elif row.type != RequestType.OK:
@@ -157,7 +157,7 @@ def _sum_up(buffer: RowBuffer, found: list[Any]) -> None:
 
 @pytest.mark.parametrize("wal_mode", ["write", "none"])
 def test_the_same_answers(tmp_path: Path, wal_mode: str) -> None:
-    """Checks in the same order, the same errors, the same connections that go on or end."""
+    """Each request gets the same error or rows on both, and both close the same connections."""
     ours = str(Path(sys.executable).with_name("lunabox"))
     different = []
     with (
@@ -166,7 +166,7 @@ def test_the_same_answers(tmp_path: Path, wal_mode: str) -> None:
     ):
         for user, kind, name in CASES:
             mine, theirs = (asyncio.run(answer(path, user, kind, BODIES[name])) for path in (here, there))
-            if kind == RequestType.SUBSCRIBE:  # whether its first heartbeat or a row comes first, its threads decide
+            if kind == RequestType.SUBSCRIBE:  # a heartbeat or a row may come first, as Tarantool's threads run
                 mine, theirs = ([part for part in parts if part != "rows"] for parts in (mine, theirs))
             if mine != theirs:
                 different.append((user, kind.name, name, mine, theirs))

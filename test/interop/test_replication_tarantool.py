@@ -1,4 +1,4 @@
-"""Replication with Tarantool's executable in the same replica set, both ways."""
+"""Lunabox and Tarantool replicate in one replica set, in both directions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _free_port() -> int:
 
 
 class Tarantool:
-    """An instance of the executable, with a console connection."""
+    """A process of Tarantool, and a connection for EVAL."""
 
     executable = "tarantool"
 
@@ -80,7 +80,7 @@ class Tarantool:
                 if await self.eval("return box.info.status, box.info.ro") == ["running", False]:
                     return
             except (BoxError, OSError):
-                pass  # not listening yet, or not yet for everybody
+                pass  # it does not listen yet, or guests have no rights yet
             self._disconnect()
             assert loop.time() < deadline, f"Tarantool does not start:\n{self.log}"
             await asyncio.sleep(0.02)
@@ -98,7 +98,7 @@ class Tarantool:
         return result
 
     async def becomes(self, expression: str, value: Any) -> None:
-        """Wait until an expression has this value."""
+        """Wait until a Lua expression has a value."""
 
         async def has_value() -> bool:
             return await self.eval(expression) == [value]
@@ -131,7 +131,7 @@ class Tarantool:
 
 
 async def _same(tarantool: Tarantool, *members: Member) -> None:
-    """Wait until Tarantool and the members have the same vclock; their rows must be the same then."""
+    """Wait until Tarantool and the members have equal vclocks, then assert that they have equal rows."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 15
     while True:
@@ -199,7 +199,7 @@ def test_we_join_tarantool_and_follow() -> None:
     asyncio.run(main())
 
 
-def test_the_peer_joins_us_and_follows() -> None:
+def test_tarantool_joins_us_and_follows() -> None:
     async def main() -> None:
         async with _both() as (running, tarantool):
             master = await running.master(listen=f"127.0.0.1:{_free_port()}")
@@ -257,7 +257,7 @@ def test_a_mesh_of_both() -> None:
 
 
 def test_synchronous_transactions_of_both() -> None:
-    """Tarantool acknowledges our transactions and takes our CONFIRM and ROLLBACK, and the other way round."""
+    """Each program acknowledges synchronous transactions of the other and applies its CONFIRM and ROLLBACK rows."""
 
     async def main() -> None:
         async with _both() as (running, tarantool):

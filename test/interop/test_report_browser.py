@@ -1,4 +1,4 @@
-"""The report in a browser without a network: it draws its figures, and its console has nothing to say."""
+"""The HTML report opens in a browser without a network, draws its figures and causes no console messages."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Spaces in Spark: the data source and `lunabox-export`, on snapshots of a node that no longer runs."""
+"""The Spark data source and `lunabox-export` read spaces from the directory of a node that does not run."""
 
 from __future__ import annotations
 
 import asyncio
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,9 @@ def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pyte
     )
     out = tmp_path / "out"
     assert main([str(data), "goods", "--to", kind, str(out), "--master", "local[2]"]) == 0
-    assert "2 rows of space goods written" in capfd.readouterr().out
+    assert re.search(
+        r"2 rows of space goods written to .* \(\d+\.\d s, [\d,]+ rows/s\)$", capfd.readouterr().out, re.MULTILINE
+    )
     lines = [line for part in sorted(out.glob(f"part-*.{kind}")) for line in part.read_text().splitlines()]
     if kind == "json":
         rows = [json.loads(line) for line in lines]
@@ -212,7 +215,7 @@ def test_a_million_tuples_in_parquet_equal_the_space(spark: Any, tmp_path: Path)
 
 
 def test_a_query_over_a_directory(spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """`lunabox sql --master`: spaces are views of their names, with the log; what is no query is refused."""
+    """`lunabox sql --master` offers spaces as views that include the log, and refuses statements other than queries."""
     from console.commands.sql import main
 
     make_snapshot(

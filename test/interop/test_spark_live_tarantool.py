@@ -1,4 +1,4 @@
-"""Streams from a live Tarantool, rows written into it, and directories that it starts from; no Spark is needed."""
+"""The Spark source and writer, without Spark, on a running Tarantool: streams, writes, and directories made for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TUPLE: list[Any] = [
 
 @contextmanager
 def tarantool(directory: Path, script: str = SCRIPT) -> Iterator[str]:
-    """A Tarantool that serves; gives its address."""
+    """Run Tarantool for this context, and yield its address once the space `goods` exists."""
     (directory / "script.lua").write_text(script)
     process = subprocess.Popen([TARANTOOL, "script.lua"], cwd=directory, stdin=subprocess.DEVNULL)
     try:
@@ -67,8 +67,8 @@ def tarantool(directory: Path, script: str = SCRIPT) -> Iterator[str]:
 
 
 def evaluate(uri: str, text: str) -> list[Any]:
-    """The results of Lua."""
-    body = b"\x82\x27" + pack(text) + b"\x21\x90"
+    """Evaluate Lua over the binary protocol and return the list of its results."""
+    body = b"\x82\x27" + pack(text) + b"\x21\x90"  # {EXPR: text, TUPLE: []}
     found: list[Any] = ask(uri, Row(RequestType.EVAL, body=body))
     return found
 
@@ -85,7 +85,7 @@ def ask(uri: str, row: Row) -> Any:
 
 
 def follow(log: NodeLog | DirectoryLog, since: Any, count: int) -> tuple[list[dict[str, Any]], Any]:
-    """The next changes, at least so many, and the place behind them."""
+    """Read at least `count` changes after the offset `since`; return them and the offset after the last."""
     found: list[dict[str, Any]] = []
 
     def has_enough() -> bool:
@@ -103,7 +103,7 @@ def follow(log: NodeLog | DirectoryLog, since: Any, count: int) -> tuple[list[di
     return found, since
 
 
-def test_a_peer_is_followed_through_its_restart(tmp_path: Path) -> None:
+def test_tarantool_is_followed_through_its_restart(tmp_path: Path) -> None:
     log, since, found = None, None, []
     for number in range(2):
         with tarantool(tmp_path) as uri:
@@ -159,7 +159,7 @@ def test_upserts_into_tarantool_count_once(tmp_path: Path) -> None:
         assert evaluate(uri, "return box.space.lunabox_writes:len()") == [0]
 
 
-def test_a_peer_starts_from_a_loaded_directory(tmp_path: Path) -> None:
+def test_tarantool_starts_from_a_loaded_directory(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     fields = [("id", "unsigned", False), ("name", "string", True), ("d", "double", True)]
     space = begin_load(str(directory), "goods", space_setup("goods", fields, ["id"]))

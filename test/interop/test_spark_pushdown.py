@@ -1,4 +1,4 @@
-"""What Spark lets the source leave out: columns, rows that a condition rules out, blocks outside a range of keys."""
+"""Spark passes conditions and columns to the data source, which skips rows, columns and blocks that are not needed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_conditions_give_the_same_rows_handed_over_or_not(spark: Any, data: Path
         "not (value > 10) and id < 300": lambda row: row[2] is not None and row[2] <= 10 and row[0] < 300,
         "id < 0": lambda row: False,
     }
-    if decoder == "auto":  # Python for so few bytes; the tests of the decoders hold one against the other.
+    if decoder == "auto":  # chooses Python for so few bytes; other tests compare the decoders
         conditions = dict(list(conditions.items())[:3])
     for condition, passes in conditions.items():
         found = sorted(tuple(row) for row in frame.where(condition).collect())

@@ -1,4 +1,4 @@
-"""The log as a stream in Spark: a query and the node that it follows are stopped and started again."""
+"""Spark streams the log of a node; the query and the node are stopped and started again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from box import Node
 from test.soak.stream_child import start_query
 from test.soak.streams import Child, expected
 
-from .spark_files import NEEDS_SPARK, at_work, to_its_end
+from .spark_files import NEEDS_SPARK, run_query, start_and_await_batch
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="the extra 'spark' is not installed, or older than 4.2")
 
@@ -24,7 +24,7 @@ pytestmark = NEEDS_SPARK
 
 @contextmanager
 def writing_node(directory: Path, seed: int) -> Iterator[None]:
-    """A node that writes, until it is killed."""
+    """Run a child node that writes all the time, for this context; it is killed at the end."""
     node = Child(directory, "node", "node", str(directory), str(seed))
     try:
         node.wait_ready()
@@ -36,15 +36,15 @@ def writing_node(directory: Path, seed: int) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["path", "uri"])
 def test_every_change_comes_exactly_once(spark: Any, tmp_path: Path, source: str) -> None:
-    """The node is killed, and the query stopped in the middle of its work; `make soak` kills both, many times."""
+    """A query that is stopped, of a node that is killed, gets each change once; `make soak` kills both many times."""
     for seed in range(3):
         with writing_node(tmp_path, seed):
             if seed == 2:
-                to_its_end(lambda: start_query(spark, source, tmp_path, once=True))
+                run_query(lambda: start_query(spark, source, tmp_path, once=True))
             else:
-                at_work(lambda: start_query(spark, source, tmp_path)).stop()
+                start_and_await_batch(lambda: start_query(spark, source, tmp_path)).stop()
     if source == "path":
-        to_its_end(lambda: start_query(spark, source, tmp_path, once=True))
+        run_query(lambda: start_query(spark, source, tmp_path, once=True))
     found = Counter((row.replica_id, row.lsn) for row in spark.read.parquet(str(tmp_path / "out")).collect())
     last = max(lsn for _, lsn in found)
     wanted = Counter({place: count for place, count in expected(tmp_path).items() if place[1] <= last})
@@ -73,4 +73,4 @@ def test_a_stream_tells_what_is_wrong(spark: Any, tmp_path: Path) -> None:
 def run_once(spark: Any, checkpoint: Path, options: dict[str, str]) -> None:
     frame = spark.readStream.format("box").options(**options).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    to_its_end(writer.trigger(availableNow=True).start)
+    run_query(writer.trigger(availableNow=True).start)

@@ -1,4 +1,4 @@
-"""Tables of directories that Tarantool's executable has written: at every moment what its space held then."""
+"""Tables read from Tarantool's data directories with `as_of` have the rows that its space had at that moment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ end
 
 
 def run_program(directory: Path, seed: int) -> list[tuple[str, int, list[tuple[Any, ...]]]]:
-    """Random changes on Tarantool; vclock, signature and rows of some moments."""
+    """Make random changes on Tarantool; return the vclock, the signature and the rows at some moments."""
     program = Program(seed)
     parts = [BEGIN, program.create(), *(f"s:replace{program.tuple()}" for _ in range(30)), "box.snapshot()"]
     for number in range(40):
@@ -51,7 +51,7 @@ def run_program(directory: Path, seed: int) -> list[tuple[str, int, list[tuple[A
 
 
 @pytest.mark.parametrize("seed", range(20, 26))
-def test_a_table_is_what_the_peer_had_at_every_moment(tmp_path: Path, seed: int) -> None:
+def test_a_table_at_a_moment_has_the_rows_that_tarantool_had(tmp_path: Path, seed: int) -> None:
     moments = run_program(tmp_path, seed)
     assert len(moments) == 5
     for clock, signature, expected in moments:
@@ -61,7 +61,7 @@ def test_a_table_is_what_the_peer_had_at_every_moment(tmp_path: Path, seed: int)
     assert read(tmp_path) == moments[-1][2]
 
 
-def test_rows_of_the_peers_files_are_printed(tmp_path: Path) -> None:
+def test_rows_of_tarantools_files_are_printed(tmp_path: Path) -> None:
     run_program(tmp_path, 20)
     files = sorted([*tmp_path.glob("*.snap"), *tmp_path.glob("*.xlog")])
     rows = [item for file in files for item in rows_of(str(file))]
@@ -88,7 +88,7 @@ os.exit(0)
 """
 
 
-def test_synchronous_transactions_of_the_peer_count_once_they_are_confirmed(tmp_path: Path) -> None:
+def test_synchronous_transactions_of_tarantool_count_once_they_are_confirmed(tmp_path: Path) -> None:
     (tmp_path / "script.lua").write_text(SYNCHRONOUS)
     subprocess.run(["tarantool", "script.lua"], cwd=tmp_path, capture_output=True, timeout=60, check=True)
     assert read(tmp_path) == [(1, "one"), (2, "two"), (4, "four")]

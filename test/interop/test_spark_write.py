@@ -1,4 +1,4 @@
-"""Frames written by Spark: into a node while tasks are killed, and into a new directory that nodes start from."""
+"""Spark writes frames into a running node, also while tasks are killed, and into a new data directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from box.sync import Node
 
-from .spark_files import FORMAT, NEEDS_SPARK, to_its_end
+from .spark_files import FORMAT, NEEDS_SPARK, run_query
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="the extra 'spark' is not installed, or older than 4.2")
 
@@ -22,9 +22,9 @@ ROWS = 3000
 
 
 def serve(directory: Path, *steps: Any) -> None:
-    """A node with the space `goods` that answers while the steps are done: Lua, or functions.
+    """Run a node with the space `goods` while the steps are done, which are Lua texts for the node or functions.
 
-    Spark knows its session in this thread only, so it is the node that has another one.
+    The node runs in a thread of its own, because Spark's session belongs to the thread of the test.
     """
     os.makedirs(directory, exist_ok=True)
     with Node(directory, log_level=0, listen=f"unix/:{directory}/socket") as node:
@@ -41,7 +41,10 @@ def serve(directory: Path, *steps: Any) -> None:
 
 
 def frame_of(spark: Any, flag: Path) -> Any:
-    """Rows of keys 0 to 99; each task of a first attempt kills its worker when some of its rows are written."""
+    """Make a frame with keys 0 to 99, each many times; the first attempt of each task kills its worker midway.
+
+    `flag` is the beginning of the names of files that mark tasks whose worker was killed.
+    """
 
     def rows(numbers: Any) -> Any:
         from pyspark import TaskContext
@@ -59,7 +62,7 @@ def frame_of(spark: Any, flag: Path) -> Any:
 
 @pytest.mark.slow
 def test_upserts_of_killed_tasks_count_once(spark: Any, tmp_path: Path) -> None:
-    """Spark runs a task again whose worker died after some of its rows were written."""
+    """Upserts take effect once, though Spark repeats tasks whose workers died after they had written some rows."""
     options = {"uri": f"unix/:{tmp_path}/data/socket", "space": "goods", "operation": "upsert", "operations": "value:+"}
 
     def write() -> None:
@@ -107,7 +110,7 @@ def test_frames_replace_insert_and_delete(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_stream_of_changes_goes_into_another_node_once(spark: Any, tmp_path: Path) -> None:
-    """Counts operations by key: the query is stopped and goes on from its checkpoint."""
+    """A stream that counts changes by key writes each change once, though it is stopped and continues."""
     options = {"uri": f"unix/:{tmp_path}/data/socket", "space": "goods", "operation": "upsert", "operations": "value:+"}
 
     def fill(part: int) -> None:
@@ -124,7 +127,7 @@ def test_a_stream_of_changes_goes_into_another_node_once(spark: Any, tmp_path: P
         frame = frame.selectExpr("cast(trim(both '[]' from key) as bigint) as id", "'x' as name", "1D as value")
         writer = frame.writeStream.format("box").options(**options)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        to_its_end(writer.start)
+        run_query(writer.start)
 
     fill(1)
     serve(tmp_path / "data", follow)

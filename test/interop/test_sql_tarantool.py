@@ -1,6 +1,6 @@
-"""Generated statements of SQL give the same on this node and on Tarantool 2.8, line by line.
+"""Generated SQL statements give equal results on Lunabox and on Tarantool 2.8.
 
-`LUNABOX_TARANTOOL` names the executable, `SQL_STATEMENTS` how many statements a script has.
+`LUNABOX_TARANTOOL` names the executable, `SQL_STATEMENTS` the number of statements of a script.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [
 
 
 def differences(text: str, directory: Path) -> list[str]:
-    """Run a script on both, and return each statement that gives something else, with both results."""
+    """Run a script on Lunabox and Tarantool; return each statement whose results differ, with both results."""
     assert TARANTOOL is not None
     ours = lines_of(str(Path(sys.executable).with_name("lunabox")), text, directory / "ours")
     theirs = lines_of(TARANTOOL, text, directory / "theirs")

@@ -1,4 +1,4 @@
-"""Directories and replicas of Tarantool 2.11, whose executable `LUNABOX_TARANTOOL_211` names."""
+"""Lunabox replicates with Tarantool 2.11 and exchanges data directories with it; `LUNABOX_TARANTOOL_211` names it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def both() -> AsyncIterator[tuple[Cluster, Tarantool]]:
 
 
 async def same(tarantool: Tarantool, member: Member) -> None:
-    """Wait until both have the same vclock; all rows must be the same then."""
+    """Wait until both have equal vclocks, then assert that they have equal rows."""
 
     async def is_same() -> bool:
         return member.node.state.vclock.without_zero() == await tarantool.vclock()
@@ -72,7 +72,7 @@ async def same(tarantool: Tarantool, member: Member) -> None:
 
 @pytest.mark.parametrize("is_anonymous", [False, True])
 def test_we_follow_under_load_with_restarts_of_either(is_anonymous: bool) -> None:
-    """Rows of a synchronous space, PROMOTE and DEMOTE among them."""
+    """Lunabox follows Tarantool 2.11 through synchronous rows, PROMOTE, DEMOTE and restarts of both."""
     options = {"replication_anon": True, "read_only": True} if is_anonymous else {}
 
     async def main() -> None:
@@ -127,7 +127,7 @@ def test_it_joins_us_and_follows() -> None:
 
 
 def test_directories_go_there_and_back(tmp_path: Path) -> None:
-    """We start from its directory, with snapshot and log, and it from ours."""
+    """Lunabox starts from a directory of Tarantool 2.11, with snapshot and log, and Tarantool from one of Lunabox."""
 
     async def main() -> None:
         tarantool = Tarantool211(tmp_path / "tarantool")
@@ -163,7 +163,7 @@ def test_directories_go_there_and_back(tmp_path: Path) -> None:
 
 
 async def printed(files: list[str]) -> str:
-    """What `lunabox-cat` prints of logs."""
+    """Return what `lunabox-cat` prints of log files."""
     command = shutil.which("lunabox-cat")
     assert command is not None
     process = await asyncio.create_subprocess_exec(command, *files, stdout=asyncio.subprocess.PIPE)

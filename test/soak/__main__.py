@@ -1,7 +1,8 @@
-"""`make soak`: campaigns with random seeds, which are printed, so that each can be run again.
+"""`make soak`: runs campaigns that look for rare failures, and prints the seed of each so that it can be repeated.
 
-Usage: python -m test.soak [--long | --size N] [--seed N] [--part K/N] [--seconds S] [--tarantool PATH] [CAMPAIGN ...];
-all campaigns without a name. Exits with 1 if one of them has found something, after all have been run.
+Usage: python -m test.soak [--long | --size N] [--seed N] [--part K/N] [--seconds S] [--tarantool PATH] [CAMPAIGN ...]
+
+Without a name all campaigns run. The exit code is 1 if any of them has found a failure.
 """
 
 from __future__ import annotations
@@ -34,13 +35,17 @@ from test.soak.shares import PROCESSES, WHOLE, Sweep
 
 
 class Campaign(NamedTuple):
-    """`run(seed, sweep)` prints what it finds and a summary, and tells whether it has found nothing."""
+    """A campaign: `run(seed, sweep)` prints each failure and a summary, and returns True if there was no failure.
+
+    `unit` says in the plural what its size counts.
+    """
 
     run: Callable[[int, Sweep], bool]
     unit: str
     short: int
-    """The size that `make soak` takes."""
+    """The size for `make soak`."""
     long: int
+    """The size for `--long`."""
 
 
 def _replication(seed: int, size: int) -> bool:
@@ -61,20 +66,22 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def _by_size(run: Callable[[int, int], bool]) -> Callable[[int, Sweep], bool]:
-    """A campaign that has no places, and runs by itself."""
+    """Adapt a campaign that takes its size alone, and cannot be split into parts."""
     return lambda seed, sweep: run(seed, sweep.size)
 
 
 CAMPAIGNS = {
     "kills": Campaign(_by_size(kills.run_campaign), "kills in each mode", 50, 2000),
-    "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two faults", 1000, 8000),
-    "damage": Campaign(damage.run_campaign, "bytes changed or cut off", 2000, 10**6),
+    "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two disk faults", 1000, 8000),
+    "damage": Campaign(damage.run_campaign, "files with a changed byte or a cut end", 2000, 10**6),
     "damage-tarantool": Campaign(
-        damage_tarantool.run_campaign, "bytes changed or cut off, judged by Tarantool too", 200, 10**6
+        damage_tarantool.run_campaign, "files with a changed byte or a cut end, compared with Tarantool", 200, 10**6
     ),
-    "mixed": Campaign(_by_size(mixed.run_campaign), "seconds of fifty clients", 60, 600),
-    "arguments": Campaign(_by_size(arguments.run_campaign), "calls of each public function by chance", 5, 100),
-    "replication": Campaign(_by_size(_replication), "seeds of three instances", 200, 2000),
+    "mixed": Campaign(_by_size(mixed.run_campaign), "seconds of work by fifty clients", 60, 600),
+    "arguments": Campaign(
+        _by_size(arguments.run_campaign), "calls of each public function with random arguments", 5, 100
+    ),
+    "replication": Campaign(_by_size(_replication), "seeds of random work on three instances", 200, 2000),
     "packets": Campaign(_by_size(_packets), "conversations of hostile packets", 5000, 100_000),
     "streams": Campaign(
         _by_size(streams.run_campaign), "kills of a node, and of a Spark query that follows it", 50, 500
@@ -84,16 +91,16 @@ CAMPAIGNS = {
     ),
     "elections": Campaign(elections.run_campaign, "seeds of five processes that elect a leader", 2, 10),
     "simulated": Campaign(
-        simulated.run_campaign, "runs of ten simulated minutes, behind those that failed once", 4, 2000
+        simulated.run_campaign, "runs of ten simulated minutes, after those that have failed once", 4, 2000
     ),
-    "sql": Campaign(_by_size(sql.run_campaign), "statements of SQL, run by Tarantool too", 1000, 20_000),
+    "sql": Campaign(_by_size(sql.run_campaign), "SQL statements, compared with Tarantool", 1000, 20_000),
     "cluster": Campaign(
-        _by_size(cluster.run_campaign), "exports on a Spark cluster, half of them while a worker is killed", 4, 20
+        _by_size(cluster.run_campaign), "exports on a Spark cluster; in every second one a worker is killed", 4, 20
     ),
     "rounds": Campaign(
-        _by_size(rounds.run_campaign), "rounds of our own suite, alone and with busy processors", 20, 100
+        _by_size(rounds.run_campaign), "runs of the replication suite, on an idle and on a busy machine", 20, 100
     ),
-    "repeats": Campaign(_by_size(repeats.run_campaign), "runs of each file of tests beside busy processors", 1, 20),
+    "repeats": Campaign(_by_size(repeats.run_campaign), "runs of each test file on a busy machine", 1, 20),
 }
 
 
@@ -103,24 +110,30 @@ def main() -> int:
     )
     parser = argparse.ArgumentParser(
         prog="make soak",
-        description=f"{__doc__}\nCampaigns, with what their size counts:\n{listed}",
+        description=f"{__doc__}\nCampaigns, what their size counts, and the sizes:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--long", action="store_true", help="the sizes for a night")
-    parser.add_argument("--size", type=int, help="this size for every campaign")
+    parser.add_argument("--long", action="store_true", help="take sizes that fill a night")
+    parser.add_argument("--size", type=int, help="take this size for every campaign")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
     parser.add_argument(
-        "--part", type=_part, default=WHOLE, metavar="K/N", help="the K-th of N parts: disk-faults, damage, simulated"
+        "--part",
+        type=_part,
+        default=WHOLE,
+        metavar="K/N",
+        help="run the K-th of N parts (disk-faults, damage, damage-tarantool, simulated)",
     )
     parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="when these two end, however many places are left"
+        "--minutes", type=float, default=math.inf, help="stop the campaigns that have parts after this time"
     )
     members = parser.add_argument_group("elections")
-    members.add_argument("--seconds", type=float, help="the time of one seed")
-    members.add_argument("--tarantool", default="", metavar="PATH", help="an executable that one of the members runs")
-    members.add_argument("--tarantools", type=int, default=1, metavar="N", help="so many members run it")
-    members.add_argument("--rows", choices=elections.ROWS, default="synchronous", help="what clients insert")
-    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="all of them without a name")
+    members.add_argument("--seconds", type=float, help="how long clients and faults of one seed go on")
+    members.add_argument("--tarantool", default="", metavar="PATH", help="the executable of Tarantool members")
+    members.add_argument("--tarantools", type=int, default=1, metavar="N", help="the number of Tarantool members")
+    members.add_argument(
+        "--rows", choices=elections.ROWS, default="synchronous", help="the kind of rows that clients insert"
+    )
+    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="the campaigns to run; all if none is named")
     args = parser.parse_args()
     unknown = set(args.campaigns) - CAMPAIGNS.keys()
     if unknown:

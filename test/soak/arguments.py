@@ -1,7 +1,7 @@
-"""Arguments: every public function of Lua with arguments by chance, in a process of its own (`hostile.lua`).
+"""The campaign "arguments": calls every public Lua function with random arguments, in a child process (`hostile.lua`).
 
-Nothing but success, a box.error or a text that names nothing of Python comes back, no exception is in the log, no call
-takes the node's time, and the node lives on to the end.
+Checked: each call returns, raises a box.error or raises a text that names nothing of Python; the log has no traceback;
+no call blocks the node for long; the process ends normally.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "test/unit/boxlua/hostile.lua"
 _SECONDS_A_CALL = 60
-"""The seconds that one call of each function may take, all together; most take a few milliseconds."""
+"""Seconds for one call of every function, all together; most take a few milliseconds."""
 _FINDS = ("FIND", "STUCK", "SLOW")
+"""What lines of hostile.lua that report a failure begin with."""
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Call each function `size` times, print what is wrong and a summary, and return True if nothing is."""
+    """Call each function `size` times, print failures and a summary, and return True if there was no failure."""
     with tempfile.TemporaryDirectory(prefix="arguments") as name:
         directory = Path(name)
         with (directory / "calls").open("w+", errors="replace") as calls:

@@ -1,5 +1,6 @@
-"""Exports on a standalone Spark cluster of this machine: a master and two worker processes, of which one is killed in
-the middle of every second export. Each export has to have all rows once.
+"""The campaign "cluster": exports a space on a local Spark cluster of one master and two workers.
+
+In every second export a worker is killed. Checked: each export contains every row exactly once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from test.support import wait_until
 
 ROWS = 200_000
 _SECONDS = 300.0
+"""Seconds for any step of Spark, on a busy machine."""
 
 
 def _free_port() -> int:
@@ -45,7 +47,7 @@ def _make_data(directory: Path) -> None:
 
 
 class Cluster:
-    """Processes of Spark in groups of their own."""
+    """A master and two workers of Spark, each in a process group of its own. All log to `cluster.log`."""
 
     def __init__(self, directory: Path) -> None:
         import pyspark
@@ -73,7 +75,7 @@ class Cluster:
             )
 
     def add_worker(self) -> subprocess.Popen[bytes]:
-        """A worker with one core, once the master knows it."""
+        """Start a worker with one core, wait until the master has registered it, and return its process."""
         worker = self._start("worker.Worker", "-c", "1", "-m", "1g", "--webui-port", "0", self.url)
         self._count += 1
         wanted = self._count
@@ -87,7 +89,7 @@ class Cluster:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to a process and its group."""
+    """Send SIGKILL to the process group of a process, and wait for its end."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -111,7 +113,7 @@ def _is_whole(out: Path) -> bool:
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """`size` exports."""
+    """Run `size` exports and print each result. Returns False at the first export that fails or lacks rows."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="lunabox-cluster") as name:
         directory = Path(name)
@@ -128,7 +130,7 @@ def run_campaign(seed: int, size: int) -> bool:
                     cluster.workers.append(cluster.add_worker())
                 text = export.communicate()[0].decode()
                 good = export.returncode == 0 and _is_whole(out)
-                print(f"  export {number + 1}: {'whole' if good else 'NOT WHOLE: ' + text[-2000:]}", flush=True)
+                print(f"  export {number + 1}: {'complete' if good else 'INCOMPLETE: ' + text[-2000:]}", flush=True)
                 if not good:
                     return False
         finally:

@@ -1,13 +1,14 @@
-"""Damage: every byte of a small snapshot and of the log behind it is changed or is where the file ends.
+"""The campaign "damage": starts an instance from a snapshot and a log of which one byte is changed or the end is cut.
 
-The instance that starts from such files decides:
+An instance that starts from damaged files may:
 
-    refuse     with a BoxError; what a changed snapshot or a broken row in the middle asks for
-    start      with the rows that were written; or with a beginning of them, where the end of the log is damaged: a
-               torn end is what a killed process leaves, and Tarantool starts from it, too
-    skip       with `force_recovery`: rows may be missing, those that are there are what was written
+    refuse     raise a BoxError: required for a changed snapshot and for a broken row in the middle of the log
+    start      have all rows, or those of an earlier state if the end of the log is damaged: a killed process leaves
+               such an end, and Tarantool starts from it
+    skip       with `force_recovery`, lack some rows
 
-It never ends with another exception, never shows a row that nobody wrote, and writes again once it has started.
+Checked: the start raises nothing but a BoxError, no row appears that was never written, and an instance that has
+started accepts writes and starts again with the same rows.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ from test.crash.instance import SPACE, make_space, put
 from test.soak.shares import Sweep
 
 PATIENCE: Final = 120.0
+"""Seconds for one start."""
 _BEFORE, _AFTER = range(1, 6), range(6, 13)
-"""Keys that are in the snapshot, and those of the log."""
+"""Keys of the rows in the snapshot, and of those that only the log has."""
 
 Rows = dict[int, str]
 
 
 class Damage(NamedTuple):
-    """What happens to one file. `change` is what its byte at `offset` is combined with; 0 ends the file there."""
+    """One change of one file: the byte at `offset` is XORed with `change`, or the file ends there if `change` is 0.
+
+    `force_recovery` is the option with which the instance starts.
+    """
 
     path: str
     offset: int
@@ -44,7 +49,7 @@ class Damage(NamedTuple):
 
     @property
     def described(self) -> str:
-        """The kind of file and of damage, and how the instance starts."""
+        """The kind of file, the kind of damage and the option, for the summary."""
         change = "a byte changed" if self.change else "cut off"
         return f"{self.path[-5:]}, {change}{', force_recovery' if self.force_recovery else ''}"
 
@@ -55,7 +60,11 @@ class Damage(NamedTuple):
 
 
 class Original:
-    """The files before any damage, what is in them, and the states that a log which ends early leads to."""
+    """The undamaged files and their rows.
+
+    `states` has the rows after the snapshot and after each transaction of the log: a start from a log that is cut
+    short may end in any of them. `system` has the rows of some system spaces, by space id.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -81,13 +90,16 @@ class Original:
 
     @property
     def damaged_paths(self) -> list[str]:
-        """The newest snapshot and the log behind it."""
+        """The paths of the newest snapshot and of the log that continues it."""
         snapshot = max(path for path in self.files if path.endswith(".snap"))
         log = snapshot.replace(".snap", ".xlog")
         return [snapshot, log]
 
     def damages(self, chooser: random.Random, size: int) -> Iterator[Damage]:
-        """All bytes changed and all ends, `size` of them: every byte has its turn before one has its second."""
+        """Yield `size` damages in random order; each byte of both files is hit once before any is hit twice.
+
+        A byte is damaged in four ways: changed or cut off, with and without `force_recovery`.
+        """
         places = [(path, offset) for path in self.damaged_paths for offset in range(len(self.files[path]))]
         chooser.shuffle(places)
         for index in range(min(size, 4 * len(places))):
@@ -97,7 +109,7 @@ class Original:
 
 
 def read_all(disk: MemoryStorage) -> dict[str, bytes]:
-    """Paths and contents of all files."""
+    """Return the contents of all files by path."""
     files = {}
     for name in disk.names("."):
         file = disk.open(f"./{name}")
@@ -106,6 +118,7 @@ def read_all(disk: MemoryStorage) -> dict[str, bytes]:
 
 
 def disk_of(files: dict[str, bytes]) -> MemoryStorage:
+    """Make a disk in memory with these files."""
     disk = MemoryStorage()
     for path, content in files.items():
         write_all(disk.create(path), content)
@@ -113,7 +126,7 @@ def disk_of(files: dict[str, bytes]) -> MemoryStorage:
 
 
 async def started(disk: MemoryStorage, **options: Any) -> Instance:
-    """Raises what the start raises, and leaves nothing behind."""
+    """Start an instance from a disk; if the start fails, the instance is closed and the error raised."""
     instance = Instance(disk=disk)
     instance.log.open("/dev/null")
     try:
@@ -133,6 +146,7 @@ def _all(instance: Instance, space_id: int, index: int = 0) -> list[Any]:
 
 
 def rows_of(instance: Instance) -> Rows:
+    """Return the rows of the test space, none if it has no index, and assert that both indexes agree."""
     rows, by_value = _all(instance, SPACE), _all(instance, SPACE, 1)
     assert not by_value or sorted(by_value) == rows, "the indexes do not agree"
     return dict(rows)
@@ -143,7 +157,15 @@ def _system_rows(instance: Instance) -> dict[int, list[Any]]:
 
 
 async def decide(original: Original, damage: Damage) -> str:
-    """What the instance did, in one word. AssertionError for a wrong decision; other exceptions pass."""
+    """Start from damaged files, check the result, and return what the instance did.
+
+    Returns:
+        "refused", "whole" (all rows), "beginning" (an earlier state) or "skipped" (some rows lack).
+
+    Raises:
+        AssertionError: the instance should not have done that.
+        Exception: the start raised something else than a BoxError.
+    """
     files = dict(original.files)
     files[damage.path] = damage.apply(files[damage.path])
     disk = disk_of(files)
@@ -172,19 +194,19 @@ def _judge(original: Original, damage: Damage, rows: Rows, system: dict[int, lis
     if rows == original.states[-1] and system == original.system:
         return "whole"
     if not damage.force_recovery:
-        assert damage.path.endswith(".xlog"), "a damaged snapshot was taken for a whole one"
-        assert rows in original.states, f"rows that never were together: {rows}"
+        assert damage.path.endswith(".xlog"), "a damaged snapshot was accepted"
+        assert rows in original.states, f"rows of no state of the log: {rows}"
         assert system == original.system
         return "beginning"
     written = {(key, value) for state in original.states for key, value in state.items()}
-    assert set(rows.items()) <= written, f"rows that nobody wrote: {set(rows.items()) - written}"
+    assert set(rows.items()) <= written, f"rows that were never written: {set(rows.items()) - written}"
     for space, found in system.items():
-        assert all(row in original.system[space] for row in found), f"rows of space {space} that nobody wrote"
+        assert all(row in original.system[space] for row in found), f"rows of space {space} that were never written"
     return "skipped"
 
 
 class Outcome(NamedTuple):
-    """What became of one damage: the decision, or what was wrong."""
+    """The result of one damage: the decision of `decide`, or "failures" and the error's text in `failure`."""
 
     damage: Damage
     decision: str
@@ -195,7 +217,7 @@ def run_damage(original: Original, damage: Damage) -> Outcome:
     try:
         try:
             decision = asyncio.run(decide(original, damage))
-        except TimeoutError:  # a start that hangs does so again, a machine that stood still does not
+        except TimeoutError:  # a second try tells a start that hangs from a machine that was stopped for a while
             decision = asyncio.run(decide(original, damage))
     except Exception as error:
         return Outcome(damage, "failures", f"{type(error).__name__}: {error}")
@@ -203,7 +225,7 @@ def run_damage(original: Original, damage: Damage) -> Outcome:
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
-    """Prints a line for each failure and a summary. True if there was no failure."""
+    """Run the damages of `seed`, print each failure and a summary, and return True if there was no failure."""
     original = Original()
     counts: Counter[tuple[str, str]] = Counter()
     places: set[tuple[str, int]] = set()
@@ -214,7 +236,7 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
         if failure:
             print(f"damage, seed {seed}, {damage}: {failure}", flush=True)
     sizes = ", ".join(f"{len(original.files[path])} bytes of {path[-5:]}" for path in original.damaged_paths)
-    print(f"damage, seed {seed}: {sum(counts.values())} times at {len(places)} places of {sizes}")
+    print(f"damage, seed {seed}: {sum(counts.values())} damages at {len(places)} offsets in {sizes}")
     for (described, decision), count in sorted(counts.items()):
         print(f"  {described}: {count} {decision}", flush=True)
     return not any(decision == "failures" for _, decision in counts)

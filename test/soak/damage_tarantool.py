@@ -1,7 +1,7 @@
-"""Damage, decided by Tarantool as well: whether an instance starts from damaged files, and with which rows.
+"""The campaign "damage-tarantool": starts Lunabox and Tarantool from the same damaged files and compares the rows.
 
-The damages are those of `test.soak.damage`, each in a directory of its own for Tarantool's executable
-(`LUNABOX_TARANTOOL`, or `tarantool` on PATH).
+The damages are drawn as in `test.soak.damage`. Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH;
+each of its starts has a directory of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from test.soak.damage import Damage, Original, Rows
 from test.soak.shares import Sweep
 
 _PATIENCE: Final = 60.0
+"""Seconds for one run of Tarantool."""
 _MEMORY: Final = 32 * 1024 * 1024
-"""Bytes of Tarantool's arena: a start that maps little is quick."""
+"""The option `memtx_memory` of Tarantool in bytes: a small arena makes its start quick."""
 _SCRIPT: Final = """
 box.cfg{log = 'tarantool.log', force_recovery = %s, memtx_memory = %d}
 local rows = {}
@@ -40,7 +41,7 @@ os.exit(0)
 
 
 class Comparison(NamedTuple):
-    """What both did: the rows, or nothing where the instance refused to start."""
+    """The rows that Lunabox and Tarantool have after a start, None where it refused to start."""
 
     damage: Damage
     own: Rows | None
@@ -64,7 +65,7 @@ async def _own_rows(files: dict[str, bytes], force_recovery: bool) -> Rows | Non
         await instance.close()
 
 
-def _peers_rows(command: tuple[str, ...], files: dict[str, bytes], force_recovery: bool) -> Rows | None:
+def _tarantools_rows(command: tuple[str, ...], files: dict[str, bytes], force_recovery: bool) -> Rows | None:
     directory = Path(tempfile.mkdtemp(prefix="damage"))
     try:
         for path, content in files.items():
@@ -79,17 +80,18 @@ def _peers_rows(command: tuple[str, ...], files: dict[str, bytes], force_recover
 
 
 def compare(command: tuple[str, ...], original: Original, change: Damage) -> Comparison:
+    """Start Lunabox and Tarantool (`command`) from the same damaged files."""
     files = dict(original.files)
     files[change.path] = change.apply(files[change.path])
     own = asyncio.run(_own_rows(files, change.force_recovery))
-    return Comparison(change, own, _peers_rows(command, files, change.force_recovery))
+    return Comparison(change, own, _tarantools_rows(command, files, change.force_recovery))
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
-    """Prints a line for each difference and a summary. True if there was none."""
+    """Run the damages of `seed`, print each difference and a summary, and return True if there was none."""
     command = tarantool_command()
     if command is None:
-        print("damage-tarantool: there is no tarantool's executable")
+        print("damage-tarantool: skipped, no Tarantool on PATH or in LUNABOX_TARANTOOL")
         return True
     original = Original()
     counts: Counter[tuple[str, str]] = Counter()

@@ -1,21 +1,22 @@
-"""Disk faults: one scenario, and every call of the disk in it fails in turn; then the same with a second fault.
+"""The campaign "disk-faults": repeats one scenario, each time with a fault in another call of the disk, or two faults.
 
-The scenario has three lives of one instance on one disk:
+The scenario starts an instance four times on one disk:
 
-    first    found the instance, write alone and together, two checkpoints, one of them among writes, delete, close
-    second   start from the files, write, a checkpoint, close: faults go on
-    third    the disk is healed: the start, a write and a checkpoint must succeed; one more start reads the snapshot
+    first    bootstrap, single and concurrent writes, three checkpoints (the first beside writes), deletes, close
+    second   start from the files, writes, a checkpoint beside a write, close; faults may still happen
+    third    the disk works again: the start, writes and a checkpoint must succeed
+    fourth   start from that checkpoint
 
-What a fault is:
+Kinds of faults:
 
-    fail     the call does nothing and raises
-    late     the call does its work and raises; a write leaves half of its bytes
-    short    a write takes half of its bytes and says so; other calls succeed
-    delay    the call takes its time
+    fail     the call does nothing and raises OSError
+    late     the call does its work and raises OSError; a write does half of it
+    short    a write takes half of its bytes and returns their number; other calls succeed
+    delay    the call takes a few milliseconds longer and succeeds
 
-Checked in every life: what was acknowledged is there, what was refused is not, a transaction is there whole or not at
-all, nothing but a BoxError comes out, every call and the end of the instance return in time, and no thread is left.
-Where the instance has panicked (Tarantool's process would be gone) the last writes may be there or not.
+Checked after each step: acknowledged writes are there, refused ones are not, each transaction is there completely or
+not at all. Errors are BoxErrors, every call and the close return in time, and no thread is left. After a panic of the
+instance, where Tarantool's process would have ended, writes that got no answer may be there or not.
 """
 
 from __future__ import annotations
@@ -41,16 +42,18 @@ from test.soak.shares import Sweep
 
 KINDS: Final = ("fail", "late", "short", "delay")
 PATIENCE: Final = 120.0
+"""Seconds for one start with its work, and for one close."""
 _DELAY: Final = 0.003
-_SPACE: Final = 512
+"""Seconds of a "delay": longer than any call takes, short enough for thousands of runs."""
+_SPACE: Final = 512  # the first id of a user's space
 _ABSENT: Final = None
 
 Fault = tuple[int, str]
-"""The number of a call, from 1, and what happens to it."""
+"""The number of a call of the disk, from 1, and the kind of the fault."""
 
 
 class CallFaults:
-    """Counts the calls of a disk and lets some of them go wrong. For any thread."""
+    """Counts the calls of a disk, in `calls` by name, and makes the chosen ones fail. Any thread may call it."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = dict(faults)
@@ -62,7 +65,11 @@ class CallFaults:
         self.faults = {}
 
     def call(self, name: str, work: Callable[[], Any]) -> Any:
-        """Do the work of a call other than a write, or not."""
+        """Do the work of a call other than a write, as its fault allows.
+
+        Raises:
+            OSError: the fault is "fail" or "late".
+        """
         kind = self._next(name)
         if kind == "fail":
             raise self._error()
@@ -72,7 +79,11 @@ class CallFaults:
         return result
 
     def write(self, path: str, data: bytes, work: Callable[[bytes], int]) -> int:
-        """Write all, a part or nothing."""
+        """Write all bytes, half of them or none, as the fault of this call allows; return the number written.
+
+        Raises:
+            OSError: the fault is "fail" or "late".
+        """
         kind = self._next(f"write {path}")
         if kind is None:
             return work(data)
@@ -98,7 +109,7 @@ class CallFaults:
 
 
 class _FaultyFile:
-    """An open file whose calls go through the faults."""
+    """An open file whose calls may have faults."""
 
     def __init__(self, file: Any, faults: CallFaults) -> None:
         self.path: str = file.path
@@ -130,7 +141,7 @@ class _FaultyFile:
 
 
 class FaultyDisk:
-    """A disk in memory whose calls go through the faults."""
+    """A disk in memory whose calls may have faults."""
 
     def __init__(self, faults: CallFaults) -> None:
         self._call = faults.call
@@ -174,12 +185,15 @@ class FaultyDisk:
         self._call(f"sync {directory}", lambda: None)
 
     def lock(self, directory: str) -> DirectoryLock | None:
-        self._call("lock", lambda: None)  # before it is taken: a lock that nobody has got cannot be given back
+        self._call("lock", lambda: None)  # a fault after the lock is taken would leave it with no owner to release it
         return self._files.lock(directory)
 
 
 class Expectation:
-    """What each key may be: one value after an answer, more after an end without one."""
+    """The values that each key may have: one after an acknowledged write, more after one without an answer.
+
+    `pairs` are keys that every transaction changes together.
+    """
 
     def __init__(self) -> None:
         self.values: dict[int, set[str | None]] = {}
@@ -200,11 +214,11 @@ class Expectation:
         for key in self.values.keys() | found.keys():
             assert found.get(key) in self.of(key), f"{when}: {key} is {found.get(key)!r}, not of {self.of(key)}"
         for one, other in self.pairs:
-            assert found.get(one) == found.get(other), f"{when}: a transaction in part, {one} and {other}"
+            assert found.get(one) == found.get(other), f"{when}: half a transaction, keys {one} and {other} differ"
 
 
 class Life:
-    """One start of the instance to its end."""
+    """One instance from its start to its close, with the writes and checks of the scenario."""
 
     def __init__(self, disk: FaultyDisk, expected: Expectation, options: dict[str, Any]) -> None:
         self.instance = Instance(disk=disk)
@@ -213,7 +227,7 @@ class Life:
         self._options = {"checkpoint_count": 1, "wal_max_size": 700, "log_level": 0, **options}
 
     async def start(self) -> bool:
-        """False if the start has failed, as it may on such a disk."""
+        """Start the instance; return False if the disk made that fail."""
         try:
             await self.instance.configure(self._options)
         except BoxError:
@@ -221,7 +235,7 @@ class Life:
         return True
 
     async def make_space(self) -> bool:
-        """False if the disk did not let us."""
+        """Create what the test space lacks; return False if the disk made that fail."""
         rows: list[tuple[int, list[Any], tuple[Any, ...]]] = [
             (SpaceId.SPACE, [_SPACE, 1, "test", "memtx", 0, {}, []], (_SPACE,)),
             (SpaceId.INDEX, [_SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]], (_SPACE, 0)),
@@ -236,7 +250,7 @@ class Life:
         return True
 
     async def write_together(self, *changes: dict[int, str | None]) -> None:
-        """Several at the same time; memory shows them all until they fail."""
+        """Write several transactions concurrently, then check the rows."""
         await asyncio.gather(*(self._write(change) for change in changes))
         self.check("after writes")
 
@@ -245,7 +259,7 @@ class Life:
         self.check("after a write")
 
     async def _write(self, changes: dict[int, str | None]) -> None:
-        """Replace or delete in one transaction; what it may be afterwards goes to the expectation."""
+        """Replace or delete (value None) keys in one transaction, and note which values they may have afterwards."""
         requests = [
             Request.replace(pack([key, value])) if value is not None else Request.delete([key])
             for key, value in changes.items()
@@ -283,7 +297,7 @@ class Life:
         return True
 
     def rows(self) -> dict[int, str]:
-        """All rows, by the primary index; the secondary one must agree."""
+        """Return all rows by the primary index, and assert that the secondary one agrees."""
         by_key, by_value = self._select(_SPACE, 0), self._select(_SPACE, 1)
         assert sorted(by_value) == by_key
         return dict(by_key)
@@ -308,7 +322,7 @@ class Life:
 
 
 class Run:
-    """The scenario with one set of faults. Raises AssertionError, or whatever came out that should not."""
+    """The scenario with one set of faults. `run` raises AssertionError, or another error that escapes the instance."""
 
     def __init__(self, faults: CallFaults, options: dict[str, Any]) -> None:
         self.faults = faults
@@ -360,7 +374,7 @@ class Run:
         await life.write({13: "end"})
 
     async def _healed(self, life: Life) -> None:
-        """Whatever has happened: from here on everything succeeds."""
+        """Check that writes and checkpoints succeed on a disk that works again."""
         await life.write({1: "healed", 2: "healed", 14: "healed"})
         assert self.expected.of(14) == {"healed"}
         assert await life.checkpoint()
@@ -368,11 +382,11 @@ class Run:
         assert self.expected.of(15) == {"after"}
 
     async def _last(self, life: Life) -> None:
-        """The checks of the start are all."""
+        """Do nothing: `_live` has checked the rows after the start."""
 
 
 def count_calls(options: dict[str, Any]) -> list[str]:
-    """The calls of a run without faults, up to the last one that may fail."""
+    """Run the scenario without faults; return the names of the disk's calls up to the moment when it is healed."""
     faults = CallFaults()
     run = Run(faults, options)
     calls: list[str] = []
@@ -388,12 +402,16 @@ def count_calls(options: dict[str, Any]) -> list[str]:
 
 
 def choices(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault, ...]]:
-    """Every call with every kind, then each with a second fault right behind, then a little later; `size` of them."""
+    """Yield `size` sets of faults for a scenario of so many calls, in random order.
+
+    The first sets give each call each kind of fault. Later ones add a second fault: first in the next call, then in
+    one of the next ten.
+    """
     single = [((number, kind),) for number in range(1, calls + 1) for kind in KINDS]
     chooser.shuffle(single)
     for index in range(size):
         first = single[index % len(single)]
-        # A sweep with one fault, then sweeps with two; a short campaign has half of each.
+        # First all single faults, then pairs. A campaign too short for all single faults has half of each.
         if index < len(single) and (size > len(single) or index % 2):
             yield first
         else:
@@ -406,7 +424,7 @@ MODES: Final = ({"wal_mode": "write"}, {"wal_mode": "fsync"})
 
 
 class Place(NamedTuple):
-    """One run: its options and faults, and where they are."""
+    """One run: the instance's options, the faults, and a text that names the calls they hit."""
 
     options: dict[str, Any]
     faults: tuple[Fault, ...]
@@ -414,7 +432,7 @@ class Place(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a place; `failure` is empty where nothing was wrong."""
+    """The result of one run: the text of the error, empty if all checks passed, and whether an instance panicked."""
 
     place: Place
     failure: str
@@ -422,7 +440,7 @@ class Outcome(NamedTuple):
 
 
 def places(seed: int, size: int) -> list[Place]:
-    """All places of a campaign: one half for each mode."""
+    """Return the runs of a campaign, half of them for each `wal_mode`."""
     chooser = random.Random(seed)
     found = []
     for options in MODES:
@@ -434,6 +452,7 @@ def places(seed: int, size: int) -> list[Place]:
 
 
 def run_place(place: Place) -> Outcome:
+    """Run the scenario with the faults of one place."""
     run = Run(CallFaults(*place.faults), place.options)
     failure = ""
     try:
@@ -444,10 +463,10 @@ def run_place(place: Place) -> Outcome:
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
-    """Prints a line for each failure and a summary. True if there was no failure."""
+    """Run the faults of `seed`, print each failure and a summary, and return True if there was no failure."""
     counts: Counter[str] = Counter()
     seen: list[set[tuple[str, Fault]]] = [set(), set()]
-    """First faults that came alone, and with a second one."""
+    """The first faults of runs with one fault, and of runs with two, each with its `wal_mode`."""
     for place, failure, has_panicked in sweep.outcomes(run_place, places(seed, sweep.size)):
         if failure:
             counts["failures"] += 1
@@ -458,5 +477,5 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
         counts["panics"] += has_panicked
     described = ", ".join(f"{count} {name}" for name, count in counts.items())
     print(f"disk faults, seed {seed}: {described}")
-    print(f"  {len(seen[0])} faults came alone, {len(seen[1])} with a second one")
+    print(f"  different first faults: {len(seen[0])} alone, {len(seen[1])} with a second one")
     return not counts["failures"]

@@ -1,7 +1,7 @@
-"""Elections over real processes: five members, clients that follow the leader, faults that depose it all the time.
+"""The campaign "elections": five processes elect leaders, clients follow the leader, and faults depose it.
 
-`--seconds` is the time of one seed, `--tarantool` an executable that one of the members runs, `--tarantools` how many
-run it. `--rows` says what clients insert: synchronous rows, asynchronous ones, or both.
+`--seconds` is the time of one seed. `--tarantools` members run the executable `--tarantool`, the others Lunabox.
+`--rows` says what clients insert: synchronous rows, asynchronous ones, or both.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from test.soak.reality.election_run import RunChoice, run
 from test.soak.shares import Sweep
 
 SECONDS: Final = 60.0
+"""The time of one seed without `--seconds`."""
 ROWS: Final = {"synchronous": ("orders",), "asynchronous": ("notes",), "both": ("orders", "notes")}
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
-    """Play `sweep.size` seeds from `seed` on, print what each has found. False if one has found something."""
+    """Play `sweep.size` seeds from `seed` on, print the result of each, and return True if there was no violation."""
     failed = 0
     for number in range(seed, seed + sweep.size):
         chosen = RunChoice(
@@ -40,6 +41,6 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
             print(f"    {text}", flush=True)
         if outcome.violations:
             failed += 1
-            print(f"    see {outcome.directory}", flush=True)
+            print(f"    files are in {outcome.directory}", flush=True)
     print(f"elections, seed {seed}: {sweep.size} seeds, {failed} failed", flush=True)
     return not failed

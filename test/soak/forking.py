@@ -1,4 +1,4 @@
-"""The server from which the processes of campaigns are forked."""
+"""The fork server of campaigns: it has imported their child programs, so that each child starts at once."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Final
 
 PROCESSES: Final = get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    ["test.soak.kill_child", "test.soak.reality.servant", "box.testing.simulation.workloads"]
+    ["test.soak.kill_child", "test.soak.reality.node_server", "box.testing.simulation.workloads"]
 )

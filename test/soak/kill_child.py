@@ -1,14 +1,14 @@
-"""An instance that is to be killed: `run` in a process of its own, with a role.
+"""The child process of the campaign "kills": an instance that works in one of four roles until it is killed.
 
 ```
-writer     transactions of three rows by several fibers, for ever, and one checkpoint after the other
-sync       the same in a synchronous space, with another instance that makes the quorum
-follower   starts, joins if it has to, and stays
-founder    makes the synchronous space, and stays
+writer     several tasks commit transactions of three rows for ever; a checkpoint follows every 20 ms
+sync       works as a writer on a synchronous space; another instance completes the quorum
+follower   starts, joins if its directory is empty, and idles
+founder    creates the synchronous space, and idles
 ```
 
-A row is `{key, sequence}`. The three keys of a transaction always change together; each acknowledged one is a line
-`KEY SEQUENCE` on what `run` is given. The first line is `ready`.
+A row is `{key, sequence}`. Each transaction writes three consecutive keys with one sequence. The child prints `ready`,
+then a line `KEY SEQUENCE` for each acknowledged transaction with the first of its keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from test.crash.instance import SPACE, put, say
 
 FIBERS = 4
 TRIPLES = 40
-"""Groups of keys that each fiber writes again and again."""
+"""The number of groups of three keys that each task overwrites in turn."""
 
 
 async def make_space(node: Instance, is_sync: bool) -> None:
@@ -39,8 +39,12 @@ async def make_space(node: Instance, is_sync: bool) -> None:
 
 
 async def write(node: Instance, fiber: int, generation: int) -> None:
+    """Commit transactions for ever, and print each acknowledged one.
+
+    `generation` is the number of this start: sequences of later starts are greater.
+    """
     for number in count(1):
-        sequence = generation << 32 | number << 8 | fiber
+        sequence = generation << 32 | number << 8 | fiber  # unique, and greater with each write to a key
         first = (fiber * TRIPLES + number % TRIPLES) * 3
         await put(node, SPACE, [[first + i, sequence] for i in range(3)])
         say(f"{first} {sequence}")
@@ -48,13 +52,13 @@ async def write(node: Instance, fiber: int, generation: int) -> None:
 
 async def make_checkpoints(node: Instance) -> None:
     while True:
-        with suppress(BoxError):  # one that holds rows without a quorum is refused
+        with suppress(BoxError):  # it fails if its synchronous transactions get no quorum or are rolled back
             await node.checkpoints.make()
         await asyncio.sleep(0.02)
 
 
 async def decide(node: Instance) -> None:
-    """What had no quorum when the instance was killed gets one now, as soon as the other instance is there."""
+    """Promote this instance once the other one is connected: that confirms the limbo's transactions after a kill."""
     patience = node.config["replication_synchro_timeout"]
     await node.configure({"replication_synchro_timeout": 0.05})
     while True:
@@ -88,6 +92,6 @@ async def main(directory: str, role: str, generation: int, options: dict[str, An
 
 
 def run(output: Connection, directory: str, role: str, generation: int, options: dict[str, Any]) -> None:
-    """For ever: what is said goes to `output`."""
+    """Work in this process until it is killed; stdout goes to `output`."""
     os.dup2(output.fileno(), sys.stdout.fileno())
     asyncio.run(main(directory, role, generation, options))

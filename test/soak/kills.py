@@ -1,10 +1,10 @@
-"""Kills: an instance dies (SIGKILL) at a random moment of its work, again and again on the same files.
+"""The campaign "kills": kills an instance (SIGKILL) at random moments of its work, again and again on the same files.
 
-    write, fsync   alone, with that `wal_mode`, beside checkpoints
-    qsync          with a replica that makes the quorum; either is killed, or both at once
+    write, fsync   a single instance with that `wal_mode`, which also makes checkpoints
+    qsync          a master and a replica that completes its quorum; either is killed, or both
 
-After each kill: every acknowledged transaction is there or has been written over by a later one, none is there in part,
-both indexes agree, and the instance starts again. With a replica both come to the same rows in the end.
+Checked after each kill: the instance starts again, every acknowledged transaction is there or a later one has
+overwritten it, no transaction is there in part, and both indexes agree. In the end master and replica have equal rows.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from test.soak.forking import PROCESSES
 
 MODES = ("write", "fsync", "qsync")
 PATIENCE = 120.0
+"""Seconds for any step of a child."""
 LONGEST = 0.4
-"""The longest work before a kill, in seconds."""
+"""The longest time of work before a kill, in seconds."""
 
 
 class Child:
     """A process that runs `test.soak.kill_child`. `lines` contains its output since its start.
 
-    It is forked from a server that has imported everything, because imports take longer than all that follows.
+    It is forked from a process that has imported everything, because imports take longer than the rest of a start.
     """
 
     def __init__(self, directory: Path, role: str, options: dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ class Child:
 
 
 class Acknowledged:
-    """The last acknowledged sequence of each first key."""
+    """The acknowledged transactions: for the first key of each group of three, the last sequence."""
 
     def __init__(self) -> None:
         self.last: dict[int, int] = {}
@@ -129,11 +130,11 @@ class Acknowledged:
         for key in rows:
             first = key - key % 3
             triple = {rows.get(first + i) for i in range(3)}
-            assert len(triple) == 1, f"a transaction in part: {first} has {triple}"
+            assert len(triple) == 1, f"half a transaction: keys from {first} on have {triple}"
 
 
 async def rows_of(instance: Instance) -> dict[int, int]:
-    """All rows; both indexes must agree."""
+    """Return all rows, none before the space is complete, and assert that both indexes agree."""
     if SPACE not in instance.schema.spaces or 1 not in instance.schema.space(SPACE).indexes:
         return {}
     space, select = instance.schema.space(SPACE), instance.dml.reads.select
@@ -145,6 +146,7 @@ async def rows_of(instance: Instance) -> dict[int, int]:
 
 
 async def recovered(directory: Path) -> dict[int, int]:
+    """Start an instance from a directory, close it, and return its rows."""
     instance = Instance(directory)
     try:
         await instance.configure({"log": "recovery.log"})
@@ -214,7 +216,11 @@ async def kill_in_pairs(kills: int, chooser: random.Random, directory: Path) -> 
 
 
 async def check_replica(directory: Path, acknowledged: Acknowledged, common: dict[str, Any], uris: list[str]) -> None:
-    """Start both instances again, and check that they come to the same rows."""
+    """Start both instances again, and wait until they have equal rows, which include the acknowledged ones.
+
+    Raises:
+        TimeoutError: the rows differ after `PATIENCE` seconds.
+    """
     options = [common | {"log": "again.log", "listen": uris[i], "replication": [uris[1 - i]]} for i in range(2)]
     master, replica = Instance(directory / "master"), Instance(directory / "replica")
     try:
@@ -242,9 +248,9 @@ async def _kill(mode: str, kills: int, seed: str, directory: Path) -> int:
 
 
 async def _kill_side_by_side(mode: str, kills: int, seed: int, directory: Path) -> int:
-    """Run two series of kills at a time, on separate files.
+    """Run two series of kills concurrently, on separate files, and return the number of acknowledged transactions.
 
-    A start takes most of the time of a kill, and uses one processor only.
+    Most of the time goes into starts, each of which uses one processor.
     """
     shares = [(number, kills // 2 + (number < kills % 2)) for number in range(2)]
     for number, _ in shares:

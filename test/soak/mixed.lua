@@ -1,5 +1,5 @@
 -- The server of the campaign "mixed". Usage: EXECUTABLE mixed.lua DIRECTORY URI
--- Whatever is called here waits in the middle, so that others come in between.
+-- Functions yield inside their transactions, so that transactions of other clients run in between.
 local fiber = require('fiber')
 
 box.cfg{
@@ -23,7 +23,7 @@ end)
 
 local accounts = box.space.accounts
 
--- Take money from one account to another, in one transaction.
+-- Moves money from one account to another in one transaction; a seventh of the calls roll back.
 function transfer(from, to, amount)
     box.begin()
     local source, target = accounts:get(from), accounts:get(to)
@@ -37,7 +37,7 @@ function transfer(from, to, amount)
     end
 end
 
--- All the money there is, in one transaction: always the same.
+-- Returns the sum of all accounts, read in one transaction.
 function total()
     local sum = 0
     box.begin()
@@ -51,7 +51,7 @@ function total()
     return sum
 end
 
--- Changes of the dictionary, in spaces that only this client has.
+-- Creates, fills, alters, truncates or drops the client's own space; `round` chooses the step.
 function define(client, round)
     local name = 'own_' .. client
     local space = box.space[name]
@@ -82,7 +82,7 @@ function define(client, round)
     end
 end
 
--- Messages out of band, then a large result.
+-- Pushes `count` messages of a kilobyte, then returns a large result.
 function talk(count)
     for number = 1, count do
         box.session.push({number, ('x'):rep(1000)})
@@ -90,7 +90,7 @@ function talk(count)
     return ('y'):rep(count * 10000)
 end
 
--- Fibers and sessions that are there now.
+-- Returns the present numbers of fibers, rows and connections, and the sum of all accounts.
 function report()
     local fibers = 0
     for _ in pairs(fiber.info({backtrace = false})) do

@@ -1,13 +1,15 @@
-"""Mixed: fifty clients of one instance, who do everything at once, and what becomes of it over the time.
+"""The campaign "mixed": fifty clients send every kind of request to one instance, which must stay correct and small.
 
-Each client chooses its next step by chance: single requests of its own rows, transfers between accounts that others
-change, too, sums of all accounts, changes of the dictionary, bursts of requests, large replies, messages out of band,
-and an end in the middle of a request. The instance has versions (MVCC), so that transfers conflict; checkpoints go on.
+Each client draws its next step: a request for rows of its own, a transfer between two accounts that all clients share,
+the sum of all accounts, a change of the schema, a burst of requests, a large reply, pushed messages, or a disconnect in
+the middle of a request. The instance has MVCC, so transfers conflict; it makes checkpoints meanwhile.
 
-    own rows       what was acknowledged is read again, at once, in the end and after a start from the files
-    accounts       transfers and sums are whole: the sum is always the same
-    process        resident memory over time, descriptors and fibers before and after; nothing in the log but warnings
-    requests       the latencies of each kind
+Checked and measured:
+
+    own rows       acknowledged rows are found at once, at the end and after a restart
+    accounts       the sum of all accounts never changes
+    process        connections, fibers and descriptors are as many as before; memory stops to grow; no errors in the log
+    requests       latencies of each kind
 """
 
 from __future__ import annotations
@@ -38,22 +40,28 @@ ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = Path(__file__).with_name("mixed.lua")
 CLIENTS: Final = 50
 MONEY: Final = 100 * 1000
+"""The sum of all accounts: mixed.lua makes 100 accounts with 1000 each."""
 ROWS: Final = 1_000_000
-"""Id of the space of the clients' own rows."""
+"""The id of the space with the clients' own rows."""
 OWN_KEYS: Final = 40
+"""The number of keys of one client."""
 PATIENCE: Final = 60.0
-"""Seconds in which every request has to be answered, on a machine with other things to do."""
+"""Seconds within which each request must be answered, on a busy machine."""
 SHARES: Final = (0.5, 0.99, 0.999, 1)
+"""The quantiles of latency that the table shows."""
 _LONG_RUN: Final = 120
-"""Seconds from which on the memory says something."""
+"""The shortest run in seconds whose memory is checked: a shorter one is still filling its caches."""
 _GROWTH: Final = 0.1
 """The share by which the memory may grow in the second half of a long run."""
 _PASSING: Final = frozenset({ErrorCode.TRANSACTION_CONFLICT})
-"""Errors that a client has to expect."""
+"""Errors after which a client goes on."""
 
 
 class Connection:
-    """One request at a time, or a burst of them. Raises the error of a reply, ConnectionError at the end."""
+    """A connection for one request at a time, or for a burst of equal ones.
+
+    Its methods raise the BoxError of an error reply, and IncompleteReadError or ConnectionError when the server closes.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -67,7 +75,7 @@ class Connection:
         return connection
 
     async def ask(self, request_type: int, body: dict[Key, Any]) -> Any:
-        """The data of the reply; messages out of band before it are passed over."""
+        """Send a request and return the data of its reply; pushed messages before it are skipped."""
         self.send(request_type, body)
         return await self.answer()
 
@@ -80,12 +88,12 @@ class Connection:
     async def answer(self) -> Any:
         async with asyncio.timeout(PATIENCE):
             while True:
-                head = await self._reader.readexactly(5)
+                head = await self._reader.readexactly(5)  # the length: 0xCE and four bytes
                 start, stop = packet_bounds(head, 0)
                 reply = decode_row(await self._reader.readexactly(stop - start))
                 if reply.type != RequestType.CHUNK:
                     break
-        if reply.type & 0x8000:
+        if reply.type & 0x8000:  # the bit of error replies
             raise decode_error_body(reply.type, reply.body)
         return msgpack.unpackb(reply.body, strict_map_key=False).get(int(Key.DATA))
 
@@ -109,7 +117,7 @@ def _select(limit: int, key: list[Any], index: int = 0) -> dict[Key, Any]:
 
 
 class Client:
-    """One of the fifty. `written` is what it knows of its own rows, by key."""
+    """One of the fifty clients. `written` has the last acknowledged value of each of its own rows, by key."""
 
     def __init__(self, number: int, path: str, chooser: random.Random, result: Result) -> None:
         self.written: dict[int, int] = {}
@@ -194,11 +202,12 @@ class Client:
         assert len(text) == 200_000
 
     async def _leave(self, connection: Connection) -> None:
-        """Be gone in the middle of everything: requests under way, replies unread, half a packet."""
+        """Disconnect with requests under way, replies unread and half a packet sent."""
         connection.send(RequestType.SELECT, _select(0xFFFFFFFF, []), self._chooser.randrange(20))
         connection.send(RequestType.CALL, {Key.FUNCTION_NAME: "total", Key.TUPLE: []}, self._chooser.randrange(3))
         transfer = {Key.FUNCTION_NAME: "transfer", Key.TUPLE: [1, 2, 8]}
         connection.send(RequestType.CALL, transfer, self._chooser.randrange(3))
+        # The beginning of a packet of 4096 bytes, cut anywhere.
         connection._writer.write(b"\xce\x00\x00\x10\x00\x82"[: self._chooser.randrange(7)])
         await asyncio.sleep(self._chooser.choice((0, 0, 0.005)))
         self._connection = None
@@ -209,13 +218,13 @@ class Client:
 
 
 class Result:
-    """What the clients and the sampler have seen."""
+    """Measurements: latencies in seconds by step, errors by step and code, memory and descriptors of the server."""
 
     def __init__(self) -> None:
         self.latencies: dict[str, list[float]] = defaultdict(list)
         self.errors: Counter[tuple[str, int]] = Counter()
         self.memory: list[tuple[float, float]] = []
-        """Seconds since the start, MB."""
+        """Samples: seconds since the start, resident MB."""
         self.descriptors: list[int] = []
 
     def table(self) -> str:
@@ -228,7 +237,7 @@ class Result:
         return "\n".join(lines)
 
     def slope(self) -> float:
-        """MB a minute over the second half, by least squares."""
+        """Return the growth of memory in MB a minute in the second half of the samples, by least squares."""
         points = self.memory[len(self.memory) // 2 :]
         if len(points) < 2:
             return 0.0
@@ -239,7 +248,7 @@ class Result:
 
 
 class Server:
-    """The process of the instance."""
+    """The process of the instance, which listens on the socket `path`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -251,7 +260,11 @@ class Server:
         )
 
     async def connect(self) -> Connection:
-        """When it serves; the instance is running then."""
+        """Wait until the instance answers, and return a connection to it.
+
+        Raises:
+            AssertionError: the process has ended, or does not answer within `PATIENCE` seconds.
+        """
         deadline = time.monotonic() + PATIENCE
         while True:
             assert self._process.poll() is None, f"the server has ended:\n{self.log[-3000:]}"
@@ -273,7 +286,7 @@ class Server:
 
     @property
     def memory(self) -> float:
-        """Resident MB."""
+        """The resident memory of the process in MB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
@@ -282,7 +295,7 @@ class Server:
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
     def stop(self) -> int:
-        """End it in order; the exit code."""
+        """Send SIGTERM, wait for the end and return the exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE)
 
@@ -299,7 +312,7 @@ async def _sample(server: Server, result: Result, start: float) -> None:
 
 
 async def _settled(connection: Connection, before: dict[str, Any]) -> dict[str, Any]:
-    """The report when everybody has gone; the last one if they do not go."""
+    """Return the instance's report once all clients and their fibers are gone, or the last one after ten seconds."""
     deadline = time.monotonic() + 10
     while True:
         [report] = await connection.call("report")
@@ -321,7 +334,13 @@ async def _check_rows(connection: Connection, clients: list[Client]) -> int:
 
 
 async def run(seed: int, seconds: float, directory: Path, result: Result, clients: int = CLIENTS) -> None:
-    """What is seen is in `result`, also when it ends early. AssertionError for whatever is wrong."""
+    """Let clients work for `seconds`, check the instance, restart it and check it again.
+
+    Measurements go to `result`, also when the run ends early.
+
+    Raises:
+        AssertionError: a check has failed.
+    """
     server = Server(directory)
     try:
         keeper = await server.connect()
@@ -335,8 +354,9 @@ async def run(seed: int, seconds: float, directory: Path, result: Result, client
                 group.create_task(client.run(start + seconds))
         sampler.cancel()
         after = await _settled(keeper, before)
-        assert after["connections"] == 1, f"connections that nobody has: {after}"
+        assert after["connections"] == 1, f"connections of clients that have left: {after}"
         assert after["fibers"] <= before["fibers"], f"fibers that do not end: {before}, {after}"
+        # Two more: a log file or a snapshot may be open at this moment.
         assert server.descriptors <= descriptors + 2, f"descriptors: {descriptors}, then {server.descriptors}"
         assert after["sum"] == MONEY, after
         await _check_rows(keeper, crowd)
@@ -355,13 +375,13 @@ async def run(seed: int, seconds: float, directory: Path, result: Result, client
         assert server.stop() == 0
         memory = [size for _, size in result.memory]
         print(
-            f"  memory {memory[0]:.0f} MB at the beginning, {max(memory):.0f} at most, {memory[-1]:.0f} at the end, "
-            f"{result.slope():+.2f} a minute in the second half\n"
-            f"  descriptors {descriptors} before, {max(result.descriptors)} at most; "
-            f"fibers {before['fibers']} before, {after['fibers']} after; {rows} rows, the sum is right"
+            f"  memory: {memory[0]:.0f} MB at the beginning, {max(memory):.0f} MB at most, {memory[-1]:.0f} MB at the "
+            f"end, {result.slope():+.2f} MB a minute in the second half\n"
+            f"  descriptors: {descriptors} before, {max(result.descriptors)} at most; "
+            f"fibers: {before['fibers']} before, {after['fibers']} after; rows: {rows}; the sum is right"
         )
         if seconds >= _LONG_RUN:
-            grown = result.slope() * seconds / 120
+            grown = result.slope() * seconds / 120  # half of the run, in minutes
             assert grown < _GROWTH * memory[-1], f"the memory grows: {grown:.0f} MB in half of the time"
     except BaseException:
         server.kill()
@@ -369,7 +389,7 @@ async def run(seed: int, seconds: float, directory: Path, result: Result, client
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """`size` seconds. Prints a summary; True if nothing was wrong."""
+    """Let the clients work for `size` seconds, print failures and a summary, and return True if nothing has failed."""
     with tempfile.TemporaryDirectory(prefix="mixed") as name:
         result = Result()
         try:
@@ -379,7 +399,7 @@ def run_campaign(seed: int, size: int) -> bool:
             for problem in problems[:3]:
                 print(f"mixed, seed {seed}: {type(problem).__name__}: {problem}", flush=True)
             when, _ = result.memory[-1] if result.memory else (0.0, 0.0)
-            print(f"mixed, seed {seed}: {len(problems)} after {when:.0f} s; {result.slope():+.2f} MB a minute by then")
+            print(f"mixed, seed {seed}: {len(problems)} failures after {when:.0f} s; {result.slope():+.2f} MB a minute")
             if not isinstance(error, Exception):
                 raise
             return False

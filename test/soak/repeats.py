@@ -1,8 +1,8 @@
-"""Repeats: files of tests again and again beside busy processors; the outputs of those that fail are kept.
+"""The campaign "repeats": runs test files again and again on a busy machine, and keeps the output of failed runs.
 
-`python -m test.soak.repeats [--size N] [--busy N] [--together] [FILE ...]`: each of the files, or of all of the suite,
-N times, in another order each time; `--together` runs the files named in one process. A round of all files ends before
-the next begins, so that a short run has seen them all.
+`python -m test.soak.repeats [--size N] [--busy N] [--together] [FILE ...]` runs each FILE (without names all of the
+suite) N times, in a new random order each round, beside `--busy` processes that do nothing but compute. `--together`
+runs the files in one process.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from test.soak.rounds import BUSY, busy
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 1800.0
-"""The seconds in which a file has to end, even beside busy processors."""
+"""Seconds within which a file must end, even on a busy machine."""
 _NO_TESTS = 5
-"""The exit code of pytest for a file without tests, or without any that can run here."""
+"""The exit code of pytest for a file without tests that can run here."""
 
 
 def all_files() -> list[str]:
-    """Return all files of tests."""
+    """Return the paths of all test files, relative to the repository."""
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "test").rglob("test_*.py"))
 
 
 class Repeats:
-    """Runs files of tests and counts failures. `kept` is the directory for the output of failed runs."""
+    """Runs test files and counts failures. The output of failed runs goes to the directory `kept`."""
 
     def __init__(self, kept: Path) -> None:
         self.kept = kept
@@ -54,7 +54,7 @@ class Repeats:
                 output, _ = process.communicate(timeout=LONGEST)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                output = process.communicate()[0] + b"\nkilled after its time\n"
+                output = process.communicate()[0] + b"\nkilled: took too long\n"
         self.runs += 1
         name = " ".join(files)
         self.seconds[name] = max(self.seconds.get(name, 0.0), time.monotonic() - start)
@@ -95,11 +95,11 @@ def run_campaign(seed: int, size: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m test.soak.repeats", description=__doc__)
-    parser.add_argument("--size", type=int, default=20, help="times that each file is run")
-    parser.add_argument("--busy", type=int, default=BUSY, help="processes that keep the processors busy")
+    parser.add_argument("--size", type=int, default=20, help="how often each file is run")
+    parser.add_argument("--busy", type=int, default=BUSY, help="the number of processes that keep processors busy")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
-    parser.add_argument("--together", action="store_true", help="the files in one process")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="all of them without a name")
+    parser.add_argument("--together", action="store_true", help="run the files in one process")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="the files to run; all of the suite if none is named")
     args = parser.parse_args()
     files = args.files or all_files()
     return 0 if run_files(args.seed, args.size, [files] if args.together else [[f] for f in files], args.busy) else 1

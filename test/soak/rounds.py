@@ -1,4 +1,4 @@
-"""A campaign that repeats the project's own suite, alone and while other work keeps both processors busy."""
+"""The campaign "rounds": runs the suite test/replication repeatedly, first on an idle machine, then on a busy one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUSY = 2
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Run `count` processes that keep processors busy, within this context."""
+    """Run `count` processes that do nothing but compute, while this context lasts."""
     workers = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -39,7 +39,7 @@ def _rounds(count: int) -> bool:
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Run `size` rounds of each kind, up to the first that fails. The seed has no effect."""
+    """Run the suite `size` times idle and `size` times busy; return False at a failure. `seed` has no effect."""
     if not _rounds(size):
         return False
     print(f"with {BUSY} busy processes:")

@@ -1,4 +1,4 @@
-"""Places of a campaign, shared out among processes: each is an instance of its own in memory."""
+"""Runs the cases of a campaign ("places") in several processes; each case is an instance of its own in memory."""
 
 from __future__ import annotations
 
@@ -15,31 +15,34 @@ _Place = TypeVar("_Place")
 _Outcome = TypeVar("_Outcome")
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
 WHOLE = (1, 1)
+"""The part that is all of a campaign: the first of one."""
 _SHARE = 8
-"""The places that a process gets at a time, so few that they take little time: a place takes milliseconds."""
+"""The number of places that a process gets at a time. A place takes milliseconds, so that processes end together."""
 
 
 class Sweep(NamedTuple):
-    """The extent of a campaign: the seed chooses `size` places, of which one part is run."""
+    """The extent of a campaign: the seed draws `size` places, of which `part` is run."""
 
     size: int
     part: tuple[int, int] = WHOLE
-    """The number of the part, from 1, and the number of parts."""
+    """The number of this part, from 1, and the number of parts."""
     processes: int = 1
     minutes: float = math.inf
-    """The minutes after which no further place begins."""
+    """The time after which no further outcome is waited for."""
     seconds: float | None = None
-    """The seconds of one run, in campaigns that allow a choice (`elections`)."""
+    """The length of one run of the campaign "elections", None for its default."""
     tarantool: str = ""
-    """An executable that some members of a cluster run."""
+    """The executable of Tarantool members in the campaign "elections", empty for none."""
     tarantools: int = 1
+    """The number of Tarantool members."""
     rows: str = "synchronous"
+    """The kind of rows that clients insert in the campaign "elections"."""
 
     def outcomes(self, work: Callable[[_Place], _Outcome], places: Sequence[_Place]) -> Iterator[_Outcome]:
-        """Yield what `work` returns for each place, in order, without the places that no time was left for.
+        """Yield the result of `work` for each place of this part, in order, until the time is over.
 
-        Processes are forked with everything imported, so that no place costs the start of a program. `work` must be
-        picklable and raises only what ends the campaign.
+        Processes are forked with everything imported, so that places cost no imports. `work` must be picklable; an
+        error that it raises ends the campaign.
         """
         number, of = self.part
         chosen = places[(number - 1) * len(places) // of : number * len(places) // of]

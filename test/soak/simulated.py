@@ -1,7 +1,7 @@
-"""Simulated clusters for ten minutes each. The number of a run says everything about it: nodes, workload, elections,
-how much clients do, options. Faults of all kinds. Scenarios that fail are kept, for `lunabox-sim --replay FILE`.
+"""The campaign "simulated": runs simulated clusters for ten simulated minutes each, with all kinds of faults.
 
-The runs that failed once come first, whatever the size: what they had found is mended.
+The seed of a run determines its number of nodes, workload, elections, clients' rate, options and faults. Runs that have
+failed once are repeated first. Scenarios that fail are kept as files for `lunabox-sim --replay FILE`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from box.testing.simulation.workloads import WORKLOADS
 from test.soak.shares import Sweep
 
 SECONDS: Final = 600.0
-ONCE_FAILED: Final = (
+"""The simulated time of one run."""
+ONCE_FAILED: Final = (  # seeds whose runs have found defects, all mended since
     *(60074, 60095, 60123, 60207, 60307, 60422, 60493, 60762, 60789, 60831, 60840, 60900, 60916, 60981),
     *(61112, 61332, 61404, 61534, 61702, 61708, 61738, 61789, 61814),
 )
 _FIRST: Final = 60_000
-"""Of the two thousand that found those."""
+"""The first seed of the campaign that found `ONCE_FAILED`: `scenario` counts from here, so that they stay the same."""
 _DEADLINE: Final = 400.0
 """Processor seconds of one run."""
 _ELECTIONS: Final = ("off", "candidate", "off", "candidate", "manual")
 
 
 class Verdict(NamedTuple):
-    """How a run ended. `file` is the scenario's, empty if no check has found something."""
+    """The result of a run. `file` is the kept scenario, empty if there are no violations.
+
+    `cut_off` names nodes that a full disk kept from coming to rest; `processor` is the run's processor time in seconds.
+    """
 
     seed: int
     nodes: int
@@ -40,7 +44,7 @@ class Verdict(NamedTuple):
 
 
 def scenario(seed: int) -> Scenario:
-    """The run of this number: of five nodes if it is odd."""
+    """Return the scenario of a seed: the remainders of its number choose nodes, workload and options."""
     number = seed - _FIRST
     names = sorted(WORKLOADS)
     workload = names[number // 2 % len(names)]
@@ -53,7 +57,7 @@ def scenario(seed: int) -> Scenario:
 
 
 def outcome(kept: Path, seed: int) -> Verdict:
-    """Play the run of this number."""
+    """Play the run of a seed; if it has violations, its scenario is kept in the directory `kept`."""
     chosen = scenario(seed)
     played = play(chosen, deadline=_DEADLINE, keeps_messages=False)
     path = kept / f"{seed}.json"
@@ -70,7 +74,10 @@ def outcome(kept: Path, seed: int) -> Verdict:
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
-    """Play what failed once and `sweep.size` runs from `seed` on, print what fails, and a summary. False for one."""
+    """Play the runs that have failed once and `sweep.size` more from `seed` on; print violations and a summary.
+
+    Returns True if there was no violation.
+    """
     kept = Path(tempfile.mkdtemp(prefix="simulated"))
     numbers = (*ONCE_FAILED, *range(seed, seed + sweep.size))
     begin, runs, failed, restless, processor = time.monotonic(), 0, 0, 0, 0.0
@@ -81,10 +88,10 @@ def run_campaign(seed: int, sweep: Sweep) -> bool:
         restless += bool(verdict.cut_off)
         if verdict.violations:
             first = verdict.violations[0].splitlines()[0][:200]
-            print(f"  {verdict.seed}, {verdict.nodes} nodes: {first}\n    see {verdict.file}", flush=True)
+            print(f"  seed {verdict.seed}, {verdict.nodes} nodes: {first}\n    see {verdict.file}", flush=True)
     print(
         f"simulated, seed {seed}: {runs} runs of {SECONDS:.0f} simulated seconds in {time.monotonic() - begin:.0f} s, "
-        f"{processor:.0f} of processors; {failed} failed, {restless} without rest behind a full disk"
+        f"{processor:.0f} s of processor time; {failed} failed, {restless} did not come to rest because of a full disk"
     )
     if not failed:
         kept.rmdir()

@@ -1,7 +1,7 @@
-"""Generated statements of SQL over generated tables, each run by Tarantool 2.8.1 as well.
+"""The campaign "sql": runs generated SQL statements on generated tables in Lunabox and Tarantool 2.8.1, and compares.
 
-Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH. Every statement whose rows, columns or error
-differ is printed; the campaign fails when more than one in a hundred does.
+Tarantool's executable is `LUNABOX_TARANTOOL`, or `tarantool` on PATH. Each statement whose rows, columns or error
+differ is printed; the campaign fails if more than one in a hundred differs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from test.interop.test_indexes_tarantool import is_of_the_line
 from test.interop.test_sql_tarantool import differences
 
 _STATEMENTS: Final = 250
-"""Statements of one seed, on tables of its own."""
+"""The number of statements of one seed; each seed has tables of its own."""
 _ALLOWED: Final = 0.01
 """The share of statements that may differ."""
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Run `size` statements or a few more. Returns whether at least 99 % give the same."""
+    """Run `size` statements, rounded up to whole seeds, and return True if at least 99 % agree."""
     if not is_of_the_line():
         print("no Tarantool 2.8 on PATH, nor in LUNABOX_TARANTOOL")
         return True

@@ -1,11 +1,11 @@
-"""The processes of the campaign `streams`, which are killed: a node that writes, and a Spark query that follows it.
+"""The child processes of the campaign "streams": a node that writes, and a Spark query that follows its changes.
 
     python -m test.soak.stream_child node DIRECTORY SEED
     python -m test.soak.stream_child query SOURCE DIRECTORY [once]
 
-The node inserts, replaces, updates and deletes in transactions, rotates its log often, and takes snapshots. The query
-reads from SOURCE (`path` or `uri`) into DIRECTORY/out; when it fails, because processes of Spark were killed, it is
-started again from its checkpoint. With `once` it ends with what is there. Each says `ready`.
+The node inserts, replaces, updates and deletes in transactions, rotates its log often and makes snapshots. The query
+reads from SOURCE (`path` or `uri`) and appends to DIRECTORY/out. When it fails because processes of Spark were killed,
+it starts again from its checkpoint; with `once` it ends after the changes that are there. Both print `ready`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def run_node(directory: Path, seed: int) -> None:
 
 
 def start_query(spark: Any, source: str, directory: Path, *, once: bool = False) -> Any:
-    """The query that appends the changes to DIRECTORY/out."""
+    """Start the query that appends changes to DIRECTORY/out, and return it (a StreamingQuery of pyspark)."""
     where = {"path": str(directory / "data")} if source == "path" else {"uri": address(directory)}
     frame = spark.readStream.format("box").options(startingVclock="{}", maxRowsPerTrigger=10_000, **where).load()
     frame = frame.select("operation", "space", "key", "lsn", "replica_id", "transaction_id")
@@ -71,7 +71,7 @@ def start_query(spark: Any, source: str, directory: Path, *, once: bool = False)
 
 
 def run_query(source: str, directory: Path, *, once: bool) -> None:
-    """Follow the node until the process is killed, or to the end of what is there."""
+    """Follow the node until the process is killed; with `once`, up to the last change that is there."""
     from test.bench.spark import session
 
     spark = session("local[1]")
@@ -79,7 +79,7 @@ def run_query(source: str, directory: Path, *, once: bool) -> None:
     while True:
         try:
             start_query(spark, source, directory, once=once).awaitTermination()
-        except Exception as error:  # also while Spark still looks for the processes that were killed
+        except Exception as error:  # of many types: Spark notices killed processes in many places
             if once:
                 raise
             print(f"failed: {str(error)[:300]}", flush=True)

@@ -1,8 +1,8 @@
-"""A Spark query that follows a node: both are killed and started again, and every change is found exactly once.
+"""The campaign "streams": kills and restarts a node and a Spark query that follows it; changes arrive exactly once.
 
-One round starts what is not running, waits for a batch and kills (SIGKILL) the node, the Python processes of the query,
-or both; every tenth time all of Spark. At the end the query runs once more, and what it has written in all rounds is
-compared with all log files of the node.
+Each round starts what does not run, waits for a batch and kills (SIGKILL) the node, the Python processes of the query,
+or both; every tenth round kills all of Spark. At the end the query runs once more, and the rows that it has written in
+all rounds are compared with the node's log files.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from test.soak.stream_child import address
 from test.support import wait_until
 
 _START_SECONDS = 900.0
-"""On a busy machine Spark gives up a Python process that has not answered within ten seconds, again and again."""
+"""Seconds for a step of Spark: on a busy machine it repeatedly gives up Python processes that take ten seconds."""
 
 
 class Child:
-    """A process of its own group; what it says goes to a file."""
+    """A child process in a group of its own, whose output goes to a file."""
 
     def __init__(self, directory: Path, name: str, *arguments: str) -> None:
         self.name = name
@@ -46,12 +46,16 @@ class Child:
         )
 
     def output(self) -> bytes:
-        """What it has said so far."""
+        """Return the output of this process so far."""
         self._log.flush()
         return Path(self._log.name).read_bytes()[self._start :]
 
     def wait_ready(self) -> None:
-        """Wait until it works; AssertionError if it ends before."""
+        """Wait until the process prints `ready`.
+
+        Raises:
+            AssertionError: it ends before, or takes longer than `_START_SECONDS`.
+        """
 
         def is_ready() -> bool:
             assert self.process.poll() is None, f"{self.name} has ended: {self.output()[-3000:].decode()}"
@@ -60,7 +64,7 @@ class Child:
         wait_until(is_ready, f"{self.name} is ready", _START_SECONDS)
 
     def kill(self) -> None:
-        """SIGKILL to it and its children."""
+        """Send SIGKILL to the process and its children."""
         assert self.process.poll() is None, f"{self.name} has ended: {self.output()[-3000:].decode()}"
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -68,7 +72,7 @@ class Child:
 
 
 def expected(directory: Path) -> Counter[tuple[int, int]]:
-    """Replica id and lsn of all changes of user spaces in the log files."""
+    """Return replica id and LSN of each change of a user space in the log files."""
     found: Counter[tuple[int, int]] = Counter()
     for path in sorted((directory / "data").glob("*.xlog")):
         found.update((item.row.replica_id, item.row.lsn) for item in rows_of(str(path)) if item.space_id >= USER_SPACES)
@@ -76,8 +80,10 @@ def expected(directory: Path) -> Counter[tuple[int, int]]:
 
 
 def written(directory: Path) -> Counter[tuple[int, int]]:
-    """The same of what the query has committed, as Spark reads it: files that its log of commits does not name do not
-    count."""
+    """Return replica id and LSN of each change that the query has written.
+
+    Spark reads the output: it ignores files of batches that were not committed.
+    """
     from test.bench.spark import session
 
     spark = session("local[1]")
@@ -89,10 +95,10 @@ def written(directory: Path) -> Counter[tuple[int, int]]:
 
 
 def kill_python(query: Child) -> None:
-    """SIGKILL to the Python processes of Spark: the source's, which plans batches, and the workers, which read them."""
+    """Send SIGKILL to the Python processes of Spark: the one that plans batches and the workers that read them."""
     for process in psutil.Process(query.process.pid).children(recursive=True):
         try:
-            # Java has the word in its arguments, too.
+            # The name is checked because Java's arguments contain "pyspark", too.
             if process.name().startswith("python") and "pyspark" in " ".join(process.cmdline()):
                 process.kill()
         except psutil.NoSuchProcess:
@@ -100,7 +106,7 @@ def kill_python(query: Child) -> None:
 
 
 def _batches(directory: Path) -> int:
-    """How many batches the query has committed."""
+    """Return the number of batches that the query has committed."""
     return len(list((directory / "checkpoint" / "commits").glob("[0-9]*")))
 
 
@@ -129,10 +135,10 @@ def _rounds(directory: Path, rng: random.Random, source: str, size: int) -> None
 
 
 def _finish(directory: Path, source: str) -> None:
-    """Let the query take the rest."""
+    """Run the query once more, up to the last change."""
     node = None
     if source == "uri":
-        # The node writes on; what it writes after the last batch is not looked at.
+        # The node goes on writing; changes after the last batch are ignored.
         node = Child(directory, "node", "node", str(directory), "1")
         node.wait_ready()
     try:
@@ -145,8 +151,13 @@ def _finish(directory: Path, source: str) -> None:
 
 
 def read_through_kills(directory: Path, source: str, seed: int, rounds: int) -> Counter[tuple[int, int]]:
-    """Replica id and lsn of all changes, by the source alone: the node is killed in every round, and whoever reads in
-    the next one knows no more than the last place and the batch that was planned then."""
+    """Read changes with the stream source alone, without Spark, and kill the node after each round.
+
+    Each round continues, as Spark does, from the last offset and from the batch that was planned but not read.
+
+    Returns:
+        Replica id and LSN of each change that was read.
+    """
     rng = random.Random(seed)
     found: Counter[tuple[int, int]] = Counter()
     options = StreamOptions.of({"path": "unused"})
@@ -175,7 +186,7 @@ def read_through_kills(directory: Path, source: str, seed: int, rounds: int) -> 
 
 
 def _next_place(log: DirectoryLog | NodeLog, since: StreamOffset, limit: int | None) -> StreamOffset:
-    """The end of the next batch, as soon as there is something."""
+    """Wait for a change after `since`, and return the end of the batch with it, of about `limit` rows."""
     found = [since]
 
     def has_come() -> bool:
@@ -187,7 +198,7 @@ def _next_place(log: DirectoryLog | NodeLog, since: StreamOffset, limit: int | N
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Half of the rounds on the files of a directory, half on a live node."""
+    """Run half of the rounds on the files of a directory and half on a live node; return True if no change is wrong."""
     good = True
     for source in ("path", "uri"):
         with tempfile.TemporaryDirectory(prefix="lunabox-stream") as name:
@@ -199,6 +210,6 @@ def run_campaign(seed: int, size: int) -> bool:
                 last = max(lsn for _, lsn in found)
                 wanted = Counter({place: count for place, count in wanted.items() if place[1] <= last})
             lost, twice = wanted - found, found - wanted
-            print(f"  {source}: {wanted.total()} changes, lost {lost.total()}, twice or invented {twice.total()}")
+            print(f"  {source}: {wanted.total()} changes, {lost.total()} lost, {twice.total()} doubled or made up")
             good = good and not lost and not twice
     return good

@@ -251,9 +251,9 @@ local function pack(err)
     packed = python.error_pack(M.encode(err))
 end
 
-msgpack.register(error_type, function(err, pos)
+msgpack.register(error_type, function(err, pos, _, cfg)
     local travels = python.error_travels -- nil in a runtime without an instance, which has no sessions
-    if not (travels and travels()) then
+    if cfg.encode_error_as_ext == false or not (travels and travels()) then
         return msgpack.put_string(facts_of[err].message, pos)
     end
     msgpack.call_aside(pack, err)

@@ -6,7 +6,7 @@ local scheduler = require('internal.scheduler')
 
 local type, select, tostring, tonumber, error = type, select, tostring, tonumber, error
 local raw_pairs, raw_ipairs = pairs, ipairs
-local concat = table.concat
+local byte, concat = string.byte, table.concat
 
 io.stdout:setvbuf('no')
 
@@ -72,29 +72,78 @@ function _G.ipairs(...)
     return raw_ipairs(...)
 end
 
-local DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
-local PREFIXES = {['0x'] = 16, ['0b'] = 2}
+-- Byte -> value of the digit; letters count from ten.
+local DIGIT = {}
+for digit, letters in ipairs{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9'} do
+    DIGIT[letters:byte()] = digit - 1
+end
+for offset = 0, 25 do
+    DIGIT[97 + offset], DIGIT[65 + offset] = 10 + offset, 10 + offset
+end
+-- Every whole number up to it is a double of its own.
+local EXACT = 2 ^ 53
 
-local function parse_digits(digits, base)
-    local result, limit = 0ULL, 18446744073709551615ULL
-    if digits == '' then
+local SPACE = {[9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [32] = true}
+local PLUS, MINUS, ZERO = 43, 45, 48
+-- Both cases of a letter of a suffix or a prefix.
+local IS_L, IS_U = {[76] = true, [108] = true}, {[85] = true, [117] = true}
+local PREFIX_BASES = {[66] = 2, [98] = 2, [88] = 16, [120] = 16}
+
+local function skip_space(text, position)
+    while SPACE[byte(text, position)] do
+        position = position + 1
+    end
+    return position
+end
+
+-- Returns the number whose digits begin at a position, and where they end; nil without digits, or with more than 64
+-- bits. Few digits make a double, which takes no object for each step.
+local function parse_digits(text, first, base)
+    local last = first
+    while (DIGIT[byte(text, last)] or base) < base do
+        last = last + 1
+    end
+    if last == first then
         return nil
     end
-    for i = 1, #digits do
-        local digit = DIGITS:find(digits:sub(i, i), 1, true)
-        if digit == nil or digit > base then
-            return nil
-        end
-        local value = ffi.cast('uint64_t', digit - 1)
-        if result > (limit - value) / base then
+    local is_short = base ^ (last - first) <= EXACT
+    local result, limit = is_short and 0 or 0ULL, 18446744073709551615ULL
+    for i = first, last - 1 do
+        local value = DIGIT[byte(text, i)]
+        if not is_short and result > (limit - value) / base then
             return nil
         end
         result = result * base + value
     end
-    return result
+    return result, last
+end
+
+-- Returns what follows the sign of a text: the digits' base, after `0x` or `0b`, and where they begin.
+local function parse_prefix(text, position, base)
+    local prefix = byte(text, position) == ZERO and PREFIX_BASES[byte(text, position + 1)]
+    if prefix and (base == nil or base == prefix) then
+        return prefix, position + 2
+    end
+    return base or 10, position
+end
+
+-- Returns the position behind `LL`, `ULL` or `LLU`, and whether there is a U.
+local function skip_suffix(text, position)
+    local unsigned = IS_U[byte(text, position)]
+    local at = unsigned and position + 1 or position
+    if not (IS_L[byte(text, at)] and IS_L[byte(text, at + 1)]) then
+        return position, false
+    elseif not unsigned and IS_U[byte(text, at + 2)] then
+        return at + 3, true
+    end
+    return at + 2, unsigned
 end
 
 local function small(value, negative)
+    if type(value) == 'number' and value < 100000000000000 then
+        return negative and 0 - value or value
+    end
+    value = ffi.cast('uint64_t', value)
     if negative then
         if value > 9223372036854775808ULL then
             return nil
@@ -103,6 +152,31 @@ local function small(value, negative)
         return signed > -100000000000000LL and tonumber(signed) or signed
     end
     return value < 100000000000000ULL and tonumber(value) or value
+end
+
+-- A sign may stand before a prefix, and another behind it and white space, as strtoull() allows.
+local function parse_number(text, base)
+    local position = skip_space(text, 1)
+    local negative = byte(text, position) == MINUS
+    local digits_base
+    digits_base, position = parse_prefix(text, negative and position + 1 or position, base)
+    position = skip_space(text, position)
+    local sign = byte(text, position)
+    local wraps = sign == MINUS
+    local value, stop = parse_digits(text, (wraps or sign == PLUS) and position + 1 or position, digits_base)
+    if value == nil then
+        return nil
+    end
+    local unsigned = false
+    if base == nil then
+        stop, unsigned = skip_suffix(text, stop)
+    end
+    if skip_space(text, stop) <= #text then
+        return nil
+    elseif wraps ~= (negative and unsigned) then
+        value = -ffi.cast('uint64_t', value)
+    end
+    return small(value, negative and not unsigned)
 end
 
 -- Converts a text to a number or 64-bit cdata; nil if it is no number. Returns numbers and 64-bit cdata unchanged.
@@ -123,17 +197,7 @@ function _G.tonumber64(...)
     elseif kind ~= 'string' then
         return nil
     end
-    local sign, digits = value:lower():match('^%s*(%-?)(%w+)%s*$')
-    if digits == nil then
-        return nil
-    end
-    digits = digits:gsub('u?ll$', '')
-    local prefix = PREFIXES[digits:sub(1, 2)]
-    if prefix and (base == nil or base == prefix) then
-        digits, base = digits:sub(3), prefix
-    end
-    local number = parse_digits(digits, base or 10)
-    return number and small(number, sign == '-')
+    return parse_number(value, base)
 end
 
 -- Runs a source text. Returns its values, or raises its error.

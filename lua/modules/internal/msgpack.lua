@@ -91,8 +91,8 @@ function M.encode_args_at(target, room, ...)
     return encode_elements_at(OPTIONS, target, room, {...}, count)
 end
 
--- `put(value, pos, buffer)` writes a value of the ctype at a position of the encoder's buffer and returns the position
--- after it. There is room for 32 bytes; what is longer goes through `put_bytes` or `put_string`.
+-- `put(value, pos, buffer, options)` writes a value of the ctype at a position of the encoder's buffer and returns the
+-- position after it. There is room for 32 bytes; what is longer goes through `put_bytes` or `put_string`.
 function M.register(ctype, put)
     encoder.by_ctype[tonumber(ffi.typeof(ctype))] = put
 end

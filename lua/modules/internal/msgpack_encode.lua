@@ -274,7 +274,7 @@ local function put_other_cdata(cfg, value, pos)
     end
     local encode = by_ctype[ctype]
     if encode then
-        return encode(value, pos, buffer)
+        return encode(value, pos, buffer, cfg)
     elseif converters[ctype] then
         return put(cfg, call_out(converters[ctype], value), pos, 0)
     elseif small_integers[ctype] then

@@ -73,8 +73,9 @@ local function with_options(cfg, overrides)
     return result
 end
 
--- Makes the table `module.cfg`, which can be read, and called to change `cfg`.
-local function public_cfg(cfg)
+-- Makes the table `module.cfg`, which can be read, and called to change `cfg`. `extra` names a switch that has no
+-- default and is not among the options until somebody sets it.
+local function public_cfg(cfg, extra)
     local public = {}
     for name in pairs(DEFAULTS) do
         public[name] = cfg[name]
@@ -90,6 +91,10 @@ local function public_cfg(cfg)
                     cfg[name] = coerce(name, changes[name])
                     self[name] = cfg[name]
                 end
+            end
+            if extra ~= nil and changes[extra] ~= nil then
+                cfg[extra] = not not changes[extra]
+                self[extra] = cfg[extra]
             end
         end,
     })
@@ -134,9 +139,15 @@ local function classify_double(cfg, number)
     return DOUBLE, double_text(cfg, number)
 end
 
+-- Lua writes whole numbers below it with all their digits, which is compiled; string.format() is not.
+local WRITTEN_WHOLE = 1e14
+
 local function classify_number(cfg, number)
     if number == floor(number) and number < 2 ^ 64 and number >= -2 ^ 63 then
-        return INTEGER, number == 0 and '0' or format('%.0f', number)
+        if number > -WRITTEN_WHOLE and number < WRITTEN_WHOLE then
+            return INTEGER, number == 0 and '0' or number .. ''
+        end
+        return INTEGER, format('%.0f', number)
     end
     return classify_double(cfg, number)
 end

@@ -18,7 +18,8 @@ local classify, STRING, ARRAY, MAP = serializer.classify, serializer.STRING, ser
 local put, write_indent, write_indicator = scalar.put, scalar.write_indent, scalar.write_indicator
 local write_block_indicator, open_bracket = scalar.write_block_indicator, scalar.open_bracket
 local increase_indent, write_scalar = scalar.increase_indent, scalar.write_scalar
-local is_simple_word, find_break, WIDTH = scalar.is_simple_word, scalar.find_break, scalar.WIDTH
+local classes_of, is_simple_word = scalar.classes_of, scalar.is_simple_word
+local find_break, WIDTH = scalar.find_break, scalar.WIDTH
 
 local MAX_KEY_LENGTH = 128    -- longer keys get the explicit form `? key`
 local MAX_DEPTH = 1000        -- a __serialize that nests for ever is an error, not an overflow
@@ -91,12 +92,16 @@ local function is_simple_key(e, kind, value, size)
         return size == 0 or type(e.references[value]) == 'string'
     elseif kind == MAP then
         return is_empty(value) or type(e.references[value]) == 'string'
-    elseif kind ~= STRING or is_simple_word(value) then
+    elseif kind ~= STRING then
+        return #value <= MAX_KEY_LENGTH
+    end
+    local classes = classes_of(value)
+    if is_simple_word(value, classes) then
         return #value <= MAX_KEY_LENGTH
     elseif not is_text(value) then
         return math.ceil(#value / 3) * 4 + #'!!binary' <= MAX_KEY_LENGTH
     end
-    return #value <= MAX_KEY_LENGTH and not find_break(value)
+    return #value <= MAX_KEY_LENGTH and not find_break(value, classes)
 end
 
 local function write_flow_map(e, map)

@@ -3,12 +3,19 @@ local printable = require('internal.printable')
 local serializer = require('internal.serializer')
 
 local find, sub, gsub, byte, rep, format = string.find, string.sub, string.gsub, string.byte, string.rep, string.format
-local tonumber = tonumber
+local char_of, tonumber = string.char, tonumber
+local band, bor = bit.band, bit.bor
 local is_text, base64 = printable.is_text, printable.base64
 local STRING, EXTENSION = serializer.STRING, serializer.EXTENSION
 
 local WIDTH = 80
 local INDENT = 2
+
+-- Count -> as many spaces, made on first use.
+local SPACES = setmetatable({}, {__index = function(made, count)
+    made[count] = rep(' ', count)
+    return made[count]
+end})
 
 -- ---- output primitives ----------------------------------------------------------------------
 
@@ -20,10 +27,13 @@ local function put(e, text, columns)
 end
 
 local function characters(text)
-    if not find(text, '[\128-\255]') then
-        return #text
+    local count = 0
+    for position = 1, #text do
+        local code = byte(text, position)
+        if code < 128 or code > 191 then
+            count = count + 1
+        end
     end
-    local _, count = gsub(text, '[^\128-\191]', '')
     return count
 end
 
@@ -38,7 +48,7 @@ local function write_indent(e)
         put_break(e)
     end
     if e.column < indent then
-        put(e, rep(' ', indent - e.column), indent - e.column)
+        put(e, SPACES[indent - e.column], indent - e.column)
     end
     e.whitespace = true
     e.indention = true
@@ -86,26 +96,62 @@ end
 
 -- ---- scalars: analysis ----------------------------------------------------------------------
 
--- The bytes 0xC2-0xF4 begin printable characters; `has_special` checks the exceptions.
-local function has_special(text)
-    if find(text, '[%z\1-\9\11-\31\127]') then
-        return true
+-- What the bytes of a text are, as bits. A loop over them is compiled, and so takes a part of the time of a search with
+-- a pattern: those are asked only where these bits say that they may find something.
+local LETTER, DIGIT, HIGH, CONTROL, LINE_FEED, RETURN, SPACE, INDICATOR, APOSTROPHE = 1, 2, 4, 8, 16, 32, 64, 128, 256
+local CLASSES_BY_PATTERN = {
+    {'[%a_]', LETTER}, {'%d', DIGIT}, {'[\128-\255]', HIGH}, {'\n', LINE_FEED}, {'\r', RETURN}, {'[%z\1-\31\127]', CONTROL},
+    {' ', SPACE}, {"'", INDICATOR + APOSTROPHE}, {'[#,%[%]{}&*!|>"%%@`?:.%-]', INDICATOR}, {'.', 0},
+}
+
+local function class_of(char)
+    for _, class in ipairs(CLASSES_BY_PATTERN) do
+        if find(char, class[1]) then
+            return class[2]
+        end
     end
-    if not find(text, '[\128-\255]') then
-        return false
+end
+
+local BYTE_CLASSES = {}
+for code = 0, 255 do
+    BYTE_CLASSES[code] = class_of(char_of(code))
+end
+
+local function classes_of(text)
+    local classes = 0
+    for position = 1, #text do
+        classes = bor(classes, BYTE_CLASSES[byte(text, position)])
     end
-    return find(text, '\194[\128-\159]') ~= nil or find(text, '\237[\160-\191]') ~= nil
-        or find(text, '\239\187\191', 1, true) ~= nil or find(text, '\239\191[\190\191]') ~= nil
+    return classes
+end
+
+-- Returns the width of the line end at a position, if one is there: a line feed or a Unicode separator.
+local function line_end_at(text, position)
+    local code = byte(text, position)
+    if code == 10 then
+        return 1
+    elseif code == 226 and byte(text, position + 1) == 128 then
+        local last = byte(text, position + 2)
+        return (last == 168 or last == 169) and 3 or nil
+    end
+end
+
+-- Returns the position of the next line end.
+local function find_line_end(text, position)
+    for at = position, #text do
+        local code = byte(text, at)
+        if (code == 10 or code == 226) and line_end_at(text, at) then
+            return at
+        end
+    end
+end
+
+-- Returns whether a text (of valid and printable characters) has an end of a line.
+local function find_break(text, classes)
+    return band(classes, LINE_FEED + RETURN) ~= 0 or band(classes, HIGH) ~= 0 and find_line_end(text, 1) ~= nil
 end
 
 local LINE_SEPARATORS = {'\226\128\168', '\226\128\169'}
-
-local function find_break(text)
-    if find(text, '[\r\n]') or find(text, '\194\133', 1, true) then
-        return true
-    end
-    return find(text, '\226\128[\168\169]') ~= nil
-end
 
 -- Indicator characters that rule plain style out: in any context, and in flow context.
 local function has_indicators(text)
@@ -117,27 +163,44 @@ local function has_indicators(text)
     return false
 end
 
+-- Returns whether one byte stands before another somewhere in a text, before any zero byte if `ends_at_zero`.
+local function find_pair(text, first, second, ends_at_zero)
+    local before
+    for position = 1, #text do
+        local code = byte(text, position)
+        if before == first and code == second then
+            return true
+        elseif code == 0 and ends_at_zero then
+            return false
+        end
+        before = code
+    end
+    return false
+end
+
 -- Returns what the characters of a string allow: block_plain, single, literal, multiline.
-local function analyze(text)
-    local special = has_special(text)
-    local multiline = find_break(text)
-    local leading = find(text, '^[ \n]') ~= nil
-    local trailing_space = find(text, ' $') ~= nil
+local function analyze(text, classes)
+    local special = band(classes, CONTROL + RETURN) ~= 0
+    local multiline = find_break(text, classes)
+    local first = byte(text, 1)
+    local leading, trailing_space = first == 32 or first == 10, byte(text, #text) == 32
     local break_space, space_break = false, false
     if multiline then
         local flat = text
-        for _, separator in ipairs(LINE_SEPARATORS) do
-            flat = gsub(flat, separator, '\n')
+        if band(classes, HIGH) ~= 0 then
+            for _, separator in ipairs(LINE_SEPARATORS) do
+                flat = gsub(flat, separator, '\n')
+            end
+            first = byte(flat, 1)
+            leading = first == 32 or first == 10
         end
-        leading = find(flat, '^[ \n]') ~= nil
-        break_space = find(flat, '\n ', 1, true) ~= nil
-        space_break = find(flat, ' \n', 1, true) ~= nil
-        trailing_space = find(flat, ' $') ~= nil
+        break_space, space_break = find_pair(flat, 10, 32), find_pair(flat, 32, 10)
     end
     local unfit = space_break or special
     return {
         multiline = multiline,
-        plain = not (unfit or multiline or leading or trailing_space or has_indicators(text)),
+        plain = not (unfit or multiline or leading or trailing_space
+            or band(classes, INDICATOR) ~= 0 and has_indicators(text)),
         single = not (unfit or break_space),
         literal = not (unfit or trailing_space),
     }
@@ -146,35 +209,34 @@ end
 -- ---- scalars: styles ------------------------------------------------------------------------
 
 -- Writes a line of a text, where single spaces beyond the width become line ends. The first and the last character of a
--- quoted text are kept; `is_first` and `is_last` say that they are in this line.
+-- quoted text are kept; `is_first` and `is_last` say that they are in this line. What goes unbroken is written at once.
 local function put_folded(e, line, is_first, is_last)
-    local position, size = 1, #line
+    local position, size, start, columns = 1, #line, 1, 0
     while position <= size do
-        local space = find(line, ' ', position, true)
-        if not space then
-            break
-        end
-        if space > position then
-            local word = sub(line, position, space - 1)
-            put(e, word, characters(word))
-        end
-        local last = space
-        while last < size and byte(line, last + 1) == 32 do
-            last = last + 1
-        end
-        local at_edge = is_first and space == 1 or is_last and space == size
-        if last == space and e.column > WIDTH and not at_edge then
-            e.indention = false
-            write_indent(e)
+        local code = byte(line, position)
+        if code == 32 then
+            local last = position
+            while byte(line, last + 1) == 32 do
+                last = last + 1
+            end
+            if last == position and e.column + columns > WIDTH
+                    and not (is_first and position == 1 or is_last and position == size) then
+                put(e, sub(line, start, position - 1), columns)
+                e.indention = false
+                write_indent(e)
+                start, columns = position + 1, 0
+            else
+                columns = columns + last - position + 1
+            end
+            position = last + 1
         else
-            put(e, rep(' ', last - space + 1), last - space + 1)
+            if code < 128 or code > 191 then
+                columns = columns + 1
+            end
+            position = position + 1
         end
-        position = last + 1
     end
-    if position <= size then
-        local word = sub(line, position)
-        put(e, word, characters(word))
-    end
+    put(e, sub(line, start), columns)
 end
 
 local function put_words(e, text, allow_breaks, quoted)
@@ -197,17 +259,6 @@ local function write_plain(e, text, allow_breaks)
     end_scalar(e)
 end
 
--- Returns the position of the next line end: a line feed or a Unicode separator.
-local function find_line_end(text, position)
-    while true do
-        position = find(text, '[\n\226]', position)
-        if not position or byte(text, position) == 10 or find(text, '^\128[\168\169]', position + 1) then
-            return position
-        end
-        position = position + 1
-    end
-end
-
 -- Returns the first and the last position of the next run of line ends.
 local function find_breaks(text, position)
     local from = find_line_end(text, position)
@@ -216,13 +267,11 @@ local function find_breaks(text, position)
     end
     local to = from - 1
     while true do
-        if byte(text, to + 1) == 10 then
-            to = to + 1
-        elseif find(text, '^\226\128[\168\169]', to + 1) then
-            to = to + 3
-        else
+        local width = line_end_at(text, to + 1)
+        if width == nil then
             return from, to
         end
+        to = to + width
     end
 end
 
@@ -249,9 +298,9 @@ local function put_lines(e, text)
     end
 end
 
-local function write_single(e, text, allow_breaks, multiline)
+local function write_single(e, text, allow_breaks, multiline, classes)
     write_indicator(e, "'", true)
-    if find(text, "'", 1, true) then
+    if band(classes, APOSTROPHE) ~= 0 then
         text = gsub(text, "'", "''")
     end
     if multiline then
@@ -291,57 +340,57 @@ local function escape(code)
     return format('\\U%08X', code)
 end
 
-local function is_escaped(char, code)
-    return code == 34 or code == 92 or (code ~= 10 and has_special(char)) or find_break(char)
+-- Characters that are not printed: controls, line ends, surrogates, and those that are no characters.
+local function is_escaped(code)
+    if code < 0xA0 then
+        return code < 32 or code == 34 or code == 92 or code >= 127
+    end
+    return code == 0x2028 or code == 0x2029 or code >= 0xD800 and code <= 0xDFFF or code == 0xFEFF
+        or code == 0xFFFE or code == 0xFFFF
 end
 
 local function write_double(e, text, allow_breaks)
     write_indicator(e, '"', true)
-    local position, size = 1, #text
+    -- text[start..position - 1], of `columns` characters, is not written yet.
+    local position, size, start, columns = 1, #text, 1, 0
     local after_space = false
     while position <= size do
-        local _, plain = find(text, '^[!#-%[%]-~]+', position)
-        if plain then
-            put(e, sub(text, position, plain), plain - position + 1)
-            after_space = false
-            position = plain + 1
-            if position > size then
-                break
-            end
-        end
         local code, width = code_point(text, position)
-        local char = sub(text, position, position + width - 1)
-        if is_escaped(char, code) then
-            local escaped = escape(code)
-            put(e, escaped, #escaped)
-            after_space = false
-        elseif code == 32 then
-            if allow_breaks and not after_space and e.column > WIDTH and position > 1 and position < size then
+        local breaks = code == 32 and allow_breaks and not after_space and e.column + columns > WIDTH
+            and position > 1 and position < size
+        if breaks or is_escaped(code) then
+            put(e, sub(text, start, position - 1), columns)
+            start, columns = position + width, 0
+            if breaks then
                 e.indention = false
                 write_indent(e)
                 if byte(text, position + 1) == 32 then
                     put(e, '\\', 1)
                 end
             else
-                put(e, char, 1)
+                local escaped = escape(code)
+                put(e, escaped, #escaped)
             end
-            after_space = true
         else
-            put(e, char, 1)
-            after_space = false
+            columns = columns + 1
         end
+        after_space = code == 32
         position = position + width
     end
+    put(e, sub(text, start), columns)
     write_indicator(e, '"', false)
 end
 
--- Writes the indentation hint of a literal block and its end: `-` for no line end, `+` for several.
+-- Returns the indentation hint of a literal block and its end: `-` for no line end, `+` for several.
 local function literal_hints(text)
-    local indent = (find(text, '^ ') or find_breaks(text, 1) == 1) and tostring(INDENT) or ''
-    local flat = gsub(text, '\226\128[\168\169]', '\n')
-    if not find(flat, '\n$') then
+    local indent = (byte(text, 1) == 32 or find_breaks(text, 1) == 1) and '2' or ''
+    local size = #text
+    local last = line_end_at(text, size) or line_end_at(text, size - 2) == 3 and 3
+    if not last then
         return indent .. '-'
-    elseif flat == '\n' or find(flat, '\n\n$') then
+    end
+    local rest = size - last
+    if rest == 0 or line_end_at(text, rest) or line_end_at(text, rest - 2) == 3 then
         return indent .. '+'
     end
     return indent
@@ -375,13 +424,23 @@ end
 
 local RESERVED = {['~'] = true, null = true, ['true'] = true, ['false'] = true, yes = true, no = true}
 
-local function is_reserved(text)
-    return RESERVED[text] or tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil
+-- The first bytes of what Lua takes for a number: digits, signs, a point, white space, and those of `inf` and `nan`.
+local MAY_BEGIN_NUMBER = {}
+for code in ('0123456789+-. \t\n\v\f\rinIN'):gmatch('.') do
+    MAY_BEGIN_NUMBER[byte(code)] = true
 end
 
--- Recognises the frequent cases, such as `- name` and `key: value`, by one pattern.
-local function is_simple_word(text)
-    return find(text, '^[%a_][%w_]*$') ~= nil and not is_reserved(text)
+local function is_reserved(text)
+    if RESERVED[text] then
+        return true
+    end
+    return MAY_BEGIN_NUMBER[byte(text, 1)] and (tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil)
+end
+
+-- Recognises the frequent cases, such as `- name` and `key: value`.
+local function is_simple_word(text, classes)
+    return (classes == LETTER or classes == LETTER + DIGIT) and BYTE_CLASSES[byte(text, 1)] == LETTER
+        and not is_reserved(text)
 end
 
 local function write_binary(e, text)
@@ -389,37 +448,38 @@ local function write_binary(e, text)
     write_plain(e, base64(text), false)
 end
 
-local function choose_quoted(e, text, shape, is_key)
+local function choose_quoted(e, text, shape, is_key, classes)
     if shape.single and not (is_key and shape.multiline) then
-        write_single(e, text, not is_key, shape.multiline)
+        write_single(e, text, not is_key, shape.multiline, classes)
     else
         write_double(e, text, not is_key)
     end
 end
 
 local function write_string(e, text, is_key)
-    local quoted = e.flow > 0
-    if not quoted and is_simple_word(text) then
+    local quoted, classes = e.flow > 0, classes_of(text)
+    if not quoted and is_simple_word(text, classes) then
         return write_plain(e, text, false)
     end
     if is_reserved(text) then
         quoted = true
-    elseif not is_text(text) then
+    elseif band(classes, HIGH) ~= 0 and not is_text(text) then
         return write_binary(e, text)
     end
     if text == '' then
         if quoted or is_key then
-            return write_single(e, text, false, false)
+            return write_single(e, text, false, false, classes)
         end
         return write_plain(e, text, false)
     end
-    local shape = analyze(text)
-    if not quoted and not is_key and shape.literal and find(text, '^[^%z]*\n\n') then
+    local shape = analyze(text, classes)
+    local has_paragraphs = not quoted and band(classes, LINE_FEED) ~= 0 and find_pair(text, 10, 10, true)
+    if has_paragraphs and not is_key and shape.literal then
         return write_literal(e, text)
-    elseif not quoted and find(text, '^[^%z]*\n\n') then
+    elseif has_paragraphs then
         return write_double(e, text, not is_key)
     elseif quoted or not shape.plain then
-        return choose_quoted(e, text, shape, is_key)
+        return choose_quoted(e, text, shape, is_key, classes)
     end
     return write_plain(e, text, not is_key)
 end
@@ -429,7 +489,7 @@ local function write_scalar(e, kind, text, is_key)
     if kind == STRING then
         write_string(e, text, is_key)
     elseif kind == EXTENSION and e.flow > 0 and find(text, '[,:]') then
-        write_single(e, text, not is_key, false)
+        write_single(e, text, not is_key, false, classes_of(text))
     else
         -- Of these values only an interval contains spaces.
         write_plain(e, text, not is_key)
@@ -446,6 +506,7 @@ return {
     open_bracket = open_bracket,
     increase_indent = increase_indent,
     write_scalar = write_scalar,
+    classes_of = classes_of,
     is_simple_word = is_simple_word,
     find_break = find_break,
 }

@@ -1,4 +1,4 @@
--- Values of n parts, name -> function(n), and spaces of n tuples.
+-- Makers of values with n parts, by name, and of spaces with n tuples, for the scenarios of growth.lua.
 local function list(make)
     return function(n)
         local result = {}
@@ -46,7 +46,7 @@ function values.shared(n)
     return list(function() return part end)(n)
 end
 
--- The body `use(space, n)` over a space of n tuples, and what drops that.
+-- Makes a space of n tuples; returns the function that is timed, `use(space, n)`, and one that drops the space.
 local function with_space(n, use, secondary)
     local space = box.schema.space.create('growth')
     space:create_index('pk')

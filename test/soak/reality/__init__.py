@@ -1,19 +1,25 @@
-"""The simulation checked against reality: the same workloads, faults and checks on nodes that are processes of the
-operating system, with files, and the shares of outcomes beside those of the simulation.
+"""Checks the simulation against real processes: plays the simulation's workloads, faults and checks on nodes that are
+operating-system processes with files, and prints the shares of outcomes beside those of the simulation.
 
 ```
-campaign.py       both worlds, the table
-play.py           one run, its checks
-world.py          the cluster of processes
-node.py           one node, as workloads and faults see it: life after life
-servant.py        what runs in its process          processes.py   the process       channel.py   the way there
-roads.py          proxies between nodes             injector.py    faults            administrator.py
+campaign.py        plays every scenario simulated and with real processes, prints the table
+play.py            plays one run with real processes and checks it
+world.py           the cluster of processes, and time as it passes
+node.py            the test's handle of one node, over several process lives
+node_server.py     the program that runs in a node's process
+processes.py       starts, signals and awaits that process
+channel.py         the control channel between the two
+links.py           proxies between nodes, which can be cut
+injector.py        lets faults happen
+administrator.py   restarts nodes and reconfigures appliers that have stopped
 ```
 
 Elections have a campaign of their own, with members that may be Tarantool and clients that use the binary protocol:
 
 ```
-election_run.py   one run, its checks               election_faults.py   the faults, and who lets them happen
-member.py, .lua   a member: process and program     orders.py            clients, and what they were told
+election_run.py      plays one run and checks it
+election_faults.py   draws the faults of a run and lets them happen
+member.py, .lua      a member: the handle of its process, and the program in it
+orders.py            clients, and the outcomes that were reported to them
 ```
 """

@@ -1,10 +1,11 @@
-"""The administrator of real nodes, who does what the one of a simulated cluster does (`simulation/administrator.py`).
+"""The administrator of real nodes, the counterpart of `box/testing/simulation/administrator.py`.
 
 ```
-a node has been down for long                           is started
-an applier has stopped because a row could not be       its sources are configured anew
-written, and the disk has failed
-an applier has stopped for any other reason             a violation; it is helped all the same
+seen                                                    done
+a node has been down for `_DOWN` seconds                start it
+an applier has stopped because a row could not be       configure the node's sources anew
+written, after a disk fault
+an applier has stopped for any other reason             report a violation, and configure the sources anew
 ```
 """
 
@@ -26,7 +27,7 @@ _PATIENCE: Final = 30.0
 
 
 class RealAdministrator:
-    """See the module's text."""
+    """Restarts nodes and reconfigures stopped appliers. `violations` are the texts of errors that no fault explains."""
 
     def __init__(self, nodes: Sequence[RealNode]) -> None:
         self.violations: dict[str, None] = {}
@@ -41,7 +42,10 @@ class RealAdministrator:
                 await self.help(node, only_after=_DOWN)
 
     async def help(self, node: RealNode, *, only_after: float = 0.0) -> None:
-        """Help one node. Errors are the node's own."""
+        """Start or reconfigure one node if it needs that and has been down for `only_after` seconds.
+
+        Errors of the node are ignored: the next round tries again.
+        """
         now = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -50,19 +54,24 @@ class RealAdministrator:
                         await node.start()
                     return
                 self._down_since.pop(node.name, None)
-                if node.is_running and not node.is_halted and self._sees_stopped(node):
+                if node.is_running and not node.is_halted and self._reports_stopped(node):
                     await self.configure_anew(node)
         except (BoxError, NodeDied, TimeoutError):
-            return  # it is helped again
+            return  # the next round tries again
 
-    def _sees_stopped(self, node: RealNode) -> bool:
-        for address, code, message in node.standing.stopped:
+    def _reports_stopped(self, node: RealNode) -> bool:
+        for address, code, message in node.state.stopped:
             if not (code == ErrorCode.WAL_IO and node.failures):
                 self.violations[f"{node.name}: stopped to follow {address}: {code} {message}"] = None
-        return bool(node.standing.stopped)
+        return bool(node.state.stopped)
 
     async def configure_anew(self, node: RealNode) -> None:
-        """Leave all sources, and follow them again. Raises what `box.cfg` does."""
+        """Disconnect a node from all its sources and make it follow them again.
+
+        Raises:
+            BoxError: `box.cfg` fails on the node.
+            NodeDied: the process ends before it answers.
+        """
         sources = node.options["replication"]
         try:
             await node.configure(replication=[])

@@ -1,4 +1,4 @@
-"""The campaign: seeds of each workload in both worlds, and how far the shares of outcomes differ."""
+"""The campaign "reality": plays each workload simulated and with real processes, and compares shares of outcomes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _OPTIONS: Final = {
     "checkpoint_count": 2,
     "memtx_use_mvcc_engine": False,
 }
-"""Those that the seed would choose: a machine may sync more slowly than another one."""
+"""Options that a simulated run would draw from its seed. Fixed here, because the speed of fsync differs by machine."""
 _FAILING: Final = Fault(2.5, "write", "node1", "node1", 5.0, 0.0)
-"""The owner's disk fails for half of the time."""
+"""The disk of the first node, which owns the synchronous rows, fails for half of the run."""
 _ENDINGS: Final = ("ok", "failed", "unknown")
 _HEADS: Final = ("calls a second", *_ENDINGS)
 
 
 def scenario(seed: int, workload: str, elections: str, *, is_hard: bool) -> Scenario:
-    """What is played in both worlds."""
+    """Return the scenario that is played both simulated and with real processes; `is_hard` adds a disk fault."""
     mild = Scenario(seed, 3, workload, _SECONDS, KINDS, elections=elections, options=dict(_OPTIONS)).with_faults()
     return replace(mild, faults=tuple(sorted((*(mild.faults or ()), _FAILING)))) if is_hard else mild
 
 
 class _Shares(NamedTuple):
-    """Of one workload in one world."""
+    """The outcomes of one workload, simulated or real: `calls` by ending in `seconds` of clients' time."""
 
     calls: Counter[str]
     seconds: float
 
     def of(self, ending: str) -> float:
-        """The share of an ending."""
+        """Return the share of calls with this ending, from 0 to 1."""
         return self.calls[ending] / max(self.calls.total(), 1)
 
     @property
@@ -54,7 +54,7 @@ class _Shares(NamedTuple):
 
 
 def _play(chosen: Scenario, world: str) -> Iterator[str | Counter[str]]:
-    """The calls by their ending, and whatever a check has found."""
+    """Play a scenario; yield one Counter of calls by ending, and the text of each violation, three at most."""
     if world == "real":
         real = asyncio.run(play_really(chosen))
         yield real.calls
@@ -66,8 +66,10 @@ def _play(chosen: Scenario, world: str) -> Iterator[str | Counter[str]]:
 
 
 def run_campaign(seed: int, size: int) -> bool:
-    """Play `size` seeds of each workload in both worlds, mild and hard; print a table. False if a check has found
-    something."""
+    """Play `size` seeds of each workload, simulated and real, mild and hard, and print a table.
+
+    Returns False if a check has found a violation.
+    """
     found = 0
     print(f"| workload | world | {' | '.join(_HEADS)} | {', hard | '.join(_HEADS)}, hard |")
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)

@@ -1,12 +1,13 @@
-"""The control channel between a test and a node in a process of its own: requests one way, answers and news the other.
+"""The control channel between a test and a node in another process: the test sends requests, the node sends answers.
 
 ```
-frame      4 bytes: the length of what follows; a pickled message
-Request    number, name of a method of the servant, its arguments
-Answer     the number, the result or the error, how the node stands; number 0: news, which nobody has asked for
+frame      4 bytes, big-endian: the length of the message that follows; a pickled message
+Request    number, name of a method of the node server, its arguments
+Answer     the request's number, the result or the error, the node's state;
+           number 0 (NEWS): the state has changed, and no request asked for it
 ```
 
-Both ends belong to one test, so that pickles are safe. The end of the stream is the end of the process.
+Both ends belong to one test, so unpickling is safe. The stream ends when the process ends.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ NEWS: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a node tells of itself with each answer. Nothing was configured where it has its defaults."""
+class NodeState:
+    """What a node reports of itself with each answer. The defaults stand for an instance that is not configured."""
 
     is_configured: bool = False
     status: str = ""
@@ -36,14 +37,14 @@ class Standing:
     is_leader: bool = False
     vclock: dict[int, int] = field(default_factory=dict)
     waiting: int = 0
-    """Entries of the limbo."""
+    """The number of transactions in the limbo."""
     stopped: tuple[tuple[str, int, str], ...] = ()
-    """Appliers that have stopped: address, code and text of the error."""
+    """Address, error code and error text of each applier that has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call of a method."""
+    """A call of a method of the node server."""
 
     number: int
     name: str
@@ -52,16 +53,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a request, or news."""
+    """The result or error of a request, or an unasked report of the node's state (number `NEWS`)."""
 
     number: int
-    standing: Standing
+    state: NodeState
     result: Any = None
     error: Exception | None = None
 
 
 class Channel:
-    """One end."""
+    """One end of the control channel."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -69,16 +70,16 @@ class Channel:
 
     @classmethod
     async def open(cls, end: socket.socket) -> Channel:
-        """The channel over one of two connected sockets, which belongs to it from now on."""
+        """Make a channel of one end of a socket pair; the channel owns the socket from now on."""
         return cls(*await asyncio.open_unix_connection(sock=end))
 
     def send(self, message: Request | Answer) -> None:
-        """Send a message. Whoever has ended does not get it."""
+        """Send a message; it is lost without an error if the other process has ended."""
         data = pickle.dumps(message)
         self._writer.write(_LENGTH.pack(len(data)) + data)
 
     async def messages(self) -> AsyncIterator[Any]:
-        """What arrives, until the other end is gone."""
+        """Yield arriving messages until the other end closes."""
         try:
             while True:
                 (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
@@ -87,9 +88,9 @@ class Channel:
             return
 
     async def flush(self) -> None:
-        """Wait until the other end can have everything."""
+        """Wait until the socket has accepted what was sent."""
         await self._writer.drain()
 
     def close(self) -> None:
-        """The other end sees that, and nothing more."""
+        """Close this end; the other end sees the end of the stream."""
         self._writer.close()

@@ -1,14 +1,14 @@
-"""What happens to the members of a cluster with elections: faults by a seed, and who lets them happen.
+"""Faults for members of a cluster with elections: `draw_faults` draws them, `ElectionInjector` lets them happen.
 
 ```
-kill       SIGKILL, and a start later        isolate   no way to or from a member
-halt       SIGSTOP, and SIGCONT later        split     the member and some others on one side
-restart    SIGTERM, and a start later        cut       what one member sends does not reach another one
-fade       nothing reaches a member, then it is isolated: others have what it could not confirm
+kill       SIGKILL, and a start later        isolate   cut all links of a member
+halt       SIGSTOP, and SIGCONT later        split     cut the cluster in two, the member on one side
+restart    SIGTERM, and a start later        cut       cut the link from one member to another
+fade       cut the links to a member, then isolate it: the others have rows that it could not confirm
 promote    box.ctl.promote()                 snapshot  box.snapshot()
 ```
 
-Half of the faults are for whoever leads when they happen.
+Half of the faults hit the member that leads at that moment.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Final
 
 from box.errors import BoxError
 from box.testing.simulation.faults import Fault
+from test.soak.reality.links import Links
 from test.soak.reality.member import Member
-from test.soak.reality.roads import Roads
 
 LEADER: Final = "leader"
-"""The name of a fault's node that stands for whoever leads."""
+"""In place of a node's name in a fault: the member that leads when the fault begins."""
 _WEIGHTS: Final = {
     "kill": 4,
     "halt": 4,
@@ -40,17 +40,19 @@ _WEIGHTS: Final = {
 _PAUSE: Final = (0.2, 4.0)
 """Seconds between the beginnings of two faults."""
 _LENGTHS: Final = ((0.1, 1.5), (1.0, 5.0), (1.0, 5.0), (4.0, 10.0))
-"""Seconds of a fault: less than a heartbeat, as much as a synchronous timeout, more than an election."""
+"""Ranges of a fault's length in seconds: below a heartbeat, about a synchronous timeout (twice as likely), and longer
+than an election."""
 _LEADERS: Final = 0.5
+"""The share of faults that hit the leader."""
 _FADING: Final = 1.0
-"""Seconds without acknowledgements before the isolation, at most."""
+"""The most seconds that a fading leader gets no acknowledgements before it is isolated."""
 _SUCCESSION: Final = 5.0
-"""Seconds after which others have begun to elect: four heartbeats are missing."""
+"""Seconds of isolation after which the others elect: they miss four heartbeats of a second each first."""
 _PATIENCE: Final = 30.0
 
 
 def draw_faults(seed: int, names: Sequence[str], seconds: float) -> list[Fault]:
-    """The faults of so many seconds."""
+    """Return the faults that `seed` draws for a run of `seconds`, by the time when each begins."""
     random = Random(f"{seed} plan")
     kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())
     faults = []
@@ -65,17 +67,17 @@ def draw_faults(seed: int, names: Sequence[str], seconds: float) -> list[Fault]:
 
 
 class ElectionInjector:
-    """Lets faults happen. `happened` says which, when and to whom, for the reader of the logs."""
+    """Lets faults happen. `happened` has a line for each fault with its time and member, to be read beside the logs."""
 
-    def __init__(self, members: Sequence[Member], roads: Roads) -> None:
+    def __init__(self, members: Sequence[Member], links: Links) -> None:
         self.happened: list[str] = []
         self._members = {member.name: member for member in members}
-        self._roads = roads
+        self._links = links
         self._tasks: set[asyncio.Task[None]] = set()
         self._starts: dict[str, asyncio.Lock] = {name: asyncio.Lock() for name in self._members}
 
     async def run(self, faults: Sequence[Fault]) -> None:
-        """Let all faults begin at their times; those that take long go on."""
+        """Begin each fault at its time, and return once the last has begun; faults may still be in effect then."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         for fault in faults:
@@ -92,26 +94,26 @@ class ElectionInjector:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._roads.heal()
+        self._links.heal()
         for member in self._members.values():
             member.go_on()
         await asyncio.gather(*(self._revive(member) for member in self._members.values()))
 
     def _victim(self, fault: Fault) -> Member:
         if fault.node == LEADER:
-            return next((one for one in self._members.values() if one.standing.leads), self._members[fault.other])
+            return next((one for one in self._members.values() if one.state.leads), self._members[fault.other])
         return self._members[fault.node]
 
     async def _revive(self, member: Member) -> None:
-        """A process whose start was left unfinished is another one's to wait for: it is ended first."""
+        """Start a member anew unless it answers: a process whose start was cancelled is killed first."""
         async with self._starts[member.name]:
             await member.look()
-            if not member.standing.status:
+            if not member.state.status:
                 await member.kill()
                 await member.start()
 
     async def _happen(self, fault: Fault, member: Member) -> None:
-        with suppress(BoxError, OSError, TimeoutError):  # another fault was first
+        with suppress(BoxError, OSError, TimeoutError):  # another fault hit the member meanwhile
             await getattr(self, f"_{fault.kind}")(fault, member)
 
     async def _start(self, member: Member) -> None:
@@ -140,20 +142,23 @@ class ElectionInjector:
         await self._cut_off(fault, [member.name])
 
     async def _split(self, fault: Fault, member: Member) -> None:
-        """The others on its side are chosen by the bits of the amount."""
+        """Cut the cluster in two; the bits of the fault's amount say who is on the member's side."""
         bits = int(fault.amount * 2 ** len(self._members))
         await self._cut_off(
             fault, [name for number, name in enumerate(self._members) if name == member.name or bits >> number & 1]
         )
 
     async def _fade(self, fault: Fault, member: Member) -> None:
-        """The first part is short beside the time after which others elect: they would hear its heartbeats."""
+        """Cut the links to a member, then isolate it until the others have elected.
+
+        The first step must be shorter than the election timeout: the others still get the member's heartbeats.
+        """
         for name in self._members:
-            self._roads.cut(name, member.name)
+            self._links.cut(name, member.name)
         await asyncio.sleep(_FADING * fault.amount)
-        self._roads.isolate(member.name)
+        self._links.isolate(member.name)
         await asyncio.sleep(_SUCCESSION + fault.seconds / 2)
-        self._roads.rejoin(member.name)
+        self._links.rejoin(member.name)
 
     async def _cut(self, fault: Fault, member: Member) -> None:
         await self._without([(member.name, fault.other)], fault.seconds)
@@ -165,10 +170,10 @@ class ElectionInjector:
 
     async def _without(self, ways: Sequence[tuple[str, str]], seconds: float) -> None:
         for way in ways:
-            self._roads.cut(*way)
+            self._links.cut(*way)
         await asyncio.sleep(seconds)
         for way in ways:
-            self._roads.mend(*way)
+            self._links.mend(*way)
 
     async def _promote(self, fault: Fault, member: Member) -> None:
         await self._ask(member, "box.ctl.promote()")
@@ -177,6 +182,6 @@ class ElectionInjector:
         await self._ask(member, "box.snapshot()")
 
     async def _ask(self, member: Member, expression: str) -> None:
-        """Over a connection of its own: it may take long, and questions go on meanwhile."""
+        """Evaluate Lua over a separate connection, so that a long call does not hold up the queries of the state."""
         if member.is_up and not member.is_halted:
             await member.eval_alone(expression, timeout=_PATIENCE)

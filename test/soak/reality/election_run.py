@@ -1,9 +1,11 @@
-"""One run of the campaign "elections": members that are processes, clients, faults, and what must be true in the end.
+"""One run of the campaign "elections": members that are processes, clients, faults, and the checks.
 
 ```
-while clients call    two members lead in one term; a process ends by itself
-soon after the end    a leader that everybody knows; then equal vclocks within two `replication_timeout`
-at rest               empty limbos, nobody has stopped to follow, no contradiction, rows as clients were told
+when                  check
+while clients call    no two members lead in one term; no process ends by itself
+after the last fault  all members know one leader; then vclocks are equal within two `replication_timeout`
+at rest               limbos are empty, no upstream has stopped, no decisions contradict each other, and
+                      the rows agree with the outcomes that clients were told
 ```
 """
 
@@ -23,13 +25,13 @@ from typing import Any, Final
 
 from box.errors import BoxError
 from test.soak.reality.election_faults import ElectionInjector, draw_faults
+from test.soak.reality.links import Links
 from test.soak.reality.member import OURS, Member
-from test.soak.reality.orders import SPACES, Client, Told
-from test.soak.reality.roads import Roads
+from test.soak.reality.orders import SPACES, Client, ReportedOutcomes
 from test.support import until
 
 TIMEOUT: Final = 1.0
-"""replication_timeout."""
+"""The option `replication_timeout` of all members, in seconds."""
 OPTIONS: Final[dict[str, Any]] = {
     "replication_timeout": TIMEOUT,
     "replication_connect_timeout": 5,
@@ -44,20 +46,24 @@ OPTIONS: Final[dict[str, Any]] = {
     "checkpoint_count": 1000,
 }
 OWN_OPTIONS: Final = {"replication_keep_promotions": True}
-"""Of members that are ours."""
+"""Options that only Lunabox knows, for members that run it."""
 _CLIENTS: Final = 6
 _EVERY: Final = 0.2
-"""Seconds between two looks at a member."""
+"""Seconds between two queries of a member's state."""
 _BOUND: Final = 2 * TIMEOUT
-"""Seconds until vclocks are equal, once there is a leader and no fault."""
+"""Seconds within which vclocks must be equal, once there is a leader and no fault."""
 _LEADER: Final = 60.0
+"""Seconds within which the members must elect a leader, on a busy machine."""
 _NEVER: Final = 40.0
-"""Seconds after which what has not come about does not."""
+"""Seconds after which a condition that is still false is taken for one that never comes true."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunChoice:
-    """What a run is, all of it by the seed: `tarantools` of the members run the executable `tarantool`."""
+    """The parameters of a run. `tarantools` of the members run the executable `tarantool`, the others Lunabox.
+
+    `seconds` is how long clients and faults go on; `spaces` are the names of the spaces that clients insert into.
+    """
 
     seed: int
     seconds: float
@@ -69,17 +75,17 @@ class RunChoice:
 
 @dataclass
 class ElectionOutcome:
-    """The end of a run; nothing is left of `directory` if all went well."""
+    """The result of a run. `directory` has all files of the members; it is removed if there are no violations."""
 
     directory: str
     calls: Counter[str] = field(default_factory=Counter)
     faults: int = 0
     terms: int = 0
     equal_after: float = -1.0
-    """Seconds from a leader to equal vclocks; -1: never."""
+    """Seconds from the election of the last leader to equal vclocks; -1 if they never were equal."""
     violations: list[str] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
-    """Known ones of Tarantool 2.8.1."""
+    """Crashes of Tarantool 2.8.1 that are known, and no violations."""
     diverged: dict[str, str] = field(default_factory=dict)
     """Members that run Tarantool and have decided alone after they were deposed, with the error that all others report.
     docs/guides/elections.md has it among the hazards of 2.8.1; what follows is checked for the other members.
@@ -87,7 +93,7 @@ class ElectionOutcome:
 
 
 async def run(chosen: RunChoice) -> ElectionOutcome:
-    """Play a run."""
+    """Play one run with its own processes, and return what was found."""
     directory = Path(tempfile.mkdtemp(prefix="elections-", dir="/tmp"))
     outcome = ElectionOutcome(str(directory))
     cluster = _Cluster(chosen, directory, outcome)
@@ -119,20 +125,25 @@ class _Cluster:
             command = OURS if is_ours else (chosen.tarantool,)
             self._members.append(Member(directory, f"n{number + 1}", command, **options))
         uris = {member.name: member.uri for member in self._members}
-        self._roads = Roads(directory, uris, Random(f"{chosen.seed} roads"))
-        self._injector = ElectionInjector(self._members, self._roads)
-        self._told = Told()
+        self._links = Links(directory, uris, Random(f"{chosen.seed} links"))
+        self._injector = ElectionInjector(self._members, self._links)
+        self._reported = ReportedOutcomes()
         self._leaders: dict[int, str] = {}
 
     async def start(self) -> None:
-        """The first member founds the replica set, the others join; then they elect."""
-        await self._roads.open()
+        """Start the first member, let the others join it, then turn elections on and await a leader.
+
+        Raises:
+            AssertionError: the members do not become equal or elect nobody in time.
+            BoxError, OSError, TimeoutError: a member does not start or does not answer.
+        """
+        await self._links.open()
         founder = self._members[0]
         await founder.start(founds=True)
         for member in self._members[1:]:
-            await member.start(replication=[self._roads.uri(member.name, founder.name)], replication_connect_quorum=1)
+            await member.start(replication=[self._links.uri(member.name, founder.name)], replication_connect_quorum=1)
         for member in self._members:
-            member.options["replication"] = [member.uri, *self._roads.sources(member.name)]
+            member.options["replication"] = [member.uri, *self._links.sources(member.name)]
             await self._configure(member, "replication")
         await until(self._are_equal, "equal members", _LEADER)
         for member in self._members:
@@ -144,7 +155,7 @@ class _Cluster:
         await member.eval_alone(f"box.cfg{{{name} = ...}}", member.options[name])
 
     async def play(self) -> None:
-        """Clients and faults, then the checks."""
+        """Run clients and faults, end all faults, then check the members."""
         chosen, loop = self._chosen, asyncio.get_running_loop()
         faults = draw_faults(chosen.seed, [member.name for member in self._members], chosen.seconds)
         keys, end = count(1), loop.time() + chosen.seconds
@@ -153,7 +164,7 @@ class _Cluster:
             for number in range(_CLIENTS)
         ]
         watch = [asyncio.ensure_future(self._watch(member)) for member in self._members]
-        calls = [asyncio.ensure_future(client.run(self._told, end)) for client in clients]
+        calls = [asyncio.ensure_future(client.run(self._reported, end)) for client in clients]
         try:
             await asyncio.gather(self._injector.run(faults), *calls)
             await self._injector.finish()
@@ -161,14 +172,14 @@ class _Cluster:
             for task in (*watch, *calls):
                 task.cancel()
             await asyncio.gather(*watch, *calls, return_exceptions=True)
-            self._outcome.calls, self._outcome.faults = self._told.counts(), len(faults)
+            self._outcome.calls, self._outcome.faults = self._reported.counts(), len(faults)
             (self._directory / "faults").write_text("\n".join(self._injector.happened))
         await self._judge()
 
     async def close(self) -> None:
-        """End everything at once."""
+        """Kill all members, close the links and collect the violations that the members' handles have noted."""
         await asyncio.gather(*(member.kill() for member in self._members), return_exceptions=True)
-        await self._roads.close()
+        await self._links.close()
         violations = self._outcome.violations
         for member in self._members:
             violations += [*member.violations, *member.alarms()]
@@ -181,27 +192,27 @@ class _Cluster:
             if not member.is_up or member.is_halted:
                 continue
             await member.look()
-            standing = member.standing
-            if standing.role == "leader":
-                other = self._leaders.setdefault(standing.term, member.name)
+            state = member.state
+            if state.role == "leader":
+                other = self._leaders.setdefault(state.term, member.name)
                 if other != member.name:
-                    self._outcome.violations.append(f"{member.name} and {other} lead in term {standing.term}")
+                    self._outcome.violations.append(f"{member.name} and {other} lead in term {state.term}")
 
     async def _look(self) -> None:
         await asyncio.gather(*(member.look() for member in self._members))
 
     async def _are_equal(self) -> bool:
         await self._look()
-        standings = [member.standing for member in self._whole()]
-        return all(one.status == "running" and one.vclock == standings[0].vclock for one in standings)
+        states = [member.state for member in self._whole()]
+        return all(one.status == "running" and one.vclock == states[0].vclock for one in states)
 
     async def _has_leader(self) -> bool:
-        """One that takes changes, whom everybody knows."""
+        """Return whether exactly one member is a writable leader and all members name it."""
         await self._look()
-        standings = [member.standing for member in self._whole()]
-        leaders = [one for one in standings if one.leads]
-        self._outcome.terms = max(one.term for one in standings)
-        return len(leaders) == 1 and all(one.leader == leaders[0].id for one in standings)
+        states = [member.state for member in self._whole()]
+        leaders = [one for one in states if one.leads]
+        self._outcome.terms = max(one.term for one in states)
+        return len(leaders) == 1 and all(one.leader == leaders[0].id for one in states)
 
     async def _judge(self) -> None:
         outcome, loop = self._outcome, asyncio.get_running_loop()
@@ -213,26 +224,26 @@ class _Cluster:
             outcome.equal_after = loop.time() - begin
         if not 0 <= outcome.equal_after <= _BOUND:
             late = f"after {outcome.equal_after:.1f} s" if outcome.equal_after > 0 else "never"
-            outcome.violations.append(f"vclocks were equal {late}, and have {_BOUND:g} s: {self._vclocks()}")
+            outcome.violations.append(f"vclocks were equal {late}, the limit is {_BOUND:g} s: {self._vclocks()}")
         with suppress(AssertionError):
             await until(self._is_idle, "empty limbos", _NEVER)
         for member in self._whole():
-            standing = member.standing
-            if standing.waiting:
-                outcome.violations.append(f"{member.name}: {standing.waiting} transactions wait in its limbo")
+            state = member.state
+            if state.waiting:
+                outcome.violations.append(f"{member.name}: {state.waiting} transactions wait in its limbo")
             outcome.violations += [f"{member.name} has stopped to follow {text}" for text in self._stopped(member)]
-            if standing.contradiction and standing.contradiction not in outcome.diverged.values():
-                outcome.violations.append(f"{member.name}: {standing.contradiction}")
+            if state.contradiction and state.contradiction not in outcome.diverged.values():
+                outcome.violations.append(f"{member.name}: {state.contradiction}")
         rows = {member.name: {space: await member.keys(space) for space in SPACES} for member in self._whole()}
-        outcome.violations += self._told.disagreements(rows, by_none_of=outcome.diverged)
+        outcome.violations += self._reported.disagreements(rows, by_none_of=outcome.diverged)
 
     async def _find_diverged(self) -> None:
         """Find the members with Tarantool of which all others say that they have diverged."""
         await self._look()
         ours, theirs = self._members[: self._others], self._members[self._others :]
         for member in theirs:
-            author = f"of instance {member.standing.id}, lsn"
-            texts = {one.standing.contradiction for one in ours}
+            author = f"of instance {member.state.id}, lsn"
+            texts = {one.state.contradiction for one in ours}
             # A text names the decision that came, then "what" it contradicts.
             if all(author in text.partition(" what ")[0] for text in texts):
                 self._outcome.diverged[member.name] = min(texts)
@@ -243,14 +254,12 @@ class _Cluster:
 
     def _stopped(self, member: Member) -> list[str]:
         """The sources that a member has stopped to follow, without those that have diverged."""
-        diverged = {str(one.standing.id) for one in self._members if one.name in self._outcome.diverged}
-        return [text for text in member.standing.stopped if text.split()[0] not in diverged]
+        diverged = {str(one.state.id) for one in self._members if one.name in self._outcome.diverged}
+        return [text for text in member.state.stopped if text.split()[0] not in diverged]
 
     async def _is_idle(self) -> bool:
         await self._look()
-        return all(member.standing.waiting == 0 and not self._stopped(member) for member in self._whole())
+        return all(member.state.waiting == 0 and not self._stopped(member) for member in self._whole())
 
     def _vclocks(self) -> str:
-        return "; ".join(
-            f"{member.name} (id {member.standing.id}) {member.standing.vclock}" for member in self._members
-        )
+        return "; ".join(f"{member.name} (id {member.state.id}) {member.state.vclock}" for member in self._members)

@@ -1,16 +1,15 @@
-"""The injector of real nodes: lets drawn faults happen to processes, roads and disks, and ends them.
+"""The injector of real nodes: lets the faults of a scenario happen to processes, links and disks, and ends them.
 
 ```
-fault                    simulated                                real
-kill                     the process ends                         SIGKILL
-crash                    the same after some callbacks            SIGPROF after as much of the processor's time
-halt                     the process stands still                 SIGSTOP and SIGCONT
-restart                  an orderly end and a start               SIGTERM and a start
-isolate, split, cut,     ways between hosts are cut               proxies let nothing through
-only
-reset                    all connections of a node break          its proxies break them
-snapshot                 a checkpoint                             the same
-write                    the disk fails                           ERRINJ_WAL_IO
+fault                        simulated                                real
+kill                         the process ends                         SIGKILL
+crash                        the process ends after some callbacks    SIGPROF after about that much processor time
+halt                         the process stops                        SIGSTOP, later SIGCONT
+restart                      an orderly end and a start               SIGTERM and a start
+isolate, split, cut, only    links between hosts are cut              proxies hold back what is sent
+reset                        all connections of a node break          its proxies close them
+snapshot                     a checkpoint                             a checkpoint
+write                        writes to the disk fail                  ERRINJ_WAL_IO
 ```
 """
 
@@ -24,8 +23,8 @@ from typing import Any, Final
 from box.errors import BoxError
 from box.testing.simulation.faults import Fault
 from box.testing.simulation.simulated_node import NodeDied
+from test.soak.reality.links import Links
 from test.soak.reality.node import RealNode
-from test.soak.reality.roads import Roads
 
 KINDS: Final = (
     *("kill", "crash", "halt", "restart"),
@@ -33,24 +32,25 @@ KINDS: Final = (
     *("snapshot", "write"),
 )
 _WORK: Final = 0.1
-"""Seconds of the processor after which a crash comes, at most: some two thousand callbacks."""
+"""The most seconds of processor time before a crash: about two thousand callbacks, as in the simulation."""
 _PATIENCE: Final = 30.0
+"""Seconds for one request of the injector to a node."""
 _REVIVAL: Final = 60.0
-"""Seconds in which a healthy node starts, on a busy machine."""
+"""Seconds within which a healthy node must start, on a busy machine."""
 
 
 class RealInjector:
-    """Lets faults happen."""
+    """Begins and ends the faults of a scenario on real nodes."""
 
-    def __init__(self, nodes: Sequence[RealNode], roads: Roads) -> None:
+    def __init__(self, nodes: Sequence[RealNode], links: Links) -> None:
         self.violations: list[str] = []
-        """Faults that did not happen as they should."""
+        """Texts of faults that raised an error other than the death of their node."""
         self._nodes = {node.name: node for node in nodes}
-        self._roads = roads
+        self._links = links
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, faults: Sequence[Fault]) -> None:
-        """Let all faults begin at their times; those that take long go on."""
+        """Begin each fault at its time, and return once the last has begun; faults may still be in effect then."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         for fault in sorted(faults):
@@ -60,16 +60,20 @@ class RealInjector:
             task.add_done_callback(self._tasks.discard)
 
     async def cancel(self) -> None:
-        """Nothing happens any more."""
+        """Cancel the faults that are in effect or still wait."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def finish(self) -> None:
-        """End every fault: all nodes run again, all roads and disks work."""
+        """End every fault: mend all links and disks, and wait until all nodes run.
+
+        Raises:
+            TimeoutError: a node does not start in `_REVIVAL` seconds.
+        """
         await self.cancel()
-        self._roads.heal()
+        self._links.heal()
         for node in self._nodes.values():
             node.go_on()
             with suppress(NodeDied):
@@ -79,7 +83,11 @@ class RealInjector:
             await self._revive(node)
 
     async def _revive(self, node: RealNode) -> None:
-        """Whoever is in the middle of a start gets some time for it, and whoever is in the middle of an end as well."""
+        """Wait until a node that is starting or stopping has done so, and start it if it is down.
+
+        Raises:
+            TimeoutError: it does not run within `_REVIVAL` seconds.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _REVIVAL
         while not node.is_running or node.is_ending:
@@ -94,7 +102,7 @@ class RealInjector:
         try:
             await getattr(self, f"_{fault.kind}")(fault, self._nodes[fault.node])
         except (NodeDied, BoxError, TimeoutError):
-            return  # another fault was first
+            return  # another fault hit the node meanwhile
         except Exception as error:
             self.violations.append(f"{fault}: {error!r}")
 
@@ -122,7 +130,7 @@ class RealInjector:
             await self._start(node)
 
     async def _crash(self, fault: Fault, node: RealNode) -> None:
-        """A process that has nothing to do does not come to its end."""
+        """Order a crash after some processor time, and start the node if it has come; an idle process survives."""
         if node.is_up:
             await self._limited(node.crash_after(0.001 + fault.amount * _WORK))
         await asyncio.sleep(fault.seconds)
@@ -137,14 +145,14 @@ class RealInjector:
             await asyncio.sleep(fault.seconds)
             await self._start(node)
 
-    # -- roads
+    # -- links
 
     async def _isolate(self, fault: Fault, node: RealNode) -> None:
-        roads = self._roads
-        await self._between(fault, lambda: roads.isolate(node.name), lambda: roads.rejoin(node.name))
+        links = self._links
+        await self._between(fault, lambda: links.isolate(node.name), lambda: links.rejoin(node.name))
 
     async def _split(self, fault: Fault, node: RealNode) -> None:
-        """The node and some of the others, by the bits of the amount, on one side."""
+        """Cut the cluster in two; the bits of the fault's amount say who is on the node's side."""
         names = list(self._nodes)
         bits = int(fault.amount * 2 ** len(names))
         here = [name for number, name in enumerate(names) if name == node.name or bits >> number & 1]
@@ -160,16 +168,16 @@ class RealInjector:
     async def _cut_all(self, fault: Fault, ways: Sequence[tuple[str, str]]) -> None:
         def begin() -> None:
             for way in ways:
-                self._roads.cut(*way)
+                self._links.cut(*way)
 
         def end() -> None:
             for way in ways:
-                self._roads.mend(*way)
+                self._links.mend(*way)
 
         await self._between(fault, begin, end)
 
     async def _reset(self, fault: Fault, node: RealNode) -> None:
-        self._roads.reset_connections(node.name)
+        self._links.reset_connections(node.name)
 
     # -- files and disks
 

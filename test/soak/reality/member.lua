@@ -1,4 +1,4 @@
--- A member of the campaign "elections": lunabox or Tarantool. Its directory has its options.
+-- A member of the campaign "elections", run by Lunabox or Tarantool. `options.json` in its directory has its options.
 local json = require('json')
 
 local file = io.open('options.json')
@@ -15,8 +15,8 @@ if founds then
     box.schema.space.create('notes', {id = 513}):create_index('pk')
 end
 
--- How the member stands, as one table.
-function standing()
+-- Returns what the member reports of itself, as one table.
+function state()
     local info = box.info
     local stopped, vclock = {}, {}
     for id, replica in pairs(info.replication) do
@@ -38,7 +38,7 @@ function standing()
     }
 end
 
--- The keys of a space.
+-- Returns the keys of all rows of a space.
 function keys(space)
     local found = setmetatable({}, {__serialize = 'array'})
     for _, tuple in box.space[space]:pairs() do

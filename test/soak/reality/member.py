@@ -1,4 +1,4 @@
-"""A member of a replica set that is a process of an executable, ours or Tarantool, and is spoken to over its socket."""
+"""A member of a replica set in a process of Lunabox or Tarantool, which tests reach over its socket."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ ROOT: Final = Path(__file__).parents[3]
 PROGRAM: Final = Path(__file__).with_name("member.lua")
 OURS: Final = (sys.executable, "-m", "console")
 _START: Final = 60.0
-"""Seconds in which a process serves, on a busy machine."""
+"""Seconds from the start of a process until it must serve, on a busy machine."""
 _ORDERLY: Final = 30.0
-"""Seconds for an orderly end."""
+"""Seconds within which a process must end after SIGTERM."""
 _PAUSE: Final = 0.05
-"""Seconds between two tries to connect."""
+"""Seconds between two attempts to connect."""
 _ANSWER: Final = 2.0
-"""Seconds for an answer to a question about the member itself."""
-_PR_SET_PDEATHSIG: Final = 1
+"""Seconds for an answer to a query of the member's state."""
+_PR_SET_PDEATHSIG: Final = 1  # from <linux/prctl.h>
 _KNOWN_CRASH: Final = "in box_promote+"
-"""What the output of Tarantool 2.8.1 says when its queue was emptied while it waited for a quorum."""
+"""Part of the backtrace of a known crash of Tarantool 2.8.1: its limbo became empty while it waited for a quorum."""
 
 
 def _die_with_the_campaign() -> None:
@@ -52,8 +52,8 @@ async def _evaluate(client: PeerConnection, expression: str, arguments: Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class MemberStanding:
-    """What a member tells of itself (`standing` of member.lua)."""
+class MemberState:
+    """What a member reports of itself (the function `state` of member.lua). The defaults stand for no answer."""
 
     status: str = ""
     id: int = 0
@@ -63,19 +63,19 @@ class MemberStanding:
     leader: int = 0
     vclock: dict[int, int] = field(default_factory=dict)
     waiting: int = 0
-    """Transactions in the limbo."""
+    """The number of transactions in the limbo."""
     stopped: tuple[str, ...] = ()
-    """Upstreams that follow no more, or have lost their connection."""
+    """A text for each upstream whose status is "stopped" or "disconnected"."""
     contradiction: str = ""
 
     @property
     def leads(self) -> bool:
-        """Whether it takes changes as the leader."""
+        """Whether the member is the leader and writable."""
         return self.role == "leader" and not self.is_read_only
 
 
 class Member:
-    """One member: life after life on one directory. `options` of `box.cfg` are kept from start to start."""
+    """The handle of one member: one process after another on the same directory, with the same options of `box.cfg`."""
 
     def __init__(self, directory: Path, name: str, command: Sequence[str], **options: Any) -> None:
         self.name = name
@@ -84,27 +84,32 @@ class Member:
         self.directory.mkdir()
         self.uri = f"unix/:{directory}/{name}.sock"
         self.options: dict[str, Any] = {"listen": self.uri, "log": "member.log", **options}
-        self.standing = MemberStanding()
-        """That of the last look; the default one if it has not answered."""
+        self.state = MemberState()
+        """The state at the last `look`; all defaults if the member did not answer."""
         self.is_halted = False
         self.violations: list[str] = []
         self.crashes: list[str] = []
-        """Ends that are known of Tarantool 2.8.1 (docs/guides/elections.md)."""
+        """Crashes of Tarantool 2.8.1 that docs/guides/elections.md describes."""
         self._process: asyncio.subprocess.Process | None = None
         self._client: PeerConnection | None = None
 
     @property
     def is_ours(self) -> bool:
-        """Whether the executable is this product."""
+        """Whether the member runs Lunabox."""
         return self.command == OURS
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process."""
+        """Whether the member has a process that is not known to have ended."""
         return self._process is not None
 
     async def start(self, **once: Any) -> None:
-        """A new process, until it serves. `once` are options of this start alone. TimeoutError, with what it said."""
+        """Start a process and wait until it serves; `once` are options of this start alone.
+
+        Raises:
+            RuntimeError: the member runs already.
+            TimeoutError: it does not serve within `_START` seconds; the text has its output.
+        """
         if self._process is not None:
             raise RuntimeError(f"{self.name} runs already")
         (self.directory / "options.json").write_text(json.dumps(self.options | once))
@@ -129,10 +134,10 @@ class Member:
 
     async def _serves(self) -> bool:
         await self.look()
-        return bool(self.standing.status)
+        return bool(self.state.status)
 
     def said(self) -> str:
-        """The end of its output and log."""
+        """Return the last characters of the process's output and log."""
         texts = [path.read_text(errors="replace")[-1000:] for path in self._files() if path.exists()]
         return " ".join(texts)
 
@@ -140,18 +145,22 @@ class Member:
         return [self.directory / "member.out", self.directory / "member.log"]
 
     async def kill(self) -> None:
-        """SIGKILL, whatever it does."""
+        """Send SIGKILL and wait for the end of the process."""
         await self._end(signal.SIGKILL, 10.0)
 
     async def stop(self) -> None:
-        """SIGTERM. TimeoutError."""
+        """Send SIGTERM and wait for the end of the process.
+
+        Raises:
+            TimeoutError: it does not end within `_ORDERLY` seconds, and is killed.
+        """
         await self._end(signal.SIGTERM, _ORDERLY)
 
     async def _end(self, number: signal.Signals, seconds: float) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        self.standing = MemberStanding()
+        self.state = MemberState()
         with suppress(ProcessLookupError):
             if number is signal.SIGTERM and self.is_halted:
                 process.send_signal(signal.SIGCONT)
@@ -167,19 +176,19 @@ class Member:
             self.disconnect()
 
     def halt(self) -> None:
-        """SIGSTOP."""
+        """Pause the process by SIGSTOP."""
         if self._process is not None and not self.is_halted:
             self.is_halted = True
             self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Resume a paused process by SIGCONT."""
         if self._process is not None and self.is_halted:
             self.is_halted = False
             self._process.send_signal(signal.SIGCONT)
 
     def notice_end(self) -> None:
-        """A process that has ended by itself is a violation, but for a known crash of Tarantool; it counts no more."""
+        """Note a process that has ended by itself: as a known crash of Tarantool, else as a violation."""
         if self._process is not None and self._process.returncode is not None:
             said = self.said()
             if not self.is_ours and _KNOWN_CRASH in said:
@@ -192,24 +201,36 @@ class Member:
     # -- questions
 
     async def connect(self) -> PeerConnection:
-        """A connection of its own. BoxError, OSError."""
+        """Open a new connection to the member.
+
+        Raises:
+            BoxError, OSError: the member does not accept it.
+        """
         loop = asyncio.get_running_loop()
         return await connect(loop, SocketNetwork(loop), self.uri, timeout=_ANSWER)
 
     def disconnect(self) -> None:
-        """End the connection for questions."""
+        """Close the connection that `eval` keeps."""
         if self._client is not None:
             self._client.close()
             self._client = None
 
     async def eval(self, expression: str, *arguments: Any, timeout: float = 30.0) -> Any:
-        """The results of a piece of Lua. BoxError, OSError."""
+        """Evaluate Lua over the kept connection and return the list of its results.
+
+        Raises:
+            BoxError, OSError: the member fails or does not answer.
+        """
         if self._client is None or self._client.error is not None:
             self._client = await self.connect()
         return await _evaluate(self._client, expression, arguments, timeout)
 
     async def eval_alone(self, expression: str, *arguments: Any, timeout: float = 30.0) -> Any:
-        """The results of Lua that may take long, over a connection of its own. BoxError, OSError."""
+        """Evaluate Lua that may take long, over a new connection, and return the list of its results.
+
+        Raises:
+            BoxError, OSError: the member fails or does not answer.
+        """
         client = await self.connect()
         try:
             return await _evaluate(client, expression, arguments, timeout)
@@ -217,22 +238,26 @@ class Member:
             client.close()
 
     async def look(self) -> None:
-        """Learn how it stands."""
+        """Query the member and set `state`."""
         try:
-            (told,) = await self.eval("return standing()", timeout=_ANSWER)
+            (report,) = await self.eval("return state()", timeout=_ANSWER)
         except (BoxError, OSError):
-            self.standing = MemberStanding()
+            self.state = MemberState()
             return
-        vclock = dict(told.pop("vclock"))
-        self.standing = MemberStanding(vclock=vclock, stopped=tuple(told.pop("stopped")), **told)
+        vclock = dict(report.pop("vclock"))
+        self.state = MemberState(vclock=vclock, stopped=tuple(report.pop("stopped")), **report)
 
     async def keys(self, space: str) -> set[int]:
-        """The keys of all rows of a space. BoxError, OSError."""
+        """Return the keys of all rows of a space.
+
+        Raises:
+            BoxError, OSError: the member fails or does not answer.
+        """
         (found,) = await self.eval("return keys(...)", space)
         return set(found)
 
     def alarms(self) -> list[str]:
-        """What no member of ours should have said."""
+        """Return unexpected errors and tracebacks in the output of a member that runs Lunabox; none for Tarantool."""
         lines = LogLines()
         for path in self._files() if self.is_ours else ():
             for line in path.read_text(errors="replace").splitlines() if path.exists() else ():

@@ -1,4 +1,4 @@
-"""A node that is a process: one life after the other on one directory, with everything that a test can do to it."""
+"""The test's handle of a node in a process of its own: starts, kills, halts and queries it, on one directory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from box.log import Level
 from box.testing.simulation.log_lines import LogLines
 from box.testing.simulation.simulated_node import NodeDied
 from box.testing.simulation.workload import ASYNC, LEDGER, LOCAL, SYNC, Body
-from test.soak.reality.channel import Answer, Channel, Request, Standing
+from test.soak.reality.channel import Answer, Channel, NodeState, Request
 from test.soak.reality.processes import NodeProcess
 
 SPACES: Final = (SYNC, ASYNC, LEDGER, LOCAL)
 _ORDERLY: Final = 30.0
-"""Seconds for an orderly end."""
+"""Seconds within which a process must end after SIGTERM."""
 _AT_ONCE: Final = 10.0
-"""Seconds until the operating system has ended a process that was killed."""
+"""Seconds within which the operating system ends a process that was killed."""
 
 
 class RealNode:
-    """One node. `options` of `box.cfg` are kept from start to start.
+    """One node: one process after another on the same directory, with the same `options` of `box.cfg`.
 
-    `standing` and `rows` are what it has told last. Whoever waits for an answer when the process ends gets NodeDied.
+    `state` is the node's last report of itself. Calls under way raise NodeDied when the process ends.
     """
 
     is_remote: Final = True
@@ -38,23 +38,23 @@ class RealNode:
         self.uri = f"unix/:{directory}/{name}.sock"
         self.directory = directory / name
         self.options = {"listen": self.uri, "log": f"{directory}/{name}.log"} | options
-        self.standing = Standing()
+        self.state = NodeState()
         self.lives = 0
         self.failing = 0
-        """Faults that keep its disk from writing."""
+        """The number of faults in effect that make writes to the disk fail."""
         self.failures = 0
-        """Of all times: what stopped afterwards may have stopped because of them."""
+        """The number of disk faults so far: an applier that stops after one may have stopped because of it."""
         self.is_halted = False
         self.is_ending = False
-        """It was told to end in order, and is there."""
+        """Whether SIGTERM was sent and the process has not ended yet."""
         self.violations: dict[str, None] = {}
         self._reached: dict[int, int] = {}
-        """The vclock that it has told of, over all lives."""
+        """The vclock of the node's last report, kept over restarts: it must never go back."""
         self._rows: dict[int, list[Any]] = {}
         self.process: NodeProcess | None = None
-        """That of this life."""
+        """The process that runs, None while there is none."""
         self._last_process: NodeProcess | None = None
-        """The same, or that of the life before."""
+        """The process that was started last, also after its end: a new one waits until its directory lock is free."""
         self._is_beginning = False
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -65,53 +65,59 @@ class RealNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process, or will be at once."""
+        """Whether there is a process, or one is being started."""
         return self.process is not None or self._is_beginning
 
     @property
     def is_running(self) -> bool:
-        """Whether the instance is configured and can be asked."""
-        return self.is_up and self.standing.is_configured
+        """Whether the process runs and its instance is configured."""
+        return self.is_up and self.state.is_configured
 
     @property
     def unanswered(self) -> list[str]:
-        """The methods of the servant that have been called and have not returned."""
+        """The names of node server methods that were called and have not returned."""
         return [name for name, _ in self._calls.values()]
 
     @property
     def instance_id(self) -> int:
-        """The id in the replica set."""
-        return self.standing.instance_id
+        """The node's id in the replica set, 0 before it is known."""
+        return self.state.instance_id
 
     @property
     def leader_id(self) -> int:
-        """The node that this one takes for the leader, 0 if it knows of none."""
-        return self.standing.leader_id
+        """The id of the node that this one takes for the leader, 0 if it knows of none."""
+        return self.state.leader_id
 
     async def transaction(self, body: Body) -> Any:
-        """Call `body` over there as one transaction."""
+        """Run `body` on the node as one transaction, and return its result."""
         return await self.ask("transaction", body)
 
     def rows(self, space: int) -> list[Any]:
-        """All tuples of a space at the last look."""
+        """Return all tuples that the space had at the last `look`."""
         return self._rows.get(space, [])
 
     def has(self, space: int, key: Any) -> bool:
-        """Whether a space had a tuple with a key at the last look."""
+        """Return whether the space had a tuple with this key at the last `look`."""
         return any(row[0] == key for row in self.rows(space))
 
     async def look(self) -> None:
-        """Learn all rows as they are at one moment."""
+        """Fetch the rows of all spaces as they are at one moment; `rows` and `has` read them."""
         self._rows = dict(zip(SPACES, await self.ask("rows", *SPACES), strict=True))
 
     # -- life
 
     async def start(self, **options: Any) -> None:
-        """A new process that configures its instance. Raises what `box.cfg` does; NodeDied if the process ends."""
+        """Start a process and configure its instance; `options` are kept for later starts.
+
+        Raises:
+            RuntimeError: the node runs already.
+            BoxError: `box.cfg` fails; the process is killed.
+            NodeDied: the process ends meanwhile.
+        """
         if self.is_up:
             raise RuntimeError(f"{self.name} runs already")
         self.options |= options
-        self.standing, self.is_halted = Standing(), False
+        self.state, self.is_halted = NodeState(), False
         process = await self._begin()
         try:
             await self.ask("start", self.options, self._injections())
@@ -121,7 +127,7 @@ class RealNode:
             raise
 
     async def _begin(self) -> NodeProcess:
-        """A new process, once the one before has let go of the directory."""
+        """Start a process, once the previous one has ended and its lock on the directory is free."""
         self._is_beginning = True
         try:
             if self._last_process is not None:
@@ -149,22 +155,22 @@ class RealNode:
             self._forget()
 
     def _take(self, answer: Answer) -> None:
-        self.standing = answer.standing
-        for origin, lsn in answer.standing.vclock.items():
+        self.state = answer.state
+        for origin, lsn in answer.state.vclock.items():
             if lsn < self._reached.get(origin, 0):
-                text = f"the vclock went back from {self._reached} to {answer.standing.vclock}"
+                text = f"the vclock went back from {self._reached} to {answer.state.vclock}"
                 self.violations[f"{self.name}: {text}"] = None
             self._reached[origin] = lsn
         _, call = self._calls.get(answer.number, ("", None))
         if call is None or call.done():
-            return  # news, or nobody waits any more
+            return  # an unasked report, or a call that was cancelled
         if answer.error is None:
             call.set_result(answer.result)
         else:
             call.set_exception(answer.error)
 
     def _forget(self) -> None:
-        """The process counts no more, and nobody learns anything of the calls under way."""
+        """Drop the process and fail all calls under way with NodeDied."""
         self.process = None
         self.is_ending = False
         if self._channel is not None:
@@ -176,7 +182,12 @@ class RealNode:
                 call.set_exception(NodeDied(self.name))
 
     async def ask(self, name: str, *arguments: Any) -> Any:
-        """Have a method of the servant called: its result. Raises what it does; NodeDied if the process ends first."""
+        """Call a method of the node server and return its result.
+
+        Raises:
+            NodeDied: the process does not run, or ends before it answers.
+            BoxError, Refused, RuntimeError: what the method raises; RuntimeError has the traceback of other errors.
+        """
         if self.process is None or self._channel is None:
             raise NodeDied(self.name)
         number = next(self._numbers)
@@ -189,7 +200,11 @@ class RealNode:
             self._calls.pop(number, None)
 
     async def stop(self) -> None:
-        """End in order. TimeoutError."""
+        """Send SIGTERM and wait for the end of the process.
+
+        Raises:
+            TimeoutError: it does not end within `_ORDERLY` seconds.
+        """
         process, reader = self.process, self._reader
         if process is None or reader is None:
             return
@@ -201,7 +216,7 @@ class RealNode:
             await process.gone()
 
     async def kill(self) -> None:
-        """SIGKILL, whatever it does."""
+        """Send SIGKILL and wait for the end of the process."""
         process = self.process
         if process is None:
             return
@@ -212,19 +227,19 @@ class RealNode:
             await process.gone()
 
     async def crash_after(self, seconds: float) -> None:
-        """End after so many seconds more of the processor's time; 0: not any more."""
+        """Make the process crash after `seconds` more of processor time; 0 cancels that."""
         if self.process is not None:
             self.process.may_end = True
         await self.ask("crash_after", seconds)
 
     def halt(self) -> None:
-        """SIGSTOP."""
+        """Pause the process by SIGSTOP."""
         if self.process is not None and not self.is_halted:
             self.is_halted = True
             self.process.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Resume a paused process by SIGCONT."""
         if self.process is not None and self.is_halted:
             self.is_halted = False
             self.process.signal(signal.SIGCONT)
@@ -232,12 +247,12 @@ class RealNode:
     # -- as an administrator does
 
     async def configure(self, **options: Any) -> None:
-        """`box.cfg{...}` of a running node."""
+        """Change options of the running node by `box.cfg`, and keep them for later starts."""
         self.options |= options
         await self.ask("configure", options)
 
     async def fail_writes(self, change: int) -> None:
-        """One more fault, or one less, that keeps the disk from writing, over all lives."""
+        """Add `change` (1 or -1) to the number of disk faults; writes fail while it is above 0, also after restarts."""
         self.failing += change
         self.failures += max(change, 0)
         if self.is_up:
@@ -250,8 +265,8 @@ class RealNode:
 
     # -- afterwards
 
-    def last_words(self) -> Sequence[str]:
-        """What neither the node nor Python should have said."""
+    def unexpected_output(self) -> Sequence[str]:
+        """Return unexpected lines of the node's log, and what its process has written to stderr."""
         lines = LogLines()
         log = Path(self.options["log"])
         for line in log.read_text(errors="replace").splitlines() if log.exists() else ():

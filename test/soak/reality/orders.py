@@ -1,9 +1,10 @@
-"""Clients who insert rows at the leader, what they were told, and what of it must be true of the rows in the end.
+"""Clients that insert rows at the leader, and the check of the final rows against the outcomes reported to them.
 
 ```
-ok         the row is everywhere
-refused    the row is nowhere
-unknown    either: the process died, nobody answered in time, or the error says so (`outcome`)
+reported   must hold in the end
+ok         all members have the row
+refused    no member has the row
+unknown    all or none: the process died, no answer came in time, or the error leaves it open (`ending_of`)
 ```
 """
 
@@ -27,42 +28,45 @@ from box.wire.row import Row
 from test.soak.reality.member import Member
 
 SPACES: Final = {"orders": 512, "notes": 513}
-"""Those of member.lua: synchronous, asynchronous."""
+"""Names and ids of the spaces that member.lua creates: `orders` is synchronous, `notes` is not."""
 _PATIENCE: Final = 10.0
-"""Seconds that a client waits for an answer."""
+"""Seconds that a client waits for a reply."""
 _PAUSES: Final = (0.0, 0.02, 0.1, 0.3)
 """Seconds between two calls."""
 _LOST: Final = 0.1
-"""Seconds until a client looks for a leader again."""
+"""Seconds that a client waits after a failed call before it tries another member."""
 _SHOWN: Final = 8
-"""Keys that a violation names."""
+"""The most keys that the text of a violation lists."""
 
 
-class Told:
-    """What became of each key, as its client was told."""
+class ReportedOutcomes:
+    """The outcome of each insert, as it was reported to its client."""
 
     def __init__(self) -> None:
         self.endings: dict[str, dict[int, Ending]] = {space: {} for space in SPACES}
         self.calls: dict[int, str] = {}
-        """Whom a key was sent to, and the error if there was one."""
+        """For each key the member that it was sent to, and the error if there was one."""
 
     def note(self, space: str, key: int, ending: Ending, text: str) -> None:
-        """Remember one answer."""
+        """Record the outcome of one insert; `text` says where it went and how it failed."""
         self.endings[space][key] = ending
         self.calls[key] = text
 
     def counts(self) -> Counter[str]:
-        """Calls by their ending."""
+        """Return the number of inserts by ending."""
         return Counter(ending.value for endings in self.endings.values() for ending in endings.values())
 
     def keys(self, space: str, *endings: Ending) -> set[int]:
-        """The keys of a space that ended so."""
+        """Return the keys of a space whose inserts had one of these endings."""
         return {key for key, ending in self.endings[space].items() if ending in endings}
 
     def disagreements(
         self, rows: Mapping[str, Mapping[str, set[int]]], *, by_none_of: Collection[str] = ()
     ) -> Iterator[str]:
-        """What the rows of each member, by space, contradict; the answers of the members `by_none_of` do not count."""
+        """Yield a text for each contradiction between the outcomes and `rows`: keys by member, then by space.
+
+        What members of `by_none_of` have answered is not checked.
+        """
         unreliable = {key for key, text in self.calls.items() if text.partition(":")[0] in by_none_of}
         for space in SPACES:
             tables = {name: spaces[space] for name, spaces in rows.items()}
@@ -91,22 +95,22 @@ class Client:
         self._member = members[0]
         self._connection: PeerConnection | None = None
 
-    async def run(self, told: Told, until: float) -> None:
-        """Call until then."""
+    async def run(self, reported: ReportedOutcomes, until: float) -> None:
+        """Insert rows until the loop's clock shows `until`, and record each outcome in `reported`."""
         loop = asyncio.get_running_loop()
         try:
             while loop.time() < until:
-                if not await self._call(told):
+                if not await self._call(reported):
                     self._leave()
-                    leaders = [one for one in self._members if one.standing.leads]
+                    leaders = [one for one in self._members if one.state.leads]
                     self._member = self._random.choice(leaders or self._members)
                     await asyncio.sleep(_LOST)
                 await asyncio.sleep(self._random.choice(_PAUSES))
         finally:
             self._leave()
 
-    async def _call(self, told: Told) -> bool:
-        """Insert a row; whether the member takes rows."""
+    async def _call(self, reported: ReportedOutcomes) -> bool:
+        """Insert a row; return False if the client should look for another member."""
         member = self._member
         if self._connection is None:
             try:
@@ -114,15 +118,15 @@ class Client:
             except (BoxError, OSError):
                 return False
         space, key = self._random.choice(self._spaces), next(self._keys)
-        told.note(space, key, Ending.UNKNOWN, f"{member.name}: under way")
+        reported.note(space, key, Ending.UNKNOWN, f"{member.name}: under way")
         body = pack({int(Key.SPACE_ID): SPACES[space], int(Key.TUPLE): [key, member.name]})
         try:
             await self._connection.request(Row(RequestType.INSERT, body=body), timeout=_PATIENCE)
         except BoxError as error:
             ending = ending_of(error)
-            told.note(space, key, ending, f"{member.name}: {error}")
+            reported.note(space, key, ending, f"{member.name}: {error}")
             return ending is Ending.FAILED and error.code != ErrorCode.READONLY
-        told.note(space, key, Ending.OK, member.name)
+        reported.note(space, key, Ending.OK, member.name)
         return True
 
     def _leave(self) -> None:

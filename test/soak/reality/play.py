@@ -1,10 +1,11 @@
-"""One run with real processes: the scenario of a simulated run, its workload, its faults and its checks.
+"""Plays a scenario of the simulation with real processes: its workload, its faults and its checks.
 
 ```
-while clients call   what the workload sees at any moment; a node ends by itself; a vclock goes back; two nodes lead in
-                     one term; replication stops and no fault explains it
-at rest              equal vclocks, empty limbos, equal rows; the workload's verdict
-after the end        rows are the same in all logs that have them; nothing unexpected is in the nodes' own logs
+when                 check
+while clients call   the workload's invariants; no node ends by itself, no vclock goes back, no two nodes lead in one
+                     term, and no applier stops unless a fault explains it
+at rest              vclocks and rows are equal, limbos are empty, the workload's verdict
+after the end        log files that contain the same row agree on it; node logs have no unexpected line
 ```
 """
 
@@ -35,19 +36,19 @@ from test.soak.reality.node import RealNode
 from test.soak.reality.world import RealCluster, is_at_rest, real_cluster
 
 _EVERY: Final = 0.2
-"""Seconds between two looks at the workload."""
+"""Seconds between two checks of the workload's invariants."""
 _LOOK: Final = 1.0
-"""Seconds for an answer to a look: who stands still is left alone."""
+"""Seconds for an answer to a query; a node that does not answer is skipped."""
 _REST: Final = 120.0
-"""Seconds in which a healthy cluster comes to rest."""
+"""Seconds within which a healthy cluster must come to rest."""
 _FIRST_LEADER: Final = 60.0
 _OVERTIME: Final = 400.0
-"""Seconds after its own in which a run has to end: more than all that it may wait for."""
+"""Seconds that a run may take beyond the scenario's own: more than the sum of all its deadlines."""
 
 
 @dataclass
 class RealOutcome:
-    """The end of a run. `violations` is empty if all went well; then nothing is left of `directory`."""
+    """The result of a run. `directory` has all files of the nodes; it is removed if `violations` is empty."""
 
     scenario: Scenario
     directory: str
@@ -56,7 +57,11 @@ class RealOutcome:
 
 
 async def play_really(scenario: Scenario, overtime: float = _OVERTIME) -> RealOutcome:
-    """Run a scenario, in as many seconds as it says and at most `overtime` more."""
+    """Play a scenario with real processes, in as many seconds as it says and at most `overtime` more.
+
+    Raises:
+        ValueError: it has a fault that real processes do not offer.
+    """
     scenario = scenario.with_faults()
     strangers = {fault.kind for fault in scenario.faults or ()}.difference(KINDS)
     if strangers:
@@ -74,7 +79,7 @@ async def play_really(scenario: Scenario, overtime: float = _OVERTIME) -> RealOu
 
 
 async def _play_in_time(run: _Run, outcome: RealOutcome, seconds: float) -> None:
-    """Play, and say who waits for what if it takes longer. Raises what the run does."""
+    """Play a run for at most `seconds`; if it takes longer, report the calls that have not returned as a violation."""
     playing = asyncio.ensure_future(run.play())
     try:
         done, _ = await asyncio.wait((playing,), timeout=seconds)
@@ -107,7 +112,7 @@ class _Run:
         await workload.prepare()
         if self._has_elections:
             await self._elect()
-        injector = RealInjector(self._nodes, self._cluster.roads)
+        injector = RealInjector(self._nodes, self._cluster.links)
         tasks = [asyncio.ensure_future(self._administrator.run()), asyncio.ensure_future(self._watch(workload))]
         workload.stop_at = world.loop.time() + scenario.seconds
         clients = workload.start()
@@ -128,7 +133,7 @@ class _Run:
         await self._judge(workload)
 
     def silent(self) -> str:
-        """The nodes that have not answered, and what they were asked."""
+        """Return the names of nodes that have not answered, each with the methods that were called."""
         return "; ".join(f"{node.name}: {', '.join(node.unanswered)}" for node in self._nodes if node.unanswered)
 
     def _violations(self) -> Iterable[str]:
@@ -138,7 +143,7 @@ class _Run:
             yield from node.violations
 
     async def _elect(self) -> None:
-        # What is asynchronous may be lost with its leader, and the spaces are.
+        # Spaces are created by asynchronous transactions, which a new leader may not have: all nodes get them first.
         await self._world.until(self._has_equal_rows, _FIRST_LEADER, "equal spaces")
         for node in self._nodes:
             await node.configure(election_mode=self._scenario.elections)
@@ -148,7 +153,7 @@ class _Run:
         return is_at_rest(self._nodes, has_elections=False)
 
     async def _has_a_leader(self) -> bool:
-        return any(node.is_running and not node.standing.is_read_only for node in self._nodes)
+        return any(node.is_running and not node.state.is_read_only for node in self._nodes)
 
     async def _comes_to_rest(self) -> bool:
         for node in self._nodes:
@@ -164,13 +169,13 @@ class _Run:
                 await self._look_at_all()
                 self._seen |= dict.fromkeys(workload.watch())
             for node in self._nodes:
-                if node.is_running and node.standing.is_leader:
-                    other = self._leaders.setdefault(node.standing.term, node.name)
+                if node.is_running and node.state.is_leader:
+                    other = self._leaders.setdefault(node.state.term, node.name)
                     if other != node.name:
-                        self._seen[f"{node.name} leads in term {node.standing.term}, and so does {other}"] = None
+                        self._seen[f"{node.name} leads in term {node.state.term}, and so does {other}"] = None
 
     async def _look_at_all(self) -> None:
-        """Learn of all rows and standings that can be learnt of."""
+        """Fetch rows and states of all nodes that run and are not halted."""
         await asyncio.gather(*(self._look_at(node) for node in self._nodes if node.is_running and not node.is_halted))
 
     async def _look_at(self, node: RealNode) -> None:
@@ -188,7 +193,7 @@ class _Run:
                 violations += compare(self._nodes)
         for node in self._nodes:
             await node.stop()
-            violations += [*node.violations, *node.last_words()]
+            violations += [*node.violations, *node.unexpected_output()]
         violations += _compare_logs(self._nodes, has_elections=self._has_elections)
 
 

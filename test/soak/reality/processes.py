@@ -1,4 +1,4 @@
-"""A process that a test starts, which is there until the test has ended it."""
+"""The operating-system process of a node, as the test that starts it sees it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from test.soak.forking import PROCESSES
-from test.soak.reality import servant
+from test.soak.reality import node_server
 
 
 class NodeProcess:
-    """One life of a node: a process and the test's end of its control channel.
+    """One process of a node, and the test's end of its control channel.
 
-    It is forked from a server that has imported everything, which takes longer than all that comes after.
+    It is forked from a process that has imported everything, because imports take longer than the rest of a start.
     """
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
         here, there = PROCESSES.Pipe()
         self._process: ForkServerProcess = PROCESSES.Process(
-            target=servant.run, args=(str(directory), there), daemon=True
+            target=node_server.run, args=(str(directory), there), daemon=True
         )
         self._process.start()
         there.close()
@@ -32,7 +32,7 @@ class NodeProcess:
         assert self._process.pid is not None
         self.pid: int = self._process.pid
         self.may_end = False
-        """Something was done to it that ends it."""
+        """Whether the test has sent a signal that ends the process; without one an end is a violation."""
         self._gone = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._process.sentinel, self._see_end)
 
@@ -47,7 +47,7 @@ class NodeProcess:
             os.kill(self.pid, number)
 
     async def gone(self) -> int:
-        """Wait for the end; the exit status, negative for a signal."""
+        """Wait for the end and return the exit status, which is the negative number of a signal that killed it."""
         await self._gone.wait()
         assert self._process.exitcode is not None
         return self._process.exitcode

@@ -1,4 +1,4 @@
-"""The real world of workloads: a cluster of processes with roads between them, and time as it passes."""
+"""The environment of workloads that run on real processes: a cluster with links, real time and random numbers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Final, TypeVar
 
 from box.testing.simulation.run import Scenario
 from box.testing.simulation.simulation import USUAL_OPTIONS, Simulation, let_guests_in
+from test.soak.reality.links import Links
 from test.soak.reality.node import RealNode
-from test.soak.reality.roads import Roads
 
 _T = TypeVar("_T")
 
 _LOOK: Final = 0.05
-"""Seconds between two looks for a condition."""
+"""Seconds between two checks of a condition."""
 _START: Final = 60.0
-"""Seconds in which a cluster comes about, on a busy machine."""
+"""Seconds within which a cluster must start, on a busy machine."""
 
 
 class RealWorld:
-    """Time and chance."""
+    """Real time and seeded random numbers, with the interface of the simulation's world."""
 
     def __init__(self, seed: int) -> None:
         self.loop = asyncio.get_running_loop()
@@ -33,7 +33,7 @@ class RealWorld:
         return Simulation.random_of(self._seed, purpose)
 
     def note(self, process: str, kind: str, text: str = "") -> None:
-        """Nobody reads it."""
+        """Do nothing: only the simulation keeps notes."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -43,7 +43,11 @@ class RealWorld:
             return await work
 
     async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-        """Wait for a condition. TimeoutError."""
+        """Wait until a condition is true.
+
+        Raises:
+            TimeoutError: it is not true within `seconds`; the text names `what`.
+        """
         deadline = self.loop.time() + seconds
         while not await condition():
             if self.loop.time() > deadline:
@@ -52,7 +56,7 @@ class RealWorld:
 
 
 class RealCluster:
-    """Nodes that follow each other over roads. All files are in `directory`."""
+    """Nodes that follow each other over links, with all files in `directory`."""
 
     def __init__(self, scenario: Scenario, world: RealWorld, directory: Path) -> None:
         self.world = world
@@ -60,39 +64,43 @@ class RealCluster:
         options = USUAL_OPTIONS | scenario.node_options
         names = [f"node{number + 1}" for number in range(scenario.nodes)]
         self.nodes = [RealNode(directory, name, **options) for name in names]
-        self.roads = Roads(directory, {node.name: node.uri for node in self.nodes}, world.random("roads"))
+        self.links = Links(directory, {node.name: node.uri for node in self.nodes}, world.random("links"))
 
     async def start(self) -> None:
-        """Start all nodes. TimeoutError."""
-        await self.roads.open()
+        """Start all nodes and wait until they follow each other.
+
+        Raises:
+            TimeoutError: that takes longer than `_START` seconds.
+        """
+        await self.links.open()
         async with asyncio.timeout(_START):
             await self._start_nodes()
 
     async def _start_nodes(self) -> None:
-        """The first founds the replica set; who joins does not wait for those that are not there."""
+        """Start the first node, let each other one join it, then have all follow all."""
         founder = self.nodes[0]
         await founder.start()
         await founder.transaction(let_guests_in)
         for node in self.nodes[1:]:
-            await node.start(replication=[node.uri, self.roads.uri(node.name, founder.name)])
+            await node.start(replication=[node.uri, self.links.uri(node.name, founder.name)])
         for node in self.nodes:
             node.options["replication_connect_quorum"] = 0
-            await node.configure(replication=[node.uri, *self.roads.sources(node.name)])
+            await node.configure(replication=[node.uri, *self.links.sources(node.name)])
 
         async def is_running() -> bool:
-            return all(node.standing.status == "running" for node in self.nodes)
+            return all(node.state.status == "running" for node in self.nodes)
 
         await self.world.until(is_running, _START, "a running cluster")
 
     async def close(self) -> None:
-        """End everything at once."""
+        """Kill all nodes and close the links."""
         await asyncio.gather(*(node.kill() for node in self.nodes), return_exceptions=True)
-        await self.roads.close()
+        await self.links.close()
 
 
 @asynccontextmanager
 async def real_cluster(scenario: Scenario, directory: Path) -> AsyncIterator[RealCluster]:
-    """A cluster that has started. Nothing is left of it at the end but its files."""
+    """Start a cluster for this context, and kill it at the end; its files stay."""
     cluster = RealCluster(scenario, RealWorld(scenario.seed), directory)
     try:
         await cluster.start()
@@ -102,15 +110,19 @@ async def real_cluster(scenario: Scenario, directory: Path) -> AsyncIterator[Rea
 
 
 def is_at_rest(nodes: Sequence[RealNode], *, has_elections: bool) -> bool:
-    """The same as of simulated nodes (`box.testing.simulation.checks`), by what they have told last."""
-    standings = [node.standing for node in nodes]
-    if not all(node.is_running for node in nodes) or any(standing.waiting for standing in standings):
+    """Return whether all nodes run with empty limbos and equal vclocks, by their last reports.
+
+    With elections there is one writable node, which all take for the leader, and all have its rows. The check for
+    simulated nodes is in `box.testing.simulation.checks`.
+    """
+    states = [node.state for node in nodes]
+    if not all(node.is_running for node in nodes) or any(state.waiting for state in states):
         return False
-    vclocks = [_without_zero(standing.vclock) for standing in standings]
+    vclocks = [_without_zero(state.vclock) for state in states]
     if not has_elections:
         return all(vclock == vclocks[0] for vclock in vclocks)
-    leaders = [number for number, standing in enumerate(standings) if not standing.is_read_only]
-    if len(leaders) != 1 or any(one.leader_id != standings[leaders[0]].instance_id for one in standings):
+    leaders = [number for number, state in enumerate(states) if not state.is_read_only]
+    if len(leaders) != 1 or any(one.leader_id != states[leaders[0]].instance_id for one in states):
         return False
     wanted = vclocks[leaders[0]]
     return all(vclock.get(origin, 0) >= lsn for vclock in vclocks for origin, lsn in wanted.items())

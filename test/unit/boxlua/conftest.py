@@ -26,7 +26,9 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(flavour: str) -> Run:
-    """`run(body, directory=None, **options)`: the body gets a configured box; `configure=False`: one that is not."""
+    """A function `run(body, directory=None, **options)`: calls the body with a configured instance, or not with
+    `configure=False`.
+    """
 
     def start(body: Body, directory: Path | None = None, *, configure: bool = True, **options: Any) -> None:
         async def main() -> None:

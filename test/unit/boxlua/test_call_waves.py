@@ -1,4 +1,4 @@
-"""CALL and EVAL by waves: every client sees what the general way answers.
+"""CALL and EVAL requests that are served together in Lua ("waves") get the replies of the general way.
 
 The same packets go to two nodes, one of which serves each call by itself.
 """
@@ -216,7 +216,7 @@ def _eval(text: str, *arguments: Any) -> Row:
 
 
 def _odd(choice: random.Random) -> Row:
-    """A packet in an unusual form, or a wrong one."""
+    """Generate a packet in an unusual form, or a wrong one."""
     return choice.choice(
         [
             Row(RequestType.CALL, body=msgpack.packb({0x21: [1], 0x22: "echo"})),
@@ -279,7 +279,7 @@ class _Client:
         return client
 
     async def ask(self, rows: list[Row]) -> list[bytes]:
-        """All packets that answer these requests, in order, those of messages out of band too."""
+        """Return all packets that answer these requests, in order, pushed messages included."""
         self._writer.write(b"".join(encode_packet(row) for row in rows))
         replies: list[bytes] = []
         left = len(rows)
@@ -306,7 +306,7 @@ def _general_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _batches(rows: list[Row], wal_mode: str) -> Iterator[list[Row]]:
-    """What is sent at once. What waits comes last, as it depends on the time what runs meanwhile."""
+    """Split requests into batches; those that wait come last, because what runs meanwhile depends on time."""
     batch: list[Row] = []
     for row in rows:
         batch.append(row)
@@ -343,7 +343,7 @@ def _shown(packet: bytes) -> Any:
 def test_replies_are_those_of_the_general_way(
     seed: int, wal_mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each request of a program gets the same reply, and the counters are the same at the end."""
+    """Each request of a generated program gets the same reply in both ways, and statistics are equal at the end."""
     # With a log, the schema version of the replies behind it depends on the time that its own writes take.
     rows = [row for row in _program(seed) if wal_mode == "none" or b"hidden_ddl" not in row.body]
     monkeypatch.chdir(tmp_path)
@@ -364,7 +364,7 @@ def test_replies_are_those_of_the_general_way(
 
 
 def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[bytes], list[int]]:
-    """The packets that answer, and how many requests each wave took."""
+    """Return the replies, and the number of requests that each wave has served."""
     taken: list[int] = []
     run = CallWave.run
 
@@ -384,7 +384,7 @@ def _numbered(rows: list[Row]) -> list[Row]:
 
 
 def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Functions that need nothing of Python, and those that share a context, are served with few entries into Lua."""
+    """Requests of one read that need no Python, or that share a context, are served with few entries into Lua."""
     rows = _numbered([_call("echo", n) for n in range(40)] + [_call("put", n) for n in range(40)])
     packets, taken = _serve(rows, monkeypatch, tmp_path)
     assert [decode_row(packet).sync for packet in packets] == list(range(1, 81))
@@ -396,7 +396,7 @@ def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_an_error_names_no_caller_outside_of_lua(
     is_wave: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The caller of a request's function is no Lua function, as in Tarantool: error(text, 2) has no place to show."""
+    """The caller of a requested function is no Lua function, as in Tarantool, so error(text, 2) shows no place."""
     calls = [_call(name, "text", level) for name in ("blames", "deep.er.blames", "callable_blames") for level in (2, 3)]
     texts = [_eval(f"error('text', {level})") for level in (2, 3)]
     with nullcontext() if is_wave else _general_way(monkeypatch):

@@ -1,4 +1,4 @@
-"""box.cfg and what may be used before it."""
+"""box.cfg, and what may be used before it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_triggers_of_schema_init_see_system_spaces(run: Run) -> None:
 
 
 def test_tables_of_box_cfg_itself_are_no_change(run: Run) -> None:
-    """What box.cfg shows may be given back, whatever was done to it; as Tarantool, which compares it with itself."""
+    """Options with the tables that box.cfg shows change nothing, as in Tarantool, also if these were modified."""
 
     async def body(box: Box) -> None:
         await box("box.cfg{replication = {}} given = box.cfg.replication table.insert(given, 'nonsense')")
@@ -90,7 +90,9 @@ def test_environment_options() -> None:
 
 
 def test_two_first_configurations(run: Run) -> None:
-    """The second fiber waits; if the first one fails, its own options start the instance."""
+    """Of two concurrent first calls of box.cfg the second waits; if the first fails, the second one starts the
+    instance.
+    """
 
     async def body(box: Box) -> None:
         failed, problem, ok, status, count = await box(

@@ -67,7 +67,7 @@ def test_string_and_composite_keys(run: Run) -> None:
 
 
 def test_a_get_follows_changes_of_the_space(run: Run) -> None:
-    """The short way to a tuple ends with the index that it leads to."""
+    """`get` works after each change of the space: its short way ends with the index that it uses."""
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('s') s:create_index('pk') s:insert{1, 'a'} s:get(1) s:get(1)")
@@ -187,7 +187,7 @@ def test_a_switch_of_fibers_dooms_a_transaction(run: Run) -> None:
 
 
 def test_a_doomed_transaction_is_alone_with_its_changes(run: Run) -> None:
-    """Another fiber never sees them, nor meets their keys: a yield takes back what came since the one before."""
+    """Other fibers never see changes of an aborted transaction or meet its keys: each yield undoes what came before."""
 
     async def body(box: Box) -> None:
         await box(
@@ -219,8 +219,10 @@ def test_a_doomed_transaction_is_alone_with_its_changes(run: Run) -> None:
 
 
 def test_a_part_that_excludes_nils(run: Run) -> None:
-    """A tuple with a nil there is in the other indexes only, however the index is filled: by a write, by its creation
-    over rows that are there, or from a snapshot. A field that is not there is no nil."""
+    """With exclude_null a tuple with nil in the part is missing in that index alone, however the index was filled.
+
+    It may be filled by writes, by its creation, or from a snapshot. An absent field is no nil.
+    """
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('s') s:create_index('pk')")
@@ -260,7 +262,7 @@ def test_triggers_of_transactions(run: Run) -> None:
 
 @pytest.mark.parametrize("kind", ["commit", "rollback"])
 def test_no_transaction_begins_in_a_trigger_of_one(run: Run, kind: str) -> None:
-    """It would stay open behind the commit, and take along what the fiber writes next. The next one is as ever."""
+    """A trigger of a transaction cannot begin another one, which would stay open after the commit."""
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -381,7 +383,7 @@ def test_frommap_and_formats(run: Run) -> None:
 
 
 def test_changed_tuples_fit_the_format(run: Run) -> None:
-    """Of the space they come from, also when it is dropped; other tuples have none."""
+    """`tuple:update` keeps the format of the tuple's space, also after it was dropped; other tuples have none."""
 
     async def body(box: Box) -> None:
         await box(CREATE + "t = s:replace{1, 'x'}")
@@ -413,7 +415,7 @@ def test_truncate_and_bsize(run: Run) -> None:
 
 
 def test_keys_beyond_what_a_double_holds(run: Run) -> None:
-    """Numbers cross to Python as doubles only where those are exact."""
+    """Integer keys above 2^53 are exact: numbers cross to Python as doubles only where these are exact."""
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -427,7 +429,7 @@ def test_keys_beyond_what_a_double_holds(run: Run) -> None:
 
 
 def test_equality_of_tuples(run: Run) -> None:
-    """By their contents: a tuple read twice is one. (In Tarantool equal tuples that are stored apart differ.)"""
+    """Tuples with equal contents are equal. (In Tarantool equal tuples that are stored apart differ.)"""
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -444,7 +446,9 @@ def test_equality_of_tuples(run: Run) -> None:
 
 
 def test_upsert_checks_in_tarantools_order(run: Run) -> None:
-    """The new tuple's fields and size, whether or not it is used; then the operations; those that fail are left out."""
+    """Upsert checks the new tuple's fields and size first, used or not; then it applies operations, and skips those
+    that fail.
+    """
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -460,7 +464,9 @@ def test_upsert_checks_in_tarantools_order(run: Run) -> None:
 
 
 def test_a_finalizer_that_looks_up_leaves_the_look_up_around_it_alone(run: Run) -> None:
-    """The copy of a tuple may start the collector, whose finalizers may use the same index."""
+    """A finalizer that reads from an index during a read of it, when a copy starts the collector, does not change its
+    result.
+    """
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -485,7 +491,7 @@ def test_a_finalizer_that_looks_up_leaves_the_look_up_around_it_alone(run: Run) 
 
 
 def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -> None:
-    """The checkpoint sends the write off while fibers run; who waits for it does not wait for the checkpoint."""
+    """A write ends though a checkpoint begins in the same round, and does not wait for it."""
 
     async def body(box: Box) -> None:
         written: list[bool] = []
@@ -504,7 +510,7 @@ def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -
 
 
 def test_a_finalizer_writes_only_what_it_need_not_wait_for(run: Run, tmp_path: Path) -> None:
-    """Temporary spaces and open transactions; a write that the journal would have to see is refused and undone."""
+    """A finalizer may write to temporary spaces and in open transactions; a write to the journal is refused and undone."""
 
     async def body(box: Box) -> None:
         await box(CREATE)

@@ -1,4 +1,4 @@
-"""Deeply nested tuples: one limit, checked where they come in; what is in can be read again everywhere."""
+"""Deeply nested tuples: one limit when they are stored, and everything stored can be read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _nested(depth: int, inner: bytes = b"\x01") -> bytes:
 
 
 def test_what_is_stored_is_found_again_after_a_restart(run: Run, tmp_path: Path) -> None:
-    """In the log, in a snapshot, by every statement, and as text."""
+    """The deepest allowed tuple is read from the log, from a snapshot, by every statement, and as text."""
 
     async def fill(box: Box) -> None:
         await box(NESTED + "s = box.schema.space.create('s') s:create_index('pk') s:format{{'id', 'unsigned'}}")
@@ -55,7 +55,7 @@ def test_what_is_stored_is_found_again_after_a_restart(run: Run, tmp_path: Path)
 
 
 def test_what_is_nested_deeper_is_refused_where_it_comes_in(run: Run) -> None:
-    """By statements and updates; nothing of it is stored."""
+    """Statements and updates refuse deeper values and store nothing."""
 
     async def body(box: Box) -> None:
         await box(NESTED + "s = box.schema.space.create('s') s:create_index('pk') s:insert{1}")
@@ -72,7 +72,7 @@ def test_what_is_nested_deeper_is_refused_where_it_comes_in(run: Run) -> None:
 
 
 def test_clients_may_send_and_get_what_is_nested(run: Run, tmp_path: Path) -> None:
-    """Beyond the limit they get the error, and their connection lives on."""
+    """Clients send and get the deepest tuples; beyond the limit they get an error, and the connection stays."""
 
     async def body(box: Box) -> None:
         path = str(tmp_path / "socket")
@@ -112,7 +112,7 @@ def test_requests_are_checked_and_taken_apart() -> None:
 
 
 def test_what_is_around_a_tuple_does_not_count() -> None:
-    """A body that holds the deepest tuple is read wherever it is found."""
+    """The nesting of a request around the tuple does not count."""
     tuple_ = _nested(MAX_NESTING)
     row = Row(2, 1, 7, 1.5, body=b"\x82\x10\xcd\x02\x00\x21" + tuple_)
     assert unpack(tuple_)

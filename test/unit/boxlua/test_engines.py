@@ -1,4 +1,4 @@
-"""Spaces of the engines `sysview`, `service` and `blackhole` in Lua, as Tarantool 2.8.1 answers."""
+"""Spaces of the engines `sysview`, `service` and `blackhole` in Lua, as in Tarantool 2.8.1."""
 
 from __future__ import annotations
 

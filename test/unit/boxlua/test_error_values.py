@@ -1,6 +1,6 @@
 """Errors as values in Lua: extensions in sessions with `error_marshaling_enabled`, texts in others.
 
-Bytes and results with the setting are those of a 2.11, which knows no other form. A 2.8.1 cannot read its own there.
+Bytes and results with the setting are those of 2.11, which knows no other form. 2.8.1 cannot read its own form there.
 """
 
 from __future__ import annotations
@@ -38,8 +38,35 @@ def test_an_error_is_its_text_in_other_sessions() -> None:
     ) == ["\xa7hello w".encode("latin-1").decode("utf-8", "surrogateescape"), "hello w", "hello w", "hello w"]
 
 
+def test_an_option_of_msgpack_turns_errors_into_texts() -> None:
+    """`encode_error_as_ext` is not among the options until it is set, and belongs to one serializer."""
+    assert ask(
+        MARSHALING
+        + """
+        local other = msgpack.new()
+        local before = msgpack.cfg.encode_error_as_ext
+        msgpack.cfg{encode_error_as_ext = false}
+        local set, text, whole = msgpack.cfg.encode_error_as_ext, msgpack.encode(err), other.encode(err)
+        local stored = box.tuple.new{err}[1]
+        msgpack.cfg{encode_error_as_ext = 1}
+        local again = msgpack.encode(err) == whole
+        return before == nil, set, text, #whole > 20, stored, msgpack.cfg.encode_error_as_ext, again,
+            json.cfg.encode_error_as_ext == nil
+        """
+    ) == [
+        True,
+        False,
+        "\xa7hello w".encode("latin-1").decode("utf-8", "surrogateescape"),
+        True,
+        "hello w",
+        True,
+        True,
+        True,
+    ]
+
+
 def test_an_error_survives_its_encoding() -> None:
-    """Another encoding that runs meanwhile, for the error itself, disturbs nothing."""
+    """Encoding an error during the encoding of the same error works."""
     assert ask(
         MARSHALING
         + """
@@ -135,7 +162,7 @@ def test_an_error_in_python(tmp_path: Path) -> None:
 
 
 def test_an_error_in_sql() -> None:
-    """It is varbinary there, with all bytes of its MessagePack, as in 2.8.1 and 2.11."""
+    """In SQL an error value is varbinary with the bytes of its MessagePack, as in 2.8.1 and 2.11."""
     assert ask(
         MARSHALING
         + """

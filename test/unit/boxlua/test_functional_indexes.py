@@ -1,4 +1,4 @@
-"""Functional indexes: who may make keys, what the function may return, how they come and go."""
+"""Functional indexes: rights, results of the function, creation and drop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = "i = s:create_index('words', {func = 'words', unique = false, parts = {{
 
 
 def test_a_tuple_is_found_by_every_key_of_its_function(run: Run) -> None:
-    """In order, each key once; keys follow every change of the tuple, and a rollback."""
+    """A tuple is found by each key of its function, in order and once; keys follow changes of the tuple and rollbacks."""
 
     async def body(box: Box) -> None:
         await box(PREPARE + "s:insert{1, 'Fig and fig'} s:insert{2, 'a pear'}" + WORDS)
@@ -61,7 +61,7 @@ def test_a_tuple_is_found_by_every_key_of_its_function(run: Run) -> None:
     ],
 )
 def test_wrong_results(run: Run, returned: str, text: str) -> None:
-    """The write fails and leaves nothing behind; the error has what is wrong behind it as its cause."""
+    """A wrong result of the function fails the write, which changes nothing; the error's cause says what is wrong."""
 
     async def body(box: Box) -> None:
         await box(PREPARE)
@@ -103,7 +103,9 @@ def test_definitions_that_are_refused(run: Run) -> None:
 
 
 def test_the_function_stays_as_long_as_its_index(run: Run) -> None:
-    """A row of `_func_index` ties the two; without it the index is there and nobody may use it."""
+    """The function cannot be dropped while `_func_index` ties it to the index; without that row the index cannot be
+    used.
+    """
 
     async def body(box: Box) -> None:
         await box(PREPARE + WORDS + " s:insert{1, 'fig'}")
@@ -128,7 +130,7 @@ def test_the_function_stays_as_long_as_its_index(run: Run) -> None:
 
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_after_a_restart(run: Run, tmp_path: Path, snapshot: bool) -> None:
-    """`_index` is loaded before the function that the index uses."""
+    """After a restart the index works, though `_index` is loaded before `_func`."""
 
     async def write(box: Box) -> None:
         await box(PREPARE + WORDS + " s:insert{1, 'a fig'} s:insert{2, 'A pear'}")
@@ -147,7 +149,7 @@ def test_after_a_restart(run: Run, tmp_path: Path, snapshot: bool) -> None:
 
 
 def test_with_versions_of_tuples(run: Run) -> None:
-    """A transaction sees its own keys, others see them when it is committed."""
+    """With MVCC a transaction sees its own keys, and others see them after its commit."""
 
     async def body(box: Box) -> None:
         await box(PREPARE + WORDS + " s:insert{1, 'fig pear'}")
@@ -169,7 +171,9 @@ def test_with_versions_of_tuples(run: Run) -> None:
 
 
 def test_nils_and_equal_keys_in_a_unique_index(run: Run) -> None:
-    """With nullable parts Tarantool 2.8 always takes the primary key into account; without them keys are unique."""
+    """A unique index with nullable parts always compares the primary key, as in Tarantool 2.8; without them keys are
+    unique.
+    """
 
     async def body(box: Box) -> None:
         await box(PREPARE)

@@ -1,4 +1,4 @@
-"""What is no longer used goes at once: ordinary work leaves no cycles, which would stay until a full collection."""
+"""Ordinary work leaves no reference cycles, which would keep memory until a full collection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .box_support import Box, Run
 
 OURS = ("box", "lua")
 TELLING = (BaseException, asyncio.Future, CoroutineType, FrameType, GeneratorType)
-"""What keeps a cycle together is often one of these."""
+"""Types that often are part of a cycle, and help to find it."""
 MAKE = "s = box.schema.space.create('s') s:create_index('pk') s:replace{1, 'x'}"
 CHUNKS = {
     "spaces": "local t = box.schema.space.create('t') t:create_index('pk') t:replace{1} t:drop()",
@@ -49,7 +49,7 @@ def _name(thing: object) -> str:
 
 @contextmanager
 def garbage() -> Iterator[list[str]]:
-    """The types of our objects that only the collector has found, at the end, and the names of our functions."""
+    """Return the types of our objects, and names of our functions, that only the garbage collector has freed."""
     found: list[str] = []
     while gc.collect():  # what earlier tests have left, and what only that has kept
         pass

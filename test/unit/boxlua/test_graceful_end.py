@@ -1,4 +1,4 @@
-"""An instance that ends: clients that watch `box.shutdown` finish and leave, within a limit, as with a 2.11."""
+"""When an instance ends, clients that watch `box.shutdown` may finish within a limit, as in 2.11."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def start_call(client: Node, address: str) -> None:
 
 
 def test_a_client_that_watches_finishes_and_leaves() -> None:
-    """It runs its triggers, takes no new requests, gets the replies to the old ones, and closes; others are cut off."""
+    """A client that watches runs its triggers, gets replies to its requests and closes; others are disconnected."""
 
     async def scenario() -> None:
         async with Node() as client:
@@ -86,7 +86,7 @@ def test_a_client_that_stays_is_waited_for_within_the_limit(caplog: pytest.LogCa
 
 
 def test_other_clients_are_not_waited_for() -> None:
-    """Those without watchers, as all of 2.8, and those that have gone."""
+    """The end does not wait for clients without watchers, as all of 2.8, and for those that are gone."""
 
     async def scenario() -> None:
         async with Node() as client:

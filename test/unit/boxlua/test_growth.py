@@ -1,11 +1,13 @@
-"""The time of a call grows as its data: ten times the data take about ten times as long, not a hundred times."""
+"""Public calls take time in proportion to their data: ten times the data take about ten times as long."""
 
 from __future__ import annotations
 
 from test.bench.growth import OWN_COMMAND, measure
 
 LIMIT = 1.6
-"""What grows with the square shows 2; other work on the machine shifts what is linear by a few tenths."""
+"""The greatest allowed exponent: quadratic growth shows 2, and other work on the machine shifts linear growth by
+tenths.
+"""
 ATTEMPTS = 4
 LISTS = ("objects", "tuples", "decimals", "uuids", "errors")
 CALLS = [
@@ -33,7 +35,9 @@ CALLS = [
 
 
 def test_no_call_grows_faster_than_its_data() -> None:
-    """What is above the limit is measured again: only other work on the machine makes it differ from time to time."""
+    """No call grows faster than its data; one above the limit is measured again, because other work may have disturbed
+    it.
+    """
     steep = dict.fromkeys(CALLS, 0.0)
     for _ in range(ATTEMPTS):
         found = measure(OWN_COMMAND, list(steep))

@@ -1,7 +1,7 @@
-"""Every public function with arguments that nobody would give it: hostile.lua in a process of its own.
+"""Every public function with absurd arguments (hostile.lua), in a child process.
 
-Nothing but success, a box.error or a text that names nothing of Python comes back, no exception is logged, no call
-takes the node's time, and the node lives on to the end.
+Each call returns, raises a box.error or raises a text that names nothing of Python; the log has no traceback; no call
+blocks the node for long; the process ends normally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = PROGRAM.parents[3]
 DEADLINE = 280
 FEWEST_FUNCTIONS = 900
 FUNCTIONS = {"luajit20": "", "luajit21": "msgpack.decode,msgpack.encode,json.decode,box.session.su,space:insert"}
-"""All of them under the usual compiler, a few under the other; by their names."""
+"""Functions to call with each LuaJIT: all with the default, some with the other; empty means all."""
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

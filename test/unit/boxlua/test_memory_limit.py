@@ -1,4 +1,4 @@
-"""`memtx_memory` as a user meets it."""
+"""`memtx_memory` as users meet it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILL = """
 
 
 def test_a_node_that_is_full(run: Run) -> None:
-    """Tuples are refused, deletes and small tuples are not; a larger limit helps at once, a smaller one is refused."""
+    """A full node refuses tuples, but not deletes and small tuples; the limit can be raised, not lowered."""
 
     async def body(box: Box) -> None:
         await box(FILL)
@@ -44,7 +44,7 @@ def test_a_node_that_is_full(run: Run) -> None:
 
 
 def test_what_box_slab_info_says(run: Run) -> None:
-    """All that is used grows with tuples and indexes, and is what it was when they are gone."""
+    """box.slab.info() counts memory of tuples and indexes, and goes back when they are removed."""
 
     async def body(box: Box) -> None:
         await box("function used() return box.slab.info().quota_used end start = used()")
@@ -74,7 +74,7 @@ def test_what_box_slab_info_says(run: Run) -> None:
 
 
 def test_an_index_for_which_there_is_no_room(run: Run) -> None:
-    """It is refused before it is built; writes go on meanwhile and after."""
+    """An index without room is refused before it is built, and writes go on."""
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('t') s:create_index('pk')")
@@ -89,7 +89,7 @@ def test_an_index_for_which_there_is_no_room(run: Run) -> None:
 
 @pytest.mark.parametrize("where", ["snapshot", "log"])
 def test_a_directory_with_more_than_the_limit(where: str, tmp_path: Path) -> None:
-    """The start fails; with force_recovery it takes what fits."""
+    """A start from more data than the limit fails; with force_recovery it loads what fits."""
 
     async def start(directory: Path, code: str, **options: object) -> object:
         instance = LuaInstance(directory)
@@ -157,7 +157,7 @@ asyncio.run(main())
 
 
 def test_a_process_that_gets_no_more_memory(tmp_path: Path) -> None:
-    """Tuples are refused while there is memory for everything else: connections stay, and others are accepted."""
+    """A process without memory refuses tuples early enough that connections stay and are accepted."""
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "socket")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

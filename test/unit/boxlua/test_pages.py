@@ -1,4 +1,4 @@
-"""Pages in Lua: `after` and `fetch_pos` of select, `after` of pairs, index:tuple_pos. Results are those of a 2.11."""
+"""Pagination in Lua: `after` and `fetch_pos` of select, `after` of pairs, index:tuple_pos. Results are those of 2.11."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INVALID = "Iterator position is invalid"
 
 
 def ask(*sources: str, **options: Any) -> list[Any]:
-    """Evaluate expressions on a node with some spaces; an error is its text."""
+    """Evaluate expressions on a node with some spaces; an error is returned as its text."""
 
     async def scenario() -> list[Any]:
         async with Node(**options) as node:
@@ -61,7 +61,7 @@ def ask(*sources: str, **options: Any) -> list[Any]:
 
 
 def page(call: str) -> str:
-    """Return the source that gives the first fields and the position of a page of a space."""
+    """Return Lua source that selects a page and returns the first fields and the position."""
     return f"""
         local s, h, m, c = box.space.s, box.space.h, box.space.m, box.space.c
         local rows, position = {call}

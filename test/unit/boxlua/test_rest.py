@@ -50,7 +50,7 @@ def test_errors(run: Run) -> None:
 
 
 def test_injected_failures_of_spaces(run: Run) -> None:
-    """No memory for tuples, and an index that cannot be built; everything is as before afterwards."""
+    """Injected failures to allocate tuples and to build an index leave everything as before."""
 
     async def body(box: Box) -> None:
         await box("i = box.error.injection s = box.schema.space.create('s') s:create_index('pk') s:insert{1, 10}")
@@ -157,7 +157,7 @@ def test_sessions(run: Run) -> None:
 
 
 def test_statistics_of_what_is_not_here(run: Run) -> None:
-    """Programs that gather metrics read the fields of the vinyl engine and of SQL wherever they run."""
+    """box.stat.vinyl and box.stat.sql have their fields, which programs that gather metrics read."""
 
     async def body(box: Box) -> None:
         vinyl = await box("return box.stat.vinyl()")
@@ -241,7 +241,7 @@ def test_what_is_not_supported_says_so(run: Run) -> None:
 
 
 def test_calls_of_the_protocol(run: Run) -> None:
-    """`node.functions` is what CALL and EVAL requests of the binary protocol run."""
+    """`node.functions` runs CALL and EVAL requests."""
 
     async def body(box: Box) -> None:
         from box.data import codec
@@ -282,7 +282,7 @@ def test_calls_of_the_protocol(run: Run) -> None:
 
 
 def test_formats_of_dropped_spaces_do_not_add_up(run: Run) -> None:
-    """Tuples of a space that was dropped lately keep the names of their fields; so do those of one that came again."""
+    """Tuples of a recently dropped space keep the names of their fields, also if the space is created again."""
 
     async def body(box: Box) -> None:
         await box("""
@@ -309,7 +309,7 @@ def test_formats_of_dropped_spaces_do_not_add_up(run: Run) -> None:
 
 
 def test_a_connection_whose_end_is_noticed_behind_that_of_lua() -> None:
-    """A signal in the middle of a start left an error of this node in the log."""
+    """A connection that closes while Lua ends causes no error; before, a signal during a start left one in the log."""
 
     async def body() -> None:
         instance = LuaInstance()

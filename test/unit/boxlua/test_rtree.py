@@ -1,4 +1,4 @@
-"""RTREE indexes in Lua: reads, writes and rollbacks, definitions that change, conflicts, restarts."""
+"""RTREE indexes in Lua: reads, writes and rollbacks, changed definitions, conflicts, restarts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_writes_of_a_transaction_are_taken_back(run: Run) -> None:
 
 
 def test_a_definition_that_changes(run: Run) -> None:
-    """Another dimension or distance is another index; several are kept side by side."""
+    """Another dimension or distance makes another index; several indexes work side by side."""
 
     async def body(box: Box) -> None:
         await box(PREPARE + "s:replace{1, {3, 3}} s:replace{2, {0, 5}} s:replace{3, {9, 9, 1, 1}}")
@@ -80,7 +80,7 @@ def test_a_definition_that_changes(run: Run) -> None:
 
 
 def test_transactions_that_wait_see_their_own_tuples(run: Run) -> None:
-    """A transaction that has looked into a window conflicts with what appears there, and with nothing outside."""
+    """A transaction that has read a window conflicts with tuples that appear inside, not outside."""
 
     async def body(box: Box) -> None:
         await box(

@@ -242,7 +242,7 @@ def test_once_survives_a_restart(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_belongs_to_a_space_goes_with_it(run: Run) -> None:
-    """In this order: the primary index after the others, and the space last."""
+    """Dropping a space drops its sequences, grants and indexes, the primary one last."""
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('a') s:create_index('pk', {sequence = true})")

@@ -1,4 +1,4 @@
-"""Look-ups from Lua in the tree, and loops that read ahead, give what the general ways give."""
+"""Short ways of reads from Lua (look-ups in the tree, loops that read ahead) give the results of the general ways."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ return results, box.stat().SELECT.total - before
 
 
 async def run(program: list[str]) -> Any:
-    """What the steps give, all in one fiber, and how many reads were counted."""
+    """Run steps in one fiber; return their results and the number of counted reads."""
     instance = LuaInstance()
     try:
         await instance.configure({"log_level": 0, "wal_mode": "none"})
@@ -129,7 +129,9 @@ no_finder._exported_as = "index_finder"  # type: ignore[attr-defined]
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])  # each starts two nodes: no time to shrink
 @given(programs)
 def test_short_reads_are_those_of_the_general_way(program: list[str]) -> None:
-    """Whatever the key, while rows, indexes, users and transactions change; a loop sees each step as it is then."""
+    """Short and general reads agree for any key while rows, indexes, users and transactions change; loops see each
+    change.
+    """
 
     async def body() -> None:
         short = await run(program)

@@ -94,7 +94,7 @@ def test_a_prepared_statement_is_an_object(run: Run) -> None:
 
 
 def test_dropping_a_space_drops_its_constraints(run: Run) -> None:
-    """Also when Lua drops it."""
+    """Dropping a space drops its constraints, also by space:drop() in Lua."""
 
     async def body(box: Box) -> None:
         await box("box.execute('create table p (id int primary key)')")

@@ -1,4 +1,4 @@
-"""Tuples as Lua objects: paths, and the order of what they are taken apart into."""
+"""Tuples as Lua objects: paths, and the order of entries in tables made from them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from .box_support import Box, Run
 
 
 def test_paths_and_maps_of_tuples(run: Run) -> None:
-    """What follows the field may begin without a dot. Maps of `tomap()` and `tuple.name` have room for their fields.
+    """Paths may omit the dot after the field's name; maps made from tuples have Tarantool's `pairs()` order.
 
-    The room decides the order of `pairs()`; those of `tuple[n]` have grown.
+    The order follows from a table's size at its creation. Maps of `tomap()` and `tuple.name` have room for all fields;
+    those of `tuple[n]` have grown.
     """
 
     async def body(box: Box) -> None:

@@ -1,4 +1,4 @@
-"""box.watch, box.broadcast, the events that a node makes itself, box.iproto and box.info.features."""
+"""box.watch, box.broadcast, the built-in events of a node, box.iproto and box.info.features."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_wrong_arguments() -> None:
 
 
 def test_events_of_the_node() -> None:
-    """Each comes again when what it tells has changed."""
+    """A built-in event is sent again when its value has changed."""
     found = ask("""
         local fiber, log = require('fiber'), {}
         for _, key in ipairs{'box.id', 'box.status', 'box.election', 'box.schema'} do

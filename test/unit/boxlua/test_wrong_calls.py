@@ -1,4 +1,4 @@
-"""Wrong arguments of box functions and methods: texts, codes and order of checks as on Tarantool."""
+"""Wrong arguments of box functions and methods: texts, codes and order of checks as in Tarantool."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_texts(run: Run) -> None:
 
 
 def test_limits_wrap_around(run: Run) -> None:
-    """Limit and offset are converted as C does it: booleans count, -1 is the largest number."""
+    """Limit and offset are converted as in C: booleans are numbers, -1 is the greatest number."""
 
     async def body(box: Box) -> None:
         await box(CREATE + "s:insert{1} s:insert{2}")
@@ -83,7 +83,7 @@ def test_limits_wrap_around(run: Run) -> None:
 
 
 def test_results_of_nothing(run: Run) -> None:
-    """One nil, where a look-up finds nothing."""
+    """A look-up that finds nothing returns one nil."""
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -105,7 +105,7 @@ def test_options_that_are_none(run: Run) -> None:
 
 
 def test_numbers_that_a_sequence_is_set_to(run: Run) -> None:
-    """As C converts them: towards zero, the least integer for what does not fit, the digits in front of a text."""
+    """sequence:set converts as C does: towards zero, the least integer on overflow, the leading digits of a text."""
 
     async def body(box: Box) -> None:
         await box("q = box.schema.sequence.create('q', {min = -10, start = 1})")
@@ -126,7 +126,7 @@ def test_a_user_that_is_neither_name_nor_number_is_the_guest(run: Run) -> None:
 
 
 def test_codes_of_free_places(run: Run) -> None:
-    """Codes whose names tell of something reserved have no name in box.error."""
+    """Reserved codes have no name in box.error."""
 
     async def body(box: Box) -> None:
         assert await box("return box.error.SQL_KEYWORD_IS_RESERVED == nil, box.error.new(67, 1).code") == [True, 67]
@@ -135,7 +135,7 @@ def test_codes_of_free_places(run: Run) -> None:
 
 
 def test_counters_start_at_zero(run: Run) -> None:
-    """What the bootstrap writes is nobody's request."""
+    """box.stat counters start at zero: the bootstrap's writes do not count."""
 
     async def body(box: Box) -> None:
         assert await box("return box.stat().INSERT.total, box.info.sql()") == [
@@ -147,7 +147,7 @@ def test_counters_start_at_zero(run: Run) -> None:
 
 
 def test_reads_are_counted_wherever_they_are_made(run: Run) -> None:
-    """In transactions as outside; a select in any case, a get and a loop only without an error."""
+    """Reads are counted in transactions and outside: a select always, a get and a loop only without an error."""
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('s') s:create_index('pk') s:insert{1} total = box.stat().SELECT.total")
@@ -168,7 +168,7 @@ def test_settings_before_the_configuration(run: Run) -> None:
 
 
 def test_beginnings_of_type_names(run: Run) -> None:
-    """A beginning of 'num' and 'str' stands for unsigned and string; a part must say its type."""
+    """A beginning of 'num' or 'str' stands for unsigned or string; a part must have a type."""
 
     async def body(box: Box) -> None:
         await box(CREATE)
@@ -181,7 +181,7 @@ def test_beginnings_of_type_names(run: Run) -> None:
 
 
 def test_a_transaction_that_was_aborted_goes_on_until_its_commit(run: Run) -> None:
-    """Triggers see its changes as before; only one that waits itself is an error at once."""
+    """Statements and triggers of an aborted transaction go on until its commit, except where they wait."""
 
     async def body(box: Box) -> None:
         await box(CREATE + "s:before_replace(function(old, new) return new and new:update{{'!', -1, 'seen'}} end)")

@@ -1,4 +1,4 @@
-"""A node's console for tests: `converse` sends commands and collects the replies."""
+"""Fixtures of the console's tests; `converse` sends commands to a node's console and returns the replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from console.suite.wire import ConsoleClient
 
 @asynccontextmanager
 async def listening(directory: Path) -> AsyncIterator[tuple[LuaInstance, Path]]:
-    """An instance in memory whose console listens on the path."""
+    """Run an in-memory instance whose console listens on a path."""
     instance = LuaInstance(None)
     path = directory / "c"
     try:
@@ -29,7 +29,7 @@ async def listening(directory: Path) -> AsyncIterator[tuple[LuaInstance, Path]]:
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A directory whose sockets have short names: 107 bytes are the limit."""
+    """A directory with a short path, because paths of sockets may have 107 bytes."""
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     yield directory
     shutil.rmtree(directory)
@@ -37,7 +37,7 @@ def short_path() -> Iterator[Path]:
 
 @pytest.fixture
 def converse(short_path: Path) -> Callable[[list[str]], list[str]]:
-    """Replies to commands on one connection of a fresh, unconfigured node."""
+    """A function that sends commands over one connection to a new, unconfigured node and returns the replies."""
 
     async def run(commands: list[str]) -> list[str]:
         async with listening(short_path) as (_, path):
@@ -52,7 +52,7 @@ def converse(short_path: Path) -> Callable[[list[str]], list[str]]:
 
 @pytest.fixture(scope="session")
 def tarantool() -> str:
-    """Path of Tarantool's executable."""
+    """The path of Tarantool's executable; skips the test if there is none."""
     executable = shutil.which("tarantool")
     if executable is None:
         pytest.skip("the `tarantool` executable is not installed")

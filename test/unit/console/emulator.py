@@ -1,4 +1,4 @@
-"""A terminal for tests: a program on a pseudo-terminal (pexpect), and the screen that a person would see (pyte)."""
+"""A terminal for tests: runs a program on a pseudo-terminal (pexpect) and keeps the screen that it draws (pyte)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ UP, DOWN, RIGHT, TAB, ENTER = "\x1b[A", "\x1b[B", "\x1b[C", "\t", "\r"
 
 
 def dense(text: str) -> str:
-    """Without white space: lines are broken where the terminal ends."""
+    """Remove white space from a text: where lines break depends on the width."""
     return re.sub(r"\s+", "", text)
 
 
 def drawn(line: Mapping[int, pyte.screens.Char], columns: int) -> str:
-    """The text of a line of the screen. Behind a character that is two columns wide stands one that is nothing."""
+    """Return the text of a screen line; the empty cell after a character of two columns is left out."""
     end = min(max(line, default=-1) + 1, columns)
     return "".join(line[column].data for column in range(end)).rstrip()
 
 
 class Emulator:
-    """Shows what a program draws; answers when it asks for the cursor's position."""
+    """A terminal that runs a program, draws its output and answers queries of the cursor's position."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Emulator:
 
     @property
     def text(self) -> str:
-        """The lines of the screen."""
+        """The lines of the screen as one text."""
         return "\n".join(self._drawn_lines()).rstrip()
 
     @property
@@ -85,8 +85,10 @@ class Emulator:
         return self._drawn_lines()[self.screen.cursor.y]
 
     def _drawn_lines(self) -> list[str]:
-        """`screen.display` without the spaces at the ends of lines; only what has changed is drawn again: whoever waits
-        looks often, and `display` is slower than the program that is tried."""
+        """Return the lines of the screen without trailing spaces.
+
+        Only changed lines are drawn again: tests look often, and `display` is slower than the program under test.
+        """
         screen = self.screen
         if self._width != screen.columns:
             self._lines, self._width = [""] * screen.lines, screen.columns
@@ -97,7 +99,7 @@ class Emulator:
         return self._lines
 
     def read(self, seconds: float = 0.05) -> bool:
-        """Draw what the program has written; False when it has ended."""
+        """Draw what the program has written; return False when it has ended."""
         try:
             data = self.process.read_nonblocking(65536, timeout=seconds)
         except pexpect.TIMEOUT:
@@ -109,7 +111,7 @@ class Emulator:
         return True
 
     def wait(self, is_there: str | Callable[[str], bool], seconds: float = PATIENCE) -> str:
-        """Read until the screen has a text (or fulfils a condition); the screen."""
+        """Read until the screen has a text or a condition is true, and return the screen."""
         seen = (lambda text: is_there in text) if isinstance(is_there, str) else is_there
         deadline = time.monotonic() + seconds
         while not seen(self.text):
@@ -118,14 +120,14 @@ class Emulator:
         return self.text
 
     def wait_for(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
-        """As `wait`, for a regular expression over lines."""
+        """Read until a regular expression matches lines of the screen, and return the screen."""
         self.wait(lambda text: re.search(pattern, text, re.MULTILINE) is not None, seconds)
         found = re.search(pattern, self.text, re.MULTILINE)
         assert found is not None
         return found
 
     def wait_prompt(self, prompt: str = PROMPT) -> None:
-        """An empty prompt on the cursor's line."""
+        """Read until there is an empty prompt on the cursor's line."""
         self.wait(lambda _: self.cursor_line == prompt.rstrip())
 
     # -- what is typed -------------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ class Emulator:
         self.process.send(keys)
 
     def enter(self, statement: str, prompt: str = PROMPT) -> str:
-        """A statement, and what is on the screen when the prompt is back."""
+        """Enter a statement, wait for the next prompt, and return the screen."""
         self.wait_prompt(prompt)
         self.type(statement)
         wanted = dense(statement)
@@ -145,10 +147,10 @@ class Emulator:
         return self.text
 
     def recall(self, prompt: str = PROMPT) -> None:
-        """Press Up at an empty prompt, and have the newest statement of the history there.
+        """Press Up at an empty prompt until the newest statement of the history is shown.
 
-        prompt_toolkit loads the history a turn of its loop after it has drawn the prompt; an Up that comes in between
-        finds nothing. A character that is on the screen has been handled in a later turn.
+        prompt_toolkit loads the history one turn of its loop after it has drawn the prompt, and an Up before finds
+        nothing.
         """
         self.wait_prompt(prompt)
         self.type("z")
@@ -156,7 +158,7 @@ class Emulator:
         self.type("\x7f" + UP)
 
     def answer(self, statement: str, prompt: str = PROMPT) -> str:
-        """What a statement printed: the lines between it and the next prompt."""
+        """Enter a statement and return the lines between it and the next prompt."""
         before, _, _ = self.enter(statement, prompt).rpartition("\n" + prompt.rstrip())
         lines = before.split("\n")
         wanted = dense(statement)[-20:]
@@ -166,7 +168,7 @@ class Emulator:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def end(self) -> int:
-        """Wait for the end of the program; its exit code, negative for a signal."""
+        """Wait for the end of the program and return its exit code, negative for a signal."""
         deadline = time.monotonic() + PATIENCE
         while self.read() and time.monotonic() < deadline:
             pass

@@ -44,26 +44,26 @@ def script(directory: Path, source: str) -> str:
     ],
 )
 def test_arguments(arguments: list[str], options: Options) -> None:
-    """Options end at the script; what follows is the script's."""
+    """Options end at the script's name; later arguments are the script's."""
     assert parse_arguments(arguments) == options
 
 
 @pytest.mark.parametrize("arguments", [["-z"], ["-e"], ["--nothing"]])
 def test_wrong_arguments(arguments: list[str]) -> None:
-    """A wrong option is an error."""
+    """An unknown option is an error."""
     with pytest.raises(UsageError):
         parse_arguments(arguments)
 
 
 def test_shebang_is_skipped_and_lines_stay() -> None:
-    """The first line may be for the shell."""
+    """A first line `#!` is skipped, and lines keep their numbers."""
     assert strip_shebang(b"#!/usr/bin/env lunabox\nx()") == b"\nx()"
     assert strip_shebang(b"x()\n#") == b"x()\n#"
     assert strip_shebang(b"#!x") == b""
 
 
 def test_version_tells_of_a_debug_build(tmp_path: Path) -> None:
-    """The runner reads the first line and the target."""
+    """The version's first line and target say that this is a debug build, for the suite runner."""
     lines = run(tmp_path, "--version").stdout.splitlines()
     assert lines[0] == "Tarantool 2.8.1-0-g0000000"
     assert lines[1] == "Target: Linux-x86_64-Debug"
@@ -80,18 +80,18 @@ def test_version_tells_of_a_debug_build(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_option(tmp_path: Path, argument: str, text: str) -> None:
-    """Exit code 64 and the words of getopt."""
+    """A wrong option ends with exit code 64 and the message of getopt."""
     wrong = run(tmp_path, argument)
     assert (wrong.returncode, wrong.stderr) == (USAGE_ERROR, f"lunabox: {text}\n")
 
 
 def test_help(tmp_path: Path) -> None:
-    """The command is called by its name, however it is started."""
+    """Help shows the command's own name, however it was started."""
     assert "Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]\n" in run(tmp_path, "--help").stdout
 
 
 def test_script_that_cannot_be_read(tmp_path: Path) -> None:
-    """The errno of open is the exit code; a directory can be opened, but not read."""
+    """A script that cannot be opened ends with its errno as exit code; a directory can be opened but not read."""
     missing = run(tmp_path, "nope.lua")
     assert (missing.returncode, missing.stdout) == (2, "Can't open script nope.lua: No such file or directory\n")
     directory = run(tmp_path, ".")
@@ -101,14 +101,14 @@ def test_script_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_script_without_permission(tmp_path: Path) -> None:
-    """Like one that is missing, with another errno."""
+    """A script without permission ends with EACCES as exit code."""
     (tmp_path / script(tmp_path, "print(1)")).chmod(0)
     outcome = run(tmp_path, "script.lua")
     assert (outcome.returncode, outcome.stdout) == (13, "Can't open script script.lua: Permission denied\n")
 
 
 def test_removed_current_directory(tmp_path: Path) -> None:
-    """Is said, and the exit code is 1."""
+    """In a directory that was removed the command says so and ends with 1."""
     (tmp_path / "gone").mkdir()
     command = " ".join(["cd gone; rmdir ../gone;", *COMMAND, "-e 1"])
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -120,7 +120,7 @@ def test_removed_current_directory(tmp_path: Path) -> None:
 
 
 def test_script_gets_arguments(tmp_path: Path) -> None:
-    """`arg` and `...` hold them; the program ends with the script."""
+    """`arg` and `...` have the script's arguments, and the process ends with the script."""
     name = script(tmp_path, "#!/usr/bin/env lunabox\nprint(arg[0], arg[1], arg[2], arg[3], ...)")
     outcome = run(tmp_path, name, "x", "y")
     assert (outcome.returncode, outcome.stdout) == (0, "script.lua\tx\ty\tnil\tx\ty\n")
@@ -136,7 +136,7 @@ def test_script_gets_arguments(tmp_path: Path) -> None:
     ],
 )
 def test_failing_script(tmp_path: Path, source: str, message: str) -> None:
-    """The error and Tarantool's last line on standard error; exit code 1."""
+    """A failing script prints the error and Tarantool's last line to standard error, and ends with 1."""
     outcome = run(tmp_path, script(tmp_path, source))
     assert outcome.returncode == 1
     assert message in outcome.stderr
@@ -144,7 +144,9 @@ def test_failing_script(tmp_path: Path, source: str, message: str) -> None:
 
 
 def test_a_node_waits_for_the_interpreter_for_a_millisecond(tmp_path: Path) -> None:
-    """The thread of the loop, for one that writes a log or a snapshot, after each system call of a turn."""
+    """The loop's thread waits at most a millisecond for the interpreter while another thread writes a log or a
+    snapshot.
+    """
     program = "import sys; from console.cli import main; print(main(['-e', 'x = 1']), sys.getswitchinterval())"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(Path.cwd())},
@@ -154,7 +156,7 @@ def test_a_node_waits_for_the_interpreter_for_a_millisecond(tmp_path: Path) -> N
 
 
 def test_expressions_and_libraries(tmp_path: Path) -> None:
-    """-l sets a global of the library's name, -e runs, both before the script."""
+    """-l sets a global of the library's name and -e runs text, both before the script."""
     name = script(tmp_path, "print('script', x)")
     outcome = run(tmp_path, "-l", "fiber", "-e", "x = fiber.id() > 0", name)
     assert (outcome.returncode, outcome.stdout) == (0, "script\ttrue\n")
@@ -171,18 +173,18 @@ def test_expressions_and_libraries(tmp_path: Path) -> None:
     ("value", "code"), [("5", 5), ("-1", 255), ("3.7", 3), ("'5'", 0), ("true", 0), ("false", 0), ("0 / 0", 0)]
 )
 def test_exit_code(tmp_path: Path, value: str, code: int) -> None:
-    """The low byte of a number, as in Tarantool; 0 for everything else."""
+    """The exit code is the low byte of a number given to os.exit, 0 for other values, as in Tarantool."""
     assert run(tmp_path, "-e", f"os.exit({value})").returncode == code
 
 
 def test_exit_in_a_fiber(tmp_path: Path) -> None:
-    """os.exit ends the program at once."""
+    """os.exit in a fiber ends the program at once."""
     source = "require('fiber').create(function() require('fiber').sleep(0) os.exit(7) end)"
     assert run(tmp_path, script(tmp_path, source)).returncode == 7
 
 
 def test_piped_input(tmp_path: Path) -> None:
-    """Input that is no terminal is a script; `-` takes arguments."""
+    """Piped input is run as a script; `-` allows arguments."""
     assert run(tmp_path, text="print(1 + 1)\nprint(2)\n").stdout == "2\n2\n"
     assert run(tmp_path, text="error('x')").returncode == 1
     assert run(tmp_path, text="x x").stderr.startswith("LuajitError: stdin:1: '=' expected near 'x'\n")
@@ -190,7 +192,7 @@ def test_piped_input(tmp_path: Path) -> None:
 
 
 def test_interactive_mode_without_a_terminal(tmp_path: Path) -> None:
-    """-i reads statements from a pipe; they may have several lines."""
+    """-i reads statements from a pipe, also those of several lines."""
     banner, help_line, *rest = run(tmp_path, "-i", script(tmp_path, "print('script')"), text="1\n").stdout.splitlines()
     assert (banner.split()[0], help_line, rest[0]) == ("Lunabox", "type 'help' for interactive help", "script")
     outcome = run(tmp_path, "-i", text="x = {\n1,\n2}\nx\nbox.session.type()\n")
@@ -200,7 +202,7 @@ def test_interactive_mode_without_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_stop_a_server(tmp_path: Path, number: signal.Signals) -> None:
-    """A node stays up after its script, until a signal ends it with code 0."""
+    """A node stays up after its script until a signal ends it with code 0."""
     name = script(tmp_path, "box.cfg{log = 'node.log', listen = 'unix/:./i', pid_file = 'pid'}")
     process = subprocess.Popen([*COMMAND, name], cwd=tmp_path)
     try:
@@ -218,7 +220,7 @@ def test_signals_stop_a_server(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_unconfigured_program_with_a_fiber_stays_up(tmp_path: Path) -> None:
-    """A fiber that waits keeps the program; the log's line goes to standard error."""
+    """A waiting fiber keeps a program without box.cfg running; its log goes to standard error."""
     process = subprocess.Popen(
         [*COMMAND, script(tmp_path, "f = require('fiber').create(function() require('fiber').sleep(1000) end)")],
         cwd=tmp_path,
@@ -247,7 +249,7 @@ def test_unconfigured_program_with_a_fiber_stays_up(tmp_path: Path) -> None:
     ],
 )
 def test_missing_streams(tmp_path: Path, redirections: str, text: str) -> None:
-    """Streams that are closed or have lost their reader are no error, as in Tarantool."""
+    """Closed streams, and pipes without a reader, are no errors, as in Tarantool."""
     command = shlex.join([*COMMAND, "-e", "print(1) require('fiber').sleep(0.01)"])
     outcome = subprocess.run(
         f"set -o pipefail; {command} {redirections}",
@@ -271,7 +273,7 @@ def test_missing_streams(tmp_path: Path, redirections: str, text: str) -> None:
     ],
 )
 def test_a_full_standard_output_is_told_once(tmp_path: Path, arguments: list[str]) -> None:
-    """Unlike Tarantool, which ends with 0 in silence: somebody counts on what is missing."""
+    """A full standard output is reported once and ends with an error, while Tarantool ends silently with 0."""
     with open("/dev/full", "wb") as full:
         outcome = subprocess.run(
             [*COMMAND, *arguments],
@@ -307,7 +309,7 @@ def test_the_exit_code_of_a_script_stays(tmp_path: Path) -> None:
 
 
 def test_statements_that_are_no_utf8(tmp_path: Path) -> None:
-    """-i takes any bytes from a pipe and gives them back as they are, whatever the locale says."""
+    """With -i, bytes that are no UTF-8 are accepted and printed unchanged, whatever the locale is."""
     outcome = subprocess.run(
         [*COMMAND, "-i"],
         input=b"#'\xff\xfe\0'\nprint('\xff')\n",
@@ -320,7 +322,7 @@ def test_statements_that_are_no_utf8(tmp_path: Path) -> None:
 
 
 def test_error_injections_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They hold from the start on; a value of another type ends it."""
+    """Error injections in environment variables apply from the start; a value of another type ends the process."""
     source = script(tmp_path, "print(box.error.injection.get('ERRINJ_XLOG_READ')) os.exit(0)")
     monkeypatch.setenv("ERRINJ_XLOG_READ", "100")
     assert run(tmp_path, source).stdout == "100\n"
@@ -330,7 +332,7 @@ def test_error_injections_of_the_environment(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_working_directory_of_box_cfg_is_that_of_the_process(tmp_path: Path) -> None:
-    """Relative paths of a program lead there too, and modules are searched there."""
+    """box.cfg{work_dir} changes the directory of the process: relative paths and the search for modules follow it."""
     (tmp_path / "data").mkdir()
     (tmp_path / "outside.lua").write_text("return 1")
     (tmp_path / "data/inside.lua").write_text("return 2")

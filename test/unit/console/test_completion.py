@@ -1,4 +1,4 @@
-"""What is completed and explained, on a node."""
+"""Completion and the help bar, on a node."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def complete(node: Session, text: str, *, asked: bool = True) -> list[Completion
     ],
 )
 def test_completion(node: Session, text: str, some: list[str]) -> None:
-    """Globals, members, methods, fields, names in strings, commands: sorted, and each once."""
+    """Globals, members, methods, fields, names in strings and commands are offered, sorted and once each."""
     found = [each.text for each in complete(node, text)]
     assert found == sorted(set(found))
     assert set(some) <= set(found)
@@ -103,7 +103,7 @@ def test_completion(node: Session, text: str, some: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["f(x).a", "-- box.s", "'box.s", "nothing.here.", "trap.x", "object:fie"])
 def test_nothing_to_complete(node: Session, text: str) -> None:
-    """No name is better than a wrong one; no metamethod is run."""
+    """Nothing is offered where the object is unknown, and no metamethod runs."""
     assert complete(node, text) == []
 
 
@@ -113,7 +113,7 @@ def test_the_menu_does_not_open_before_a_name_begins(node: Session) -> None:
 
 
 def test_ten_thousand_spaces(node: Session) -> None:
-    """The menu is as long as ever, says how many more there are, and takes a few milliseconds of the processor."""
+    """With ten thousand spaces the menu keeps its size, shows how many more there are, and takes a few milliseconds."""
     loop, consoles = node
     loop.run_until_complete(
         consoles._runtime.eval(b"for i = 1, 10000 do rawset(box.space, ('many%05d'):format(i), box.space.goods) end")
@@ -151,7 +151,7 @@ def shown(node: Session, text: str, width: int = 80) -> str:
 
 
 def test_bar(node: Session) -> None:
-    """Our own text of what every node has, whatever the object is called; parameters and comment of others."""
+    """The bar explains Lunabox's functions under any name of the object, and shows parameters and comments of others."""
     assert shown(node, "box.snapshot") == "box.snapshot()  write all data to a snapshot file"
     assert shown(node, "box.space.goods:insert{1,").startswith("space:insert(tuple)  add a tuple")
     assert shown(node, "box.space.goods.index.pk:get(").startswith("index:get(key)")
@@ -161,12 +161,12 @@ def test_bar(node: Session) -> None:
 
 
 def test_bar_in_twenty_columns(node: Session) -> None:
-    """It is cut, not broken."""
+    """In twenty columns the bar's text is cut, not wrapped."""
     assert len(shown(node, "box.space.goods:insert{1,", 20)) <= 20
 
 
 def test_signatures_are_of_functions_that_exist(node: Session) -> None:
-    """Every line of the file is one, and every function of it is there."""
+    """Every line of the file of signatures is valid, and names a function that exists."""
     loop, consoles = node
     lines = [line for line in signatures._FILE.read_text().splitlines() if not line.startswith("#")]
     assert len(signatures.known()) == len(lines) > 200

@@ -1,4 +1,4 @@
-"""`lunabox connect` and `require('console').connect`: another instance, by both protocols."""
+"""`lunabox connect` and `require('console').connect` reach another instance, by both protocols."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCRIPT = """
 
 
 class Server:
-    """An instance in a directory with a short name: 107 bytes are the limit of a socket's."""
+    """An instance in a directory with a short path, because paths of sockets may have 107 bytes."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="lb-"))
@@ -80,7 +80,7 @@ def run(server: Server, *arguments: str, text: str = "") -> subprocess.Completed
 
 @pytest.mark.parametrize("socket", ["i", "c"])
 def test_scripts(shared: Server, socket: str) -> None:
-    """Statements of the input, or of -e; each answer is printed, the first error ends it with 1."""
+    """Statements of the input or of -e are run and their answers printed; the first error ends with 1."""
     uri = shared.uri(socket, "guido:secret@" if socket == "i" else "")
     done = run(shared, uri, text="x = {\n1,\n2}\n#x\nbox.space.goods:get(1)\n")
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,7 +93,7 @@ def test_scripts(shared: Server, socket: str) -> None:
 
 
 def test_tables(shared: Server) -> None:
-    """With names of columns; an error is one line and 1."""
+    """Answers are shown as tables with names of columns; an error is one line and ends with 1."""
     done = run(shared, shared.uri(), "--output", "table", "-e", "box.space.goods:select()")
     assert done.stdout.splitlines()[0].split() in (["id", "│", "name"], ["id", "|", "name"])
     assert done.stdout.splitlines()[-1] == "1 row"
@@ -127,7 +127,7 @@ def test_what_is_wrong_is_one_line(shared: Server, arguments: list[str], code: i
 
 @pytest.mark.parametrize("user", ["guido:wrong@", "nobody:x@", "guido@", ""])
 def test_wrong_users(shared: Server, user: str) -> None:
-    """Of a wrong password, an unknown user, no password and nobody to ask, a guest without rights: 3."""
+    """A wrong password, an unknown user, a missing password and a guest without rights end with 3."""
     done = run(shared, shared.uri(user=user), "-e", "1")
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
 
@@ -138,7 +138,7 @@ def test_help_has_examples(shared: Server) -> None:
 
 
 def test_interactive(shared: Server, tmp_path: Path) -> None:
-    """The password is asked for without echo; the prompt names the instance; names come from it."""
+    """The password is read without echo, the prompt names the instance, and completion comes from it."""
     terminal = Emulator(tmp_path, [*LUNABOX, "connect", f"guido@unix/:{shared.directory}/i"], columns=160)
     prompt = f"unix/:{shared.directory}/i> "
     try:
@@ -171,7 +171,7 @@ def test_interactive(shared: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["command", "binary", "text"])
 def test_a_server_that_is_started_again(tmp_path: Path, way: str) -> None:
-    """The console says so in one line, and goes on when the server is there."""
+    """When the server goes away the console says so in one line, and reconnects when it is back."""
     server = Server()
     if way == "text":
         terminal = Emulator(tmp_path, [*LUNABOX, "connect", server.uri("c", "")], columns=160)
@@ -205,7 +205,7 @@ def test_a_server_that_is_started_again(tmp_path: Path, way: str) -> None:
 
 
 def test_connect_from_a_session(shared: Server, tmp_path: Path) -> None:
-    """The prompt names the instance, and completion asks it."""
+    """After connect from a session the prompt names the instance, and completion asks it."""
     terminal = Emulator(tmp_path, columns=160)
     try:
         terminal.enter(f"uri = '{shared.uri()}'")
@@ -218,7 +218,7 @@ def test_connect_from_a_session(shared: Server, tmp_path: Path) -> None:
 
 
 def test_tables_of_a_text_console(shared: Server, tmp_path: Path) -> None:
-    """Each answer is shown as soon as it is there, without the mark that ends it on the wire."""
+    """Answers of a text console are shown as tables as soon as they are complete, without the end mark."""
     terminal = Emulator(tmp_path, columns=160, lines=60)
     prompt = f"unix/:{shared.directory}/c> "
     try:

@@ -1,4 +1,4 @@
-"""What stands before the cursor: names, calls, strings."""
+"""The parser of the text before the cursor: names, calls, strings."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from console.interactive.cursor import MOST_TEXT, look
     ],
 )
 def test_names(text: str, path: tuple[str, ...], partial: str) -> None:
-    """The dotted name that ends at the cursor."""
+    """The dotted name that ends at the cursor is found."""
     place = look(text)
     assert (place.path, place.partial, place.is_known, place.text) == (path, partial, True, None)
 
 
 @pytest.mark.parametrize("text", ["f(x).a", "('x'):re", "{1}.a", "x[1 + 1].b", "5 .x"])
 def test_members_of_unknown_objects(text: str) -> None:
-    """The result of a call has no name, so that nothing is offered in its place."""
+    """The result of a call has no name, so no members are offered after it."""
     assert not look(text).is_known
 
 
@@ -51,7 +51,7 @@ def test_members_of_unknown_objects(text: str) -> None:
     ],
 )
 def test_calls(text: str, function: tuple[str, ...], argument: int, string: str | None) -> None:
-    """The innermost call that has a name, the number of its argument, and the string that is open."""
+    """The innermost named call is found, with the argument's number and the open string."""
     place = look(text)
     assert place.call is not None
     assert (place.call.function, place.call.argument, place.text) == (function, argument, string)
@@ -59,14 +59,14 @@ def test_calls(text: str, function: tuple[str, ...], argument: int, string: str 
 
 @pytest.mark.parametrize("text", ["-- box.s", "--[[ box.s", "x = 1 -- 'a"])
 def test_comments(text: str) -> None:
-    """Nothing is offered in them."""
+    """Inside comments nothing is offered."""
     place = look(text)
     assert place.text is not None
     assert place.calls == ()
 
 
 def test_a_long_text_costs_no_more_than_its_end() -> None:
-    """Only so much of it is looked at."""
+    """Only the end of a long text is parsed."""
     assert look("x(" * MOST_TEXT + "box.sp").path == ("box",)
 
 
@@ -74,6 +74,6 @@ def test_a_long_text_costs_no_more_than_its_end() -> None:
     "text", ["\0\xff", "]]]}})))", "'\\", "[==[", "::", "..", "a..b", "\\set", "é.x", "((((", "x = 'a\nb.c"]
 )
 def test_anything_may_be_typed(text: str) -> None:
-    """No text is an error."""
+    """Random text never raises."""
     for end in range(len(text) + 1):
         look(text[:end])

@@ -1,4 +1,4 @@
-"""The end of an instance by a signal, whatever its programs do."""
+"""A signal ends an instance, whatever its programs do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LOOPS = {
 
 
 def end(directory: Path, script: str) -> str:
-    """What an instance with a script logs until SIGTERM has ended it."""
+    """Run an instance with a script, end it by SIGTERM and return its log."""
     (directory / "init.lua").write_text(
         f"""
         box.cfg{{listen = 'unix/:./listen.sock', log = 'node.log'}}
@@ -91,7 +91,9 @@ def test_a_loop_that_tries_again_and_again_does_not_keep_it(tmp_path: Path, name
 
 
 def test_triggers_at_the_end_have_sockets_connections_and_children(tmp_path: Path) -> None:
-    """They tell others, as members of a group that leave it."""
+    """Triggers at the end of the process still have sockets, connections and children, to tell other members of a
+    group.
+    """
     log = end(
         tmp_path,
         """

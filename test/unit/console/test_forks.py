@@ -1,4 +1,4 @@
-"""Scripts that fork by themselves, as test frameworks do."""
+"""Scripts that call fork themselves, as test frameworks do."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(directory: Path, source: str) -> str:
 
 
 def test_a_forked_child_that_has_ended_is_gone(tmp_path: Path) -> None:
-    """Nobody waits for it, yet it does not stay in the list of processes."""
+    """A forked child that has ended does not stay in the list of processes, though the script does not wait for it."""
     source = """
     local short, long = run('exit 3'), run('exec sleep 100')
     print(wait_until(function() return is_gone(short) end), is_gone(long))
@@ -67,7 +67,9 @@ def test_children_that_somebody_waits_for_keep_their_exit_codes(tmp_path: Path) 
 
 
 def test_a_signal_of_a_child_does_not_reach_its_parent(tmp_path: Path) -> None:
-    """A child that is told to end before it has become another program shares the parent's wake-up pipe."""
+    """A signal to a child does not reach its parent, though both share the wake-up pipe until the child runs another
+    program.
+    """
     source = """
     for _ = 1, 20 do
         local pid = ffi.C.fork()
@@ -83,7 +85,7 @@ def test_a_signal_of_a_child_does_not_reach_its_parent(tmp_path: Path) -> None:
 
 
 def test_a_command_that_takes_the_log_finds_open_descriptors(tmp_path: Path) -> None:
-    """`|cat >/dev/fd/N` for a pipe of the script, whose other end a fiber reads."""
+    """A log command `|cat >/dev/fd/N` can write to a pipe of the script, which a fiber reads."""
     source = """
     local ends = ffi.new('int[2]')
     ffi.C.pipe(ends)
@@ -102,5 +104,5 @@ def test_a_command_that_takes_the_log_finds_open_descriptors(tmp_path: Path) -> 
 
 
 def test_arg_has_a_command_that_can_be_started(tmp_path: Path) -> None:
-    """Servers of test frameworks are started by `arg[-1]`."""
+    """`arg[-1]` is a command that can be started, as test frameworks start servers."""
     assert run(tmp_path, "print(os.execute(arg[-1] .. ' --version >/dev/null'))") == "0\n"

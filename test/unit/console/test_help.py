@@ -1,4 +1,4 @@
-"""What helps at the console: help, the tutorial, lists of spaces, hints, ways to leave, pasted statements."""
+"""Help at the console: screens, the tutorial, lists of spaces, hints, ways to leave, pasted statements."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def server() -> Iterator[Server]:
 
 @pytest.mark.parametrize("output", ["yaml", "table"])
 def test_help_fits_eighty_columns(open_terminal: Open, output: str) -> None:
-    """No line is wrapped; in a table it is text, and the terminal's own commands follow."""
+    """No line of help exceeds 80 columns; in table mode help is text; the terminal's own commands follow."""
     terminal = open_terminal()
     terminal.enter(f"\\set output {output}")
     shown = terminal.answer("help")
@@ -76,7 +76,7 @@ def tutorial_lines() -> list[str]:
 
 
 def test_lines_of_the_tutorial_work(open_terminal: Open) -> None:
-    """All of them, in their order; what its screens say of the answers is true."""
+    """All statements of the tutorial run in their order, with the answers that its screens show."""
     terminal = open_terminal()
     answers = {line: terminal.answer(line) for line in tutorial_lines()}
     assert len(answers) > 30
@@ -90,7 +90,7 @@ def test_lines_of_the_tutorial_work(open_terminal: Open) -> None:
 
 
 def test_screens_of_the_tutorial_are_text(open_terminal: Open) -> None:
-    """A person reads them: on the terminal they are no YAML."""
+    """The tutorial's screens are shown as text on the terminal, not as YAML."""
     terminal = open_terminal()
     assert terminal.answer("tutorial()").startswith("Tutorial, screen 1 of 12: A line of Lua\n====")
     assert "screen 2 of 12" in terminal.answer("tutorial('next')")
@@ -113,7 +113,7 @@ def test_the_bar_goes_when_the_statement_is_sent(open_terminal: Open) -> None:
 
 
 def test_a_late_answer_is_not_shown() -> None:
-    """The bar's question goes on when the statement is sent; its answer is about the old one."""
+    """An answer to the bar's question is dropped if the statement was sent meanwhile."""
 
     async def check() -> None:
         replies: list[asyncio.Future[list[object]]] = []
@@ -175,7 +175,7 @@ def test_spaces_are_listed_and_described(open_terminal: Open) -> None:
 
 
 def test_spaces_of_another_instance(open_terminal: Open, server: Server) -> None:
-    """The instance that the console is connected to is asked; `exit` leaves."""
+    """While connected, lists of spaces come from the other instance, and `exit` leaves it."""
     terminal = open_terminal(command=(*LUNABOX, "connect", server.uri()), prompt=f"{server.uri(user='')}> ")
     prompt = terminal.cursor_line + " "
     assert re.search(r"^goods +│ 512", terminal.answer("\\dt", prompt), re.MULTILINE)
@@ -264,7 +264,7 @@ def paste(text: str) -> str:
 
 
 def test_pasted_lines_run_one_by_one(open_terminal: Open) -> None:
-    """Each has its answer, those of several lines are whole, and all are in the history."""
+    """Pasted lines run one by one; statements of several lines are kept together, and all are in the history."""
     terminal = open_terminal()
     terminal.type(paste("x = 40\nfunction f()\n  return 2\nend\n\nf() + x\nnone.field\nx\n"))
     terminal.wait("none.field")
@@ -290,7 +290,7 @@ def test_a_pasted_statement_of_several_lines_is_one(open_terminal: Open) -> None
 
 
 def test_control_c_drops_what_was_pasted(open_terminal: Open) -> None:
-    """The statement that runs ends, and those behind it are not run."""
+    """Ctrl-C ends the running statement of a paste, and drops those after it."""
     terminal = open_terminal()
     terminal.type(paste("while true do end\nz = 1\n"))
     terminal.wait("z = 1")

@@ -1,4 +1,4 @@
-"""How Python runs in the process of a node."""
+"""The settings of the Python interpreter in the process of a node."""
 
 from __future__ import annotations
 

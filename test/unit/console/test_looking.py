@@ -1,4 +1,4 @@
-"""Looking at answers: tables, the pager, files, commands, time, errors, progress."""
+"""The display of answers: tables, the pager, files, commands, timing, errors, progress."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ box.ctl.on_schema_init(function()
     end)
 end)
 """
-"""A start that takes seconds: each definition of an index does."""
+"""A script whose start takes seconds, because each definition of an index waits."""
 
 
 @pytest.fixture
 def open_terminal(tmp_path: Path) -> Iterator[Open]:
-    """Starts a console on a terminal of a size, and waits for its prompt."""
+    """A function that starts a console on a terminal of a size and waits for its prompt."""
     emulators = []
 
     def start(columns: int = 80, lines: int = 24, **environment: str) -> Emulator:
@@ -51,14 +51,16 @@ def group(columns: str, *rows: tuple[str | None, ...], numbers: str = "", total:
 
 
 def test_columns_are_as_wide_as_their_texts() -> None:
-    """Numbers stand on the right; characters may be two columns wide; an absent value is null."""
+    """Columns are as wide as their texts, numbers align right, characters may be two columns wide, absent values are
+    null.
+    """
     text = render([group("id name", ("1", "pear"), ("20", "日本語"), ("3", None), numbers="id")], 80)
     assert text == "id │ name\n───┼───────\n 1 │ pear\n20 │ 日本語\n 3 │ null\n3 rows\n"
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_a_table_fits_the_terminal(width: int) -> None:
-    """The widest columns are cut first, and marked; what is too narrow becomes lists."""
+    """In a narrow terminal the widest columns are cut and marked; if they get too narrow, lists are shown."""
     wide = group("a b c d e f", *[("x" * 100, "y", "日本" * 30, "1", "zz", "w" * 9)] * 3)
     for line in render([wide], width).split("\n"):
         assert text_width(line) <= width or "rows" in line
@@ -67,7 +69,7 @@ def test_a_table_fits_the_terminal(width: int) -> None:
 
 
 def test_what_would_move_the_cursor_is_escaped() -> None:
-    """Also bytes that are no UTF-8."""
+    """Control characters and bytes that are no UTF-8 are escaped."""
     text = render(groups_of([[[b"a"], [False], [[b"x\n\x1b[2J\xff\0"]], 1]]), 80, ASCII)
     assert text.split("\n")[2] == "x\\n\\e[2J\\xff\\0"
 
@@ -78,7 +80,7 @@ def test_rows_that_are_not_shown_are_counted() -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_tables_on_the_terminal(open_terminal: Open, size: tuple[int, int]) -> None:
-    """Tuples by their format, lists, maps, scalars, nothing, errors."""
+    """The terminal shows tuples by their format, lists, maps, scalars, empty answers and errors."""
     terminal = open_terminal(*size)
     terminal.enter(SPACE)
     terminal.enter("\\set output table")
@@ -97,7 +99,7 @@ def test_tables_on_the_terminal(open_terminal: Open, size: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_pager_is_for_what_does_not_fit(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
-    """And only for that; `\\set pager off` is without it."""
+    r"""The pager opens only for answers that do not fit the screen; `\set pager off` disables it."""
     pager = tmp_path / "pager"
     pager.write_text('#!/bin/sh\necho "paged $(wc -l)"\n')
     pager.chmod(0o755)
@@ -113,7 +115,7 @@ def test_the_pager_is_for_what_does_not_fit(open_terminal: Open, tmp_path: Path,
 
 @pytest.mark.parametrize("size", SIZES)
 def test_files_and_commands(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
-    """`\\o FILE` until `\\o`; `\\| COMMAND` for one answer; a file that cannot be written is one line."""
+    r"""`\o FILE` sends answers to a file until `\o`; `\| COMMAND` sends one to a command; a failure is one line."""
     terminal = open_terminal(*size)
     terminal.enter("\\o answers.txt")
     terminal.enter("6 * 7")
@@ -143,7 +145,7 @@ def test_timing(open_terminal: Open, size: tuple[int, int]) -> None:
 
 
 def colour_of(terminal: Emulator, text: str) -> str:
-    """The colour of the first character of a text on the screen."""
+    """Return the colour of the first character of a text on the screen."""
     for number, line in enumerate(terminal.screen.display):
         if text in line:
             return str(terminal.screen.buffer[number][line.index(text)].fg)
@@ -153,7 +155,7 @@ def colour_of(terminal: Emulator, text: str) -> str:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("environment", "colour"), [({}, "red"), ({"NO_COLOR": "1"}, "default")])
 def test_errors_are_red(open_terminal: Open, environment: dict[str, str], colour: str, size: tuple[int, int]) -> None:
-    """Unless NO_COLOR says otherwise; answers are not."""
+    """Errors are red unless NO_COLOR is set; answers are not."""
     terminal = open_terminal(*size, **environment)
     terminal.enter("error('bad')")
     assert colour_of(terminal, "- error") == colour
@@ -163,7 +165,7 @@ def test_errors_are_red(open_terminal: Open, environment: dict[str, str], colour
 
 @pytest.mark.parametrize("size", SIZES)
 def test_position_and_stack(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
-    """The place in a file is said below the answer, the stack when asked."""
+    """An error's place in a file is shown below the answer, and the stack when asked for."""
     (tmp_path / "app.lua").write_text(
         "local function inner()\n  box.error(1, 'deep')\nend\nfunction outer() inner() end\n"
     )
@@ -183,7 +185,7 @@ def test_position_and_stack(open_terminal: Open, tmp_path: Path, size: tuple[int
 
 
 def test_help_is_wrapped_in_a_narrow_pager(open_terminal: Open, tmp_path: Path) -> None:
-    """What is cut off at the right of data can be scrolled to; help is read from above to below."""
+    """A narrow pager cuts lines of data, which can be scrolled to, but wraps lines of help."""
     (tmp_path / "pager").write_text('#!/bin/sh\necho "with $LESS"\ncat > /dev/null\n')
     (tmp_path / "pager").chmod(0o755)
     terminal = open_terminal(20, 10, PAGER=str(tmp_path / "pager"))
@@ -196,7 +198,7 @@ def test_help_is_wrapped_in_a_narrow_pager(open_terminal: Open, tmp_path: Path) 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_help_names_the_commands(open_terminal: Open, size: tuple[int, int]) -> None:
-    """All of them, also on a screen that is too small for them."""
+    """Help names all commands, also on a small screen."""
     terminal = open_terminal(*size)
     terminal.enter("\\set pager off")
     terminal.enter("\\help")
@@ -209,7 +211,7 @@ def test_help_names_the_commands(open_terminal: Open, size: tuple[int, int]) -> 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_progress_of_long_work(open_terminal: Open, size: tuple[int, int]) -> None:
-    """Below the statement that waits for it, or in the bar; rows and percent; it goes when the work is done."""
+    """Long work shows its rows and percent below the statement or in the bar, until it is done."""
     terminal = open_terminal(*size)
     terminal.enter(SPACE)
     terminal.enter("for i = 1, 1000 do s:insert{i, 'x'} end")
@@ -231,7 +233,7 @@ def test_progress_of_long_work(open_terminal: Open, size: tuple[int, int]) -> No
 
 @pytest.mark.parametrize("size", SIZES)
 def test_progress_of_a_snapshot(open_terminal: Open, size: tuple[int, int]) -> None:
-    """Rows of all rows and percent, which grow; nothing is left of the line when the snapshot is there."""
+    """A snapshot's progress shows rows and percent that grow, and its line disappears at the end."""
     terminal = open_terminal(*size)
     terminal.enter(SPACE)
     terminal.enter("for i = 1, 3000 do s:insert{i, require('digest').urandom(1000)} end")
@@ -248,7 +250,7 @@ def test_progress_of_a_snapshot(open_terminal: Open, size: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("size", SIZES)
 def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
-    """Rows, and the share of the snapshot's bytes."""
+    """Progress of a recovery shows rows, and the share of the snapshot's bytes."""
     terminal = open_terminal(*size)
     terminal.enter(SPACE)
     terminal.enter("for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.snapshot()")
@@ -267,7 +269,7 @@ def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path, size: tuple
 
 @pytest.mark.parametrize("size", SIZES)
 def test_progress_of_a_join(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
-    """Rows so far: the master does not tell how many there will be."""
+    """Progress of a join shows rows so far, because the master does not send their total."""
     master = open_terminal(*size)
     master.enter(SPACE.replace("box.cfg{", "box.cfg{listen = require('fio').cwd() .. '/m.sock', "))
     master.enter("box.schema.user.grant('guest', 'replication')")
@@ -283,7 +285,7 @@ def test_progress_of_a_join(open_terminal: Open, tmp_path: Path, size: tuple[int
 
 
 def test_a_closed_output_ends_nothing_badly(tmp_path: Path) -> None:
-    """The reader of a pipe that goes away: no traceback, no hang."""
+    """If the reader of standard output goes away, the console ends without a traceback and without a hang."""
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""Output of the program to descriptors that are slow, full or do not block: nothing written is lost."""
+"""Output to descriptors that are slow, full or non-blocking loses nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def flags(descriptor: int) -> int:
 
 
 def make_pair(kind: str) -> tuple[int, int]:
-    """The reader's end and the writer's."""
+    """Return the reader's and the writer's end of a pipe, socket or terminal."""
     if kind == "pipe":
         return os.pipe()
     if kind == "socket":
@@ -48,7 +48,7 @@ def make_pair(kind: str) -> tuple[int, int]:
 
 
 def read_slowly(reader: int, process: subprocess.Popen[bytes], seconds: float = 60) -> bytes:
-    """Everything until the process has ended, in small pieces with pauses."""
+    """Read in small pieces with pauses until the process has ended, and return everything."""
     received, deadline = bytearray(), time.monotonic() + seconds
     while time.monotonic() < deadline:
         ready, _, _ = select.select([reader], [], [], 0.1)
@@ -78,7 +78,7 @@ def started(source: str, writer: int, **options: int) -> Iterator[subprocess.Pop
 @pytest.mark.parametrize("kind", ["pipe", "socket", "terminal"])
 @pytest.mark.parametrize("call", ["print(text)", "io.write(text, '\\n') io.stdout:flush()"])
 def test_a_slow_reader_gets_everything(call: str, kind: str, blocks: bool) -> None:
-    """Also where whoever has the other end made it non-blocking; the descriptor is given back as it was."""
+    """A slow reader gets everything, also from a non-blocking descriptor, which keeps its flags."""
     reader, writer = make_pair(kind)
     os.set_blocking(writer, blocks)
     before = flags(writer)
@@ -96,7 +96,7 @@ def test_a_slow_reader_gets_everything(call: str, kind: str, blocks: bool) -> No
 
 
 def test_a_wait_for_standard_input_leaves_the_terminal_as_it_is() -> None:
-    """Whoever waits for keys shares the flags of what is written to."""
+    """A wait for standard input leaves the flags of the terminal, which output shares, as they were."""
     reader, writer = make_pair("terminal")
     source = """
         print('ready')
@@ -125,7 +125,7 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
 
 
 def test_a_long_answer_on_a_slow_terminal(screen: Screen) -> None:
-    """Every row of a select arrives, once and in order."""
+    """A long select on a slow terminal arrives complete, once and in order."""
     screen.enter(" ".join(SELECT.split()), "---")
     screen.send("box.space.s:select{}\r")
     answer = screen.read_slowly(until=b"\n...\r\n")
@@ -134,7 +134,7 @@ def test_a_long_answer_on_a_slow_terminal(screen: Screen) -> None:
 
 
 def test_the_node_serves_while_a_terminal_stands_still(screen: Screen, tmp_path: Path) -> None:
-    """A long answer keeps its own session waiting and nobody else; a signal ends the program all the same."""
+    """While a terminal does not take a long answer, only its session waits; a signal ends the program."""
     screen.enter("require('console').listen('unix/:./admin.sock')", "---")
     screen.send("('x'):rep(1000000)\r")
     screen.expect("xxxx")
@@ -150,7 +150,7 @@ def test_the_node_serves_while_a_terminal_stands_still(screen: Screen, tmp_path:
 
 
 def test_what_a_fiber_prints_before_the_end_is_seen(screen: Screen) -> None:
-    """Beside a prompt that waits for a statement."""
+    """What a fiber prints while the prompt waits is seen, also right before the end."""
     screen.enter("function finish() require('fiber').sleep(0.05) print('last ' .. 'words') os.exit(3) end", "---")
     screen.send("_ = require('fiber').create(finish)\r")
     screen.expect("last words")
@@ -159,7 +159,7 @@ def test_what_a_fiber_prints_before_the_end_is_seen(screen: Screen) -> None:
 
 @pytest.mark.parametrize("end", ["\x04", "os.exit()\r"])
 def test_the_flags_of_the_terminal_after_a_session(screen: Screen, end: str) -> None:
-    """The shell gets its terminal back as it was."""
+    """After a session the terminal has its former flags."""
     before = flags(screen.terminal)
     assert not before & os.O_NONBLOCK
     screen.enter("1", "- 1")
@@ -170,8 +170,10 @@ def test_the_flags_of_the_terminal_after_a_session(screen: Screen, end: str) -> 
 
 
 @pytest.mark.parametrize("mode", [None, 0o644])
-def test_the_history_is_nobody_elses(tmp_path: Path, mode: int | None) -> None:
-    """Passwords are entered at consoles. A file of an earlier version is closed to others, too."""
+def test_the_history_is_readable_by_its_owner_alone(tmp_path: Path, mode: int | None) -> None:
+    """The history file is readable by its owner alone, also one of an earlier version, because passwords are typed at
+    consoles.
+    """
     history = tmp_path / ".lunabox_history"
     if mode is not None:
         history.touch(mode)
@@ -216,7 +218,7 @@ def _wait(condition: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("arguments", [["-i"], ["-e", "box.cfg{log = 'node.log'}", "-"]])
 def test_a_signal_ends_a_program_whose_input_stands_still(tmp_path: Path, arguments: list[str]) -> None:
-    """Nobody types, and nobody will."""
+    """A signal ends a program that waits for input."""
     process = subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The interactive session's input: keys, completion, history."""
+"""The input of an interactive session: keys, completion, history."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from console.syntax import Syntax
 
 
 async def ask(_function: str, *_arguments: object) -> None:
-    """A node that cannot be asked."""
+    """Answer no question about names."""
 
 
 def type_in(*keys: str, delimiter: str = "", language: str = "lua") -> list[str | None]:
-    """What the terminal reads while the keys are typed; the end of the input is Ctrl-D."""
+    """Type keys at a prompt and return what it reads; the input ends with Ctrl-D."""
 
     async def run() -> list[str | None]:
         with create_pipe_input() as source:
@@ -36,37 +36,37 @@ def type_in(*keys: str, delimiter: str = "", language: str = "lua") -> list[str 
 
 
 def test_statement_ends_when_it_is_complete() -> None:
-    """Enter opens another line until Lua can compile the text."""
+    """Enter continues a statement on another line until Lua can compile it."""
     assert type_in("1 + 1\r", "function f()\rreturn 1\rend\r") == ["1 + 1", "function f()\nreturn 1\nend"]
 
 
 def test_syntax_error_is_complete() -> None:
-    """An error that more lines cannot mend is handed over at once."""
+    """A syntax error that more lines cannot fix is sent at once."""
     assert type_in("x = = 1\r") == ["x = = 1"]
 
 
 def test_control_c_drops_the_input() -> None:
-    """After Ctrl-C the prompt is empty again."""
+    """Ctrl-C empties the prompt."""
     assert type_in("function f(\x031\r") == ["1"]
 
 
 def test_control_d_ends_the_session() -> None:
-    """Ctrl-D on an empty input is the end."""
+    """Ctrl-D at an empty prompt ends the session."""
     assert type_in("\x04") == [None]
 
 
 def test_delimiter() -> None:
-    """With a delimiter a statement ends where it stands; backslash commands end at once."""
+    """With a delimiter a statement ends there; backslash commands end at once."""
     assert type_in("1\r2;\r", "\\set delimiter\r", delimiter=";") == ["1\n2;", "\\set delimiter"]
 
 
 def test_other_languages_are_read_by_lines() -> None:
-    """Only Lua is asked whether it is complete."""
+    """In languages other than Lua each line is a statement."""
     assert type_in("select (\r", language="sql") == ["select ("]
 
 
 def test_history_is_kept(tmp_path: Path) -> None:
-    """Statements are found again by the next session."""
+    """The next session finds earlier statements in the history."""
 
     async def run() -> list[str]:
         path = str(tmp_path / "history")
@@ -98,5 +98,5 @@ def test_history_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_completeness(text: str, complete: bool) -> None:
-    """What more lines could finish is not complete."""
+    """A text that more lines could complete is incomplete."""
     assert Syntax().is_complete(text) is complete

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 PLAIN = "[console]\ncompletion = 'tab'\nsuggestions = false\nhelp = false\nstyle = 'mono'\npager = 'off'\n"
-"""What is read here is the bare stream: nothing is drawn that was not asked for."""
+"""Settings without menus, hints and bar, so that the plain stream can be compared."""
 NOTHING = r"---\r?\n\.\.\."
 
 
 class Screen:
-    """A program on a pseudo-terminal: `expect` reads until a pattern appears, without escape sequences."""
+    """A program on a pseudo-terminal; `expect` reads until a pattern appears, without escape sequences."""
 
     def __init__(self, directory: Path) -> None:
         settings = directory / "config" / "lunabox" / "config.toml"
@@ -69,7 +69,7 @@ class Screen:
             self._seen += re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()=>][0-9A-B]?)", "", data.decode(errors="replace"))
 
     def read_slowly(self, until: bytes, seconds: float = 60.0) -> bytes:
-        """What the terminal gets from now on, with a pause for every few kilobytes."""
+        """Return what the terminal gets from now on, read with a pause for every few kilobytes."""
         deadline, received = time.monotonic() + seconds, bytearray()
         while until not in received[-4096 - len(until) :]:
             assert time.monotonic() < deadline, bytes(received[-1000:])
@@ -79,13 +79,13 @@ class Screen:
         return bytes(received)
 
     def enter(self, statement: str, answer: str) -> None:
-        """One statement, its answer, and the prompt again."""
+        """Enter one statement, wait for the next prompt and return the answer."""
         self.send(statement + "\r")
         self.expect(answer)
         self.expect("lunabox>")
 
     def hang_up(self) -> None:
-        """The terminal goes away."""
+        """Close the terminal."""
         os.close(self.terminal)
         self.terminal = -1
         os.close(self._controller)
@@ -103,7 +103,7 @@ class Screen:
 
 @pytest.fixture
 def open_screen(tmp_path: Path) -> Iterator[Callable[[], Screen]]:
-    """Starts a session in the test's directory, and waits for its prompt."""
+    """A function that starts a session in the test's directory and waits for its prompt."""
     screens = []
 
     def start() -> Screen:
@@ -117,7 +117,7 @@ def open_screen(tmp_path: Path) -> Iterator[Callable[[], Screen]]:
 
 
 def test_whole_session(open_screen: Callable[[], Screen]) -> None:
-    """Configure, create, insert, select, an error, a function of several lines; leave; the data is there again."""
+    """A session configures, creates, inserts, selects, fails and defines a function; the next one has the data."""
     screen = open_screen()
     for command, answer in [
         ("box.cfg{log_level = 1}", NOTHING),
@@ -144,7 +144,7 @@ def test_whole_session(open_screen: Callable[[], Screen]) -> None:
 
 
 def test_strings_and_comments_of_several_lines(open_screen: Callable[[], Screen]) -> None:
-    """Enter goes on until the bracket is closed."""
+    """Strings and comments of several lines continue until their bracket is closed."""
     screen = open_screen()
     screen.enter("text = [[one\rtwo]]", NOTHING)
     screen.enter("#text", "- 7")
@@ -155,7 +155,7 @@ def test_strings_and_comments_of_several_lines(open_screen: Callable[[], Screen]
 
 
 def test_completion_of_nested_members_and_methods(open_screen: Callable[[], Screen]) -> None:
-    """Of tables in tables, of cdata, and of what a metatable has."""
+    """Members of nested tables, methods of cdata and members by metatables are completed."""
     screen = open_screen()
     screen.enter("outer = {inner = {value = 5}} tuple = box.tuple.new{6}", NOTHING)
     screen.enter("object = setmetatable({}, {__index = {method = function() return 7 end}})", NOTHING)
@@ -173,7 +173,7 @@ def test_completion_of_nested_members_and_methods(open_screen: Callable[[], Scre
 
 
 def test_history_of_an_earlier_session(open_screen: Callable[[], Screen]) -> None:
-    """The key Up brings back what was entered before this start, statements of several lines too."""
+    """Up brings back statements of an earlier session, also those of several lines."""
     screen = open_screen()
     screen.enter("x = {1,\r2}", NOTHING)
     screen.send("\x04")
@@ -189,7 +189,7 @@ def test_history_of_an_earlier_session(open_screen: Callable[[], Screen]) -> Non
 
 
 def test_output_of_other_fibers(open_screen: Callable[[], Screen]) -> None:
-    """It appears while the prompt waits, and the prompt comes back."""
+    """Output of other fibers appears while the prompt waits, and the prompt is drawn again."""
     screen = open_screen()
     screen.send("_ = require('fiber').create(function() require('fiber').sleep(0.1) print('from ' .. 'behind') end)\r")
     screen.expect("from behind")
@@ -197,14 +197,14 @@ def test_output_of_other_fibers(open_screen: Callable[[], Screen]) -> None:
 
 
 def test_terminal_that_goes_away(open_screen: Callable[[], Screen]) -> None:
-    """Ends the session like Ctrl-D."""
+    """A terminal that closes ends the session as Ctrl-D does."""
     screen = open_screen()
     screen.hang_up()
     assert screen.process.wait(timeout=20) == 0
 
 
 def test_the_session_of_the_readme(open_screen: Callable[[], Screen]) -> None:
-    """Every statement there has the answer that is shown, and the data is there after a new start."""
+    """Every statement of the README's session has the answer shown there, and the data is there after a restart."""
     text = (Path(__file__).parents[3] / "README.md").read_text()
     shown = re.search(r"```\n\$ lunabox\n(.*?)```", text, re.DOTALL)
     assert shown is not None

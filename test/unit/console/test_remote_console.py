@@ -1,4 +1,4 @@
-"""Statements for another instance that are given up."""
+"""Statements for another instance that are interrupted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from test.unit.console.conftest import listening
 
 
 class Node:
-    """Connected after some turns of the loop, and never done with a statement."""
+    """A remote node that connects after some turns of the loop, and never answers."""
 
     name = "elsewhere"
 
@@ -45,7 +45,7 @@ class Node:
 
 
 async def _interrupted(node: Node, yields: int) -> str | None:
-    """The answer to a statement; the signal comes so many turns of the loop after the statement has been read."""
+    """Return the answer to a statement that a signal interrupts so many turns of the loop after it was read."""
     interrupts = AwaitInterrupts()
     interrupts.capture(lambda: None)
     console = RemoteConsole(node, interrupts, TerminalSettings())
@@ -68,7 +68,7 @@ async def _interrupted(node: Node, yields: int) -> str | None:
 @pytest.mark.parametrize("yields", range(8))
 @pytest.mark.parametrize("turns", [0, 3])
 def test_no_interruption_is_lost(yields: int, turns: int) -> None:
-    """Whether the statement is to be sent, the node is reached again, or has the statement."""
+    """A statement is interrupted before it is sent, while the node reconnects, and while the node runs it."""
     node = Node(turns)
     answer = asyncio.run(_interrupted(node, yields))
     fate = "; elsewhere may go on with the statement" if node.statements else ""
@@ -91,7 +91,9 @@ def test_the_end_of_the_program_is_no_interruption() -> None:
 
 
 def test_a_question_that_is_given_up_keeps_the_connection(short_path: Path) -> None:
-    """The terminal gives up a question when somebody types on. A transaction stays open, and no answer is mistaken."""
+    """A completion question that is dropped keeps the connection with its transaction, and its answer is not mistaken
+    for another.
+    """
 
     async def main() -> None:
         async with listening(short_path) as (_, path):
@@ -114,7 +116,7 @@ def test_a_question_that_is_given_up_keeps_the_connection(short_path: Path) -> N
 
 
 def test_prose_is_shown_as_text() -> None:
-    """A text of several lines, in whatever form YAML has it; other values stay YAML."""
+    """A text of several lines is shown as text, in any form that YAML gives it; other values stay YAML."""
     assert _plain("---\n- - |\n    one\n      two\n...\n") == "one\n  two\n"
     assert _plain("---\n- |2\n   1  one\n  end\n...\n") == " 1  one\nend\n"
     for answer in ("---\n- error: no\n...\n", "---\n- one\n...\n", "---\n- 1\n- 2\n...\n", "---\n...\n", "x: ]"):

@@ -1,4 +1,4 @@
-"""Running instances: services without a terminal, `lunabox init`, completion for shells."""
+"""Instances as services without a terminal, `lunabox init`, and completion for shells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_service_without_a_terminal_stays_up(tmp_path: Path, arguments: list[str], text: str) -> None:
-    """The end of the input is not the end of what it has started, as on Tarantool."""
+    """A service without a terminal stays up at the end of its input, as in Tarantool."""
     process = subprocess.Popen([*LUNABOX, *arguments], cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.PIPE)
     try:
         assert process.stdin is not None
@@ -52,7 +52,7 @@ def test_a_service_without_a_terminal_stays_up(tmp_path: Path, arguments: list[s
 
 
 def test_init_makes_what_can_be_started(tmp_path: Path) -> None:
-    """The script runs as it is; what is there is left alone."""
+    """`lunabox init` writes a script that runs as it is, and overwrites no file."""
     done = run("init", "app", "--listen", "unix/:./listen.sock", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     script, unit = tmp_path / "app" / "init.lua", tmp_path / "app" / "app.service"
@@ -88,7 +88,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_completion_of_bash(tmp_path: Path) -> None:
-    """The shell takes the text, and completes commands and their options."""
+    """Bash accepts the completion script, which completes commands and their options."""
     bash = shutil.which("bash")
     assert bash is not None
     text = run("completion", "bash", cwd=tmp_path).stdout
@@ -106,7 +106,7 @@ def test_completion_of_zsh(tmp_path: Path) -> None:
 
 
 def test_help_has_examples(tmp_path: Path) -> None:
-    """Of the command and of each of its commands."""
+    """Help of the command and of each subcommand has examples."""
     for arguments in ([], ["connect"], ["top"], ["sql"], ["init"], ["completion"]):
         done = run(*arguments, "--help", cwd=tmp_path)
         assert (done.returncode, "xample" in done.stdout) == (0, True)

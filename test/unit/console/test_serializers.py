@@ -1,4 +1,4 @@
-"""require('yaml') and require('json'): decoding, options, errors."""
+"""The Lua modules yaml and json: decoding, options, errors."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Converse = Callable[[list[str]], list[str]]
     ],
 )
 def test_plain_scalars(text: str, value: object) -> None:
-    """Fewer words than YAML knows are values; numbers are C's."""
+    """Fewer plain words than YAML allows become values, and numbers follow C."""
     assert resolve(text) == value
 
 
 def test_bad_yaml() -> None:
-    """The text tells what, where, and in which document."""
+    """An error of bad YAML names the problem, the place and the document."""
     with pytest.raises(ValueError, match=r"^did not find expected ',' or ']' at document: 1, line: 2, column: 1\n"):
         parse(b"[1, 2\n")
     with pytest.raises(ValueError, match="at document: 0"):
@@ -49,7 +49,7 @@ def test_bad_yaml() -> None:
 
 
 def test_tags() -> None:
-    """The tag directive of a push."""
+    """The tag directive of a pushed value is read."""
     assert parse_tag(b"%TAG !push! tag:tarantool.io/push,2018\n--- 1\n...\n") == (
         "!push!",
         "tag:tarantool.io/push,2018",
@@ -100,7 +100,7 @@ JSON = {
 
 @pytest.mark.parametrize("module", ["yaml", "json"])
 def test_module(converse: Converse, module: str) -> None:
-    """Values in both directions, options and errors."""
+    """Values are encoded and decoded, options apply, and errors have Tarantool's texts."""
     cases = {"yaml": YAML, "json": JSON}[module]
     _, *replies = converse([f"{module} = require('{module}')", *cases])
     assert dict(zip(cases, replies, strict=True)) == {command: f"---\n{body}...\n" for command, body in cases.items()}

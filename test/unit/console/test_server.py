@@ -1,4 +1,4 @@
-"""The text protocol's server: sockets, many clients, and what it leaves behind."""
+"""The server of the text protocol: sockets, many clients, and a clean end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _exists(path: str) -> bool:
 
 
 def test_greeting(short_path: Path) -> None:
-    """Two lines of 64 bytes."""
+    """The greeting has two lines of 64 bytes."""
 
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
@@ -35,7 +35,7 @@ def test_greeting(short_path: Path) -> None:
 
 
 def test_line_ends_and_pieces(short_path: Path) -> None:
-    """LF, CR and CRLF end a command, however the bytes arrive; several commands may be sent at once."""
+    """LF, CR and CRLF end a command, in pieces of any size; several commands may come at once."""
 
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
@@ -54,7 +54,7 @@ def test_line_ends_and_pieces(short_path: Path) -> None:
 
 
 def test_many_clients_and_large_values(short_path: Path) -> None:
-    """Sessions do not disturb each other; answers and commands of megabytes pass."""
+    """Many clients do not disturb each other, and commands and answers of megabytes pass."""
 
     async def run() -> list[str]:
         async with listening(short_path) as (_, path):
@@ -73,7 +73,7 @@ def test_many_clients_and_large_values(short_path: Path) -> None:
 
 
 def test_stale_socket_file_is_replaced(short_path: Path) -> None:
-    """A socket file that nobody serves does not prevent listening; one that is served does."""
+    """A socket file that nobody serves is replaced; one that is served makes listen fail."""
     path = short_path / "c"
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(path))
@@ -94,7 +94,9 @@ def test_stale_socket_file_is_replaced(short_path: Path) -> None:
 
 
 def test_ordinary_files_make_room_for_sockets(short_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """As in Tarantool; lost content is told. Directories stay."""
+    """An ordinary file in the socket's place is removed, as in Tarantool, and lost content is logged; a directory is an
+    error.
+    """
     (short_path / "file0").write_text("precious")
     (short_path / "file1").write_text("precious")
     (short_path / "directory0").mkdir()
@@ -126,7 +128,7 @@ def test_ordinary_files_make_room_for_sockets(short_path: Path, capfd: pytest.Ca
 
 
 def test_server_can_be_closed(short_path: Path) -> None:
-    """close() of what listen() returned takes no more clients and removes the socket file."""
+    """close() of the object that listen() returns ends the server and removes the socket file."""
 
     async def run() -> str:
         async with listening(short_path) as (_, path):
@@ -143,7 +145,7 @@ def test_server_can_be_closed(short_path: Path) -> None:
 
 
 def test_tcp(short_path: Path) -> None:
-    """An address host:port is served too."""
+    """The server accepts an address host:port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -161,7 +163,7 @@ def test_tcp(short_path: Path) -> None:
 
 
 def test_connect_to_another_console(short_path: Path) -> None:
-    """After console.connect commands run on the other node, and its pushes are shown."""
+    """After console.connect commands run on the other node, whose pushed values are shown."""
 
     async def run() -> list[str]:
         async with listening(short_path) as (_, path):
@@ -193,7 +195,7 @@ def test_connect_to_another_console(short_path: Path) -> None:
 
 @pytest.mark.parametrize("abrupt", [False, True])
 def test_stop_ends_sessions(short_path: Path, abrupt: bool) -> None:
-    """Stopping the instance ends its sessions, idle or busy; no task is left."""
+    """Stopping the instance ends its sessions, idle or busy, and leaves no task."""
 
     async def run() -> int:
         async with listening(short_path) as (_, path):

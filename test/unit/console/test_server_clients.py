@@ -1,4 +1,4 @@
-"""The text protocol's server under clients that are slow, greedy, many, or gone."""
+"""The server of the text protocol with clients that are slow, greedy, many or gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import listening
 GREETING_SIZE = 128
 
 FIBERS = "local n = 0 for _ in pairs(require('fiber').info()) do n = n + 1 end return n"
-"""The number of fibers, the one that asks included."""
+"""A Lua text that returns the number of fibers, with the one that asks."""
 
 
 async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -35,7 +35,7 @@ async def _silent(path: Path) -> socket.socket:
 
 
 def test_a_command_of_many_pieces(short_path: Path) -> None:
-    """It may be longer than what is kept of commands that wait."""
+    """A single command may exceed the limit of waiting commands."""
 
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
@@ -54,7 +54,7 @@ def test_a_command_of_many_pieces(short_path: Path) -> None:
 
 
 def test_a_command_without_an_end(short_path: Path) -> None:
-    """Its client is cut off before memory is; others go on."""
+    """A client whose command never ends is disconnected before it fills memory; others go on."""
 
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
@@ -77,7 +77,7 @@ def test_a_command_without_an_end(short_path: Path) -> None:
 
 
 def test_a_client_that_does_not_read(short_path: Path) -> None:
-    """Its commands wait, in a bounded space; others are answered; after its end nothing of it is carried out."""
+    """Commands of a client that does not read wait in limited memory, and are dropped at its end; others are answered."""
 
     async def run() -> tuple[int, str]:
         async with listening(short_path) as (_, path):
@@ -110,7 +110,7 @@ def test_a_client_that_does_not_read(short_path: Path) -> None:
 
 
 def test_pushes_wait_for_the_reader(short_path: Path) -> None:
-    """A command that pushes more than its client reads is held up, and ends with its client."""
+    """A command whose pushed values are not read waits, and ends with its client."""
 
     async def run() -> tuple[str, str]:
         async with listening(short_path) as (_, path):
@@ -136,7 +136,7 @@ def test_pushes_wait_for_the_reader(short_path: Path) -> None:
 
 
 def test_commands_that_were_sent_at_once(short_path: Path) -> None:
-    """Thousands of them do not hold up another client."""
+    """Thousands of commands sent at once do not delay another client."""
 
     async def run() -> tuple[bool, int]:
         async with listening(short_path) as (_, path):
@@ -155,7 +155,7 @@ def test_commands_that_were_sent_at_once(short_path: Path) -> None:
 
 
 def test_a_client_that_only_asks(short_path: Path) -> None:
-    """The end of its input is no end of its session: answers follow, however late."""
+    """A client that closes its sending side still gets all answers."""
 
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
@@ -171,7 +171,7 @@ def test_a_client_that_only_asks(short_path: Path) -> None:
 
 
 def test_clients_that_vanish(short_path: Path) -> None:
-    """In the middle of an answer, or before it: their sessions end."""
+    """The session of a client that disconnects in the middle of an answer ends."""
 
     async def run() -> None:
         async with listening(short_path) as (instance, path):
@@ -190,7 +190,7 @@ def test_clients_that_vanish(short_path: Path) -> None:
 
 
 def test_five_hundred_clients(short_path: Path) -> None:
-    """Each has its own session and gets its own answer."""
+    """Each of five hundred clients has its own session and gets its own answers."""
 
     async def run() -> list[str]:
         async with listening(short_path) as (_, path):

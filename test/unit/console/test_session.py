@@ -24,7 +24,7 @@ def test_expression_comes_first(converse: Converse) -> None:
 
 
 def test_fiber_lives_as_long_as_the_session(converse: Converse) -> None:
-    """Fiber storage and id stay from one command to the next; the name tells of the console."""
+    """All commands of a session run in one fiber, with its storage and id and a name of a console."""
     replies = converse(
         [
             "fiber = require('fiber')",
@@ -37,19 +37,19 @@ def test_fiber_lives_as_long_as_the_session(converse: Converse) -> None:
 
 
 def test_command_may_wait(converse: Converse) -> None:
-    """A command that sleeps answers when it is done."""
+    """A command that sleeps is answered when it is done."""
     assert converse(["require('fiber').sleep(0.001) return 'slept'"]) == ["---\n- slept\n...\n"]
 
 
 def test_session_is_admins_console(converse: Converse) -> None:
-    """box.session tells a console of user admin."""
+    """box.session describes a console of user admin."""
     assert converse(["box.cfg{log_level = 1}", "box.session.type(), box.session.user()"])[1] == (
         "---\n- console\n- admin\n...\n"
     )
 
 
 def test_transaction_stays_open(converse: Converse) -> None:
-    """A transaction goes on from command to command."""
+    """A transaction stays open from command to command."""
     replies = converse(
         [
             "box.cfg{log_level = 1, memtx_use_mvcc_engine = true}",
@@ -83,19 +83,19 @@ def test_transaction_stays_open(converse: Converse) -> None:
     ],
 )
 def test_backslash_commands(converse: Converse, command: str, reply: str) -> None:
-    """TerminalSettings answer with true, or say what is wrong."""
+    """Backslash commands for settings return true, or an error text."""
     assert converse([command]) == [reply]
 
 
 def test_help(converse: Converse) -> None:
-    """`\\help` and the global `help` show the same screen."""
+    r"""`\help` and the global `help` show the same screen."""
     by_command, short, by_name = converse(["\\help", "\\h", "help"])
     assert by_command == short == by_name
     assert by_command.startswith("---\n- - |\n    To get help")
 
 
 def test_quit(converse: Converse) -> None:
-    """`\\quit` ends the session without an answer."""
+    r"""`\quit` ends the session without an answer."""
     assert converse(["\\quit"]) == [""]
 
 
@@ -112,7 +112,7 @@ def test_push(converse: Converse) -> None:
 
 
 def test_push_shows_any_value(converse: Converse) -> None:
-    """As an answer does: what MessagePack cannot have, and tuples as such."""
+    """A pushed value is shown like an answer: also values that MessagePack lacks, and tuples."""
     (shown,) = converse(["box.session.push({rawequal, box.tuple.new{1, 2}})"])
     assert re.fullmatch(
         r"%TAG !push! tag:tarantool.io/push,2018\n---\n- 'function: builtin#\d+'\n- \[1, 2\]\n\.\.\.\n", shown
@@ -120,7 +120,7 @@ def test_push_shows_any_value(converse: Converse) -> None:
 
 
 def test_console_functions_need_a_console(converse: Converse) -> None:
-    """delimiter() and ac() work inside a console, start() once only."""
+    """delimiter() and ac() work inside a console only, and start() only once."""
     assert converse(["require('console').delimiter()", "require('console').ac(true)"]) == [
         "---\n- \n...\n",
         NOTHING,
@@ -128,7 +128,7 @@ def test_console_functions_need_a_console(converse: Converse) -> None:
 
 
 def test_completion_of_tuples(converse: Converse) -> None:
-    """Methods after a colon, fields that the format names after a dot."""
+    """After a tuple a colon offers methods, a dot the fields of its format."""
     replies = converse(
         [
             "box.cfg{log_level = 1}",
@@ -147,7 +147,7 @@ def test_completion_of_tuples(converse: Converse) -> None:
 
 
 def test_completion(converse: Converse) -> None:
-    """Members of tables and of their metatables' __index; methods only after a colon."""
+    """Members of tables and of their metatables' __index are completed; methods only after a colon."""
     (reply,) = converse(
         [
             "t = setmetatable({abc = 1, abd = print}, {__index = {abe = print}}) "
@@ -164,7 +164,7 @@ def test_completion(converse: Converse) -> None:
 
 
 def test_a_session_speaks_sql(converse: Converse) -> None:
-    """Each line is a statement until the language is Lua again; an error is the value behind nil."""
+    """In language sql each line is a statement; an error is the value after nil."""
     replies = converse(
         [
             "box.cfg{log_level = 1}",
@@ -197,7 +197,7 @@ def test_a_session_speaks_sql(converse: Converse) -> None:
 
 
 def test_tutorial_is_walked_through(converse: Converse) -> None:
-    """Each session has its place; a number leads to any screen, and the last one is the end."""
+    """Each session has its place in the tutorial; a number leads to any screen, and the last screen is the end."""
     first, second, back, same, last, end, contents, wrong, none = converse(
         [
             "tutorial()",

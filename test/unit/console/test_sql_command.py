@@ -1,4 +1,4 @@
-"""`lunabox sql`: queries over files, beside a running node and after its end."""
+"""`lunabox sql` runs queries on files, while a node uses them and afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = [{"ID": 1, "NAME": "pear", "PRICE": 2.5}, {"ID": 2, "NAME": 'a "b", c', "
 
 
 async def fill(node: Node) -> None:
-    """A snapshot with one row, and another row in the log."""
+    """Write a snapshot with one row, and another row in the log."""
     await node.execute("CREATE TABLE goods (id INTEGER PRIMARY KEY, name STRING, price DOUBLE)")
     await node.execute("INSERT INTO goods VALUES (1, 'pear', 2.5)")
     await node.eval("box.snapshot()")
@@ -104,7 +104,7 @@ def test_a_snapshot_without_the_log(directory: Path, capfd: pytest.CaptureFixtur
 
 
 def test_a_node_runs_on_the_directory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What it has acknowledged is there; it goes on undisturbed. Transactions without a quorum are not shown."""
+    """Queries on the files of a running node have its acknowledged rows, but not transactions without a quorum."""
 
     async def work() -> None:
         async with Node(tmp_path, replication_synchro_quorum=2, replication_synchro_timeout=1000) as node:
@@ -133,7 +133,7 @@ def test_directories_without_files(tmp_path: Path, capfd: pytest.CaptureFixture[
 
 
 def test_broken_files(directory: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """They are an error, or passed over with a line for each."""
+    """Broken files are an error, or are skipped with a line for each."""
     for file in directory.iterdir():
         content = bytearray(file.read_bytes())
         if b'a "b", c' in content:

@@ -1,4 +1,4 @@
-"""With `\\set language sql` the terminal completes words of SQL, tables and columns."""
+r"""With `\set language sql` the terminal completes words of SQL, tables and columns."""
 
 from __future__ import annotations
 

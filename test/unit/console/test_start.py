@@ -1,4 +1,4 @@
-"""The command's process: answers before the slow imports, imports where they are used, the exit."""
+"""The start of the command: quick answers before slow imports, imports at their first use, the exit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize("option", ["--version", "-v", "--help", "-h"])
 def test_what_the_command_says_of_itself(option: str) -> None:
-    """At once where that is all it is asked for, and the same with other options."""
+    """--version and --help answer without the node's imports, also with other options."""
     command = [sys.executable, "-m", "console", option]
     at_once = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
     usual = subprocess.run([*command, "-i"], capture_output=True, timeout=60, check=True).stdout
@@ -28,7 +28,7 @@ def test_output_that_cannot_be_written_is_told() -> None:
 
 @pytest.mark.parametrize(("source", "code", "output"), [("os.exit(5)", 5, ""), ("print('x') error('y', 0)", 1, "x\n")])
 def test_the_end_of_the_process_keeps_code_and_output(source: str, code: int, output: str) -> None:
-    """The interpreter is not taken apart; what is registered for its exit runs all the same."""
+    """The process ends without tearing the interpreter down, but runs exit functions and keeps code and output."""
     program = (
         "import atexit, sys; atexit.register(lambda: print('registered', file=sys.stderr))\n"
         f"sys.argv = ['lunabox', '-e', {source!r}]\n"
@@ -40,7 +40,7 @@ def test_the_end_of_the_process_keeps_code_and_output(source: str, code: int, ou
 
 
 def test_a_console_without_box_cfg_loads_neither_node_nor_checksums() -> None:
-    """What only the data, the log, the prompt or a server of HTTP needs is imported where it is used."""
+    """A console without box.cfg does not import what only data, logs, the prompt or HTTP need."""
     program = (
         "import sys; from console.cli import main; code = main(['-e', 'x = 1'])\n"
         "names = ('crc32c', 'prompt_toolkit', 'email', 'http.client', 'BTrees', 'box.instance.parts')\n"

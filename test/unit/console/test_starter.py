@@ -65,7 +65,7 @@ print(arg[0], arg[1], arg[2], os.getenv('MANAGED'), box.cfg.pid_file, box.cfg.re
 
 
 def ask(path: Path, command: str) -> str:
-    """The reply of a text console."""
+    """Return the reply of a text console to a command."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
         connection.sendall(command.encode() + b"\n")
@@ -84,8 +84,10 @@ def wait_for_line(path: Path, text: str, process: subprocess.Popen[str]) -> None
 
 
 def test_an_instance_under_a_starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """box.cfg is replaced before, its metatable's __call after the configuration; arg is shifted; messages before the
-    configuration go to standard error as they are, later ones to the log."""
+    """A starter script can replace box.cfg, and set its __call after the configuration.
+
+    arg is shifted. Messages before the configuration go to standard error, later ones to the log.
+    """
     monkeypatch.delenv("MANAGED", raising=False)
     (tmp_path / "starter.lua").write_text("require('log').info('Starting instance %s...', arg[1])\n" + STARTER)
     (tmp_path / "one.lua").write_text(INSTANCE)
@@ -110,7 +112,7 @@ def test_an_instance_under_a_starter(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_modules_beside_the_script_are_found_first_of_all(tmp_path: Path) -> None:
-    """A runner of suites brings its own test_run: no built-in module is called so."""
+    """Modules beside the script are found before built-in ones: suites bring their own test_run."""
     (tmp_path / "test_run.lua").write_text("return 'mine'\n")
     (tmp_path / "script.lua").write_text("print(require('test_run'))\n")
     run = subprocess.run([*COMMAND, "script.lua"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -118,7 +120,7 @@ def test_modules_beside_the_script_are_found_first_of_all(tmp_path: Path) -> Non
 
 
 def test_built_in_modules_survive_an_emptied_package_loaded(tmp_path: Path) -> None:
-    """A suite's clean-up between tests removes what it does not know; modules are loaded on demand all the same."""
+    """Built-in modules load again after a suite has emptied package.loaded."""
     source = """
         local json, log = require('json'), require('log')
         local keep = {_G = true, package = true, string = true, table = true, ffi = true, box = true, json = true}

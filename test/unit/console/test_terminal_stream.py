@@ -1,4 +1,4 @@
-"""A terminal that stands still holds up neither the prompt's drawing nor anybody else; everything arrives, in order."""
+"""A terminal that takes no output delays neither the prompt nor other work, and gets everything in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from test.unit.console.test_prompt_terminal import Screen
 
 @pytest.fixture
 def ends() -> Iterator[tuple[int, int]]:
-    """A terminal's two ends: that of its reader, who does not read by himself, and that of writers."""
+    """The two ends of a terminal: one for a reader that reads only when told, one for writers."""
     reader, writer = pty.openpty()
     tty.setraw(writer)
     yield reader, writer
@@ -52,7 +52,7 @@ def test_who_draws_does_not_wait(ends: tuple[int, int]) -> None:
 
 
 def test_what_waits_has_a_bound(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond it who draws waits until the terminal has taken some."""
+    """The buffer of drawn output is limited: beyond it drawing waits until the terminal takes some."""
     monkeypatch.setattr(terminal_stream, "_MOST", 1_000_000)
     reader, writer = ends
     stream, done = TerminalStream(writer), threading.Event()
@@ -70,7 +70,7 @@ def test_what_waits_has_a_bound(ends: tuple[int, int], monkeypatch: pytest.Monke
 
 
 def test_answers_follow_what_was_drawn_before(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard output is behind it, and says that it cannot be written to at once."""
+    """Standard output waits for what was drawn before, and reports that it cannot be written at once."""
     reader, writer = ends
     stream, output = TerminalStream(writer), StandardOutput()
     output.ahead = stream
@@ -98,7 +98,7 @@ def test_a_terminal_that_has_gone_is_no_error() -> None:
 
 
 def test_the_node_serves_while_prints_do_not_fit(tmp_path: Path) -> None:
-    """A fiber that prints above the prompt comes to its end although nobody reads; nothing of it is lost."""
+    """A fiber that prints above the prompt ends although the terminal takes nothing, and no output is lost."""
     screen = Screen(tmp_path)
     try:
         screen.expect("Lunabox .*lunabox>")

@@ -1,4 +1,4 @@
-"""`lunabox top`: samples of a replica set as a live view, text, JSON and a picture."""
+"""`lunabox top` shows samples of a replica set as a live view, text, JSON and SVG."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SCRIPT = """
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[list[str]]:
-    """Two members that replicate from each other; their addresses."""
+    """Start two members that replicate from each other, and return their addresses."""
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     processes = []
     for name, quorum, is_ro in (("a", 0, "false"), ("b", 1, "true")):
@@ -80,7 +80,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_once(cluster: list[str]) -> None:
-    """Instances, both directions of replication, spaces, fibers."""
+    """With --once it prints instances, both directions of replication, spaces and fibers."""
     done = run("--once", *cluster)
     assert (done.returncode, done.stderr) == (0, "")
     for text in ("2 of 2 instances", "replication\n", "goods", "100", "follow", "rw", "ro"):
@@ -88,7 +88,7 @@ def test_once(cluster: list[str]) -> None:
 
 
 def test_json(cluster: list[str]) -> None:
-    """Everything, for scripts."""
+    """With --json it prints everything."""
     shown = json.loads(run("--json", *cluster).stdout)
     assert [each["id"] for each in shown["instances"]] == [1, 2]
     assert {(edge["source"], edge["target"]) for edge in shown["edges"]} == {(1, 2), (2, 1)}
@@ -98,7 +98,7 @@ def test_json(cluster: list[str]) -> None:
 
 
 def test_times_of_fibers(cluster: list[str]) -> None:
-    """Measured while it looks, if asked for, and not afterwards; who measured before goes on."""
+    """Times of fibers are measured while it runs, if asked for, and not afterwards, unless they were measured before."""
     assert "share" not in run("--once", *cluster).stdout
     for _ in range(2):
         shown = json.loads(run("--json", "--fiber-times", "--interval", "0.2", *cluster).stdout)
@@ -123,7 +123,7 @@ def test_times_of_fibers(cluster: list[str]) -> None:
 
 
 def test_svg(cluster: list[str], tmp_path: Path) -> None:
-    """A picture that is XML, with a box for each instance and an arrow for each direction."""
+    """With --svg it writes XML with a box for each instance and an arrow for each direction."""
     path = tmp_path / "set.svg"
     assert run("--svg", str(path), *cluster).returncode == 0
     root = xml.etree.ElementTree.parse(path).getroot()
@@ -134,7 +134,7 @@ def test_svg(cluster: list[str], tmp_path: Path) -> None:
 
 
 def test_an_instance_that_is_not_there(cluster: list[str]) -> None:
-    """One line about it, and 3 only if nobody answers."""
+    """An unreachable instance is one line; the exit code is 3 only if none answers."""
     with refusing_address() as address:
         done = run("--once", cluster[0], address)
         alone = run("--once", address)
@@ -147,14 +147,14 @@ def test_an_instance_that_is_not_there(cluster: list[str]) -> None:
     "arguments", [[], ["::"], ["localhost:99999"], ["--interval", "0", "3301"], ["--interval", "x", "3301"], ["3301"]]
 )
 def test_wrong_command_lines(arguments: list[str]) -> None:
-    """2, also for a live view without a terminal."""
+    """Wrong command lines end with 2, and so does a live view without a terminal."""
     done = run(*arguments)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (20, 10)])
 def test_live_view(cluster: list[str], tmp_path: Path, size: tuple[int, int]) -> None:
-    """Sorted, filtered, held, and left; the terminal is as it was."""
+    """The live view sorts, filters, pauses and ends, and leaves the terminal as it was."""
     terminal = Emulator(tmp_path, [*LUNABOX, "top", "--interval", "0.3", *cluster], columns=size[0], lines=size[1])
     try:
         terminal.wait("lunabox top")
@@ -185,7 +185,7 @@ def sample(**state: object) -> InstanceSample:
 
 
 def test_edges_join_what_both_sides_tell() -> None:
-    """The target knows the lag, the source how many rows are missing there."""
+    """A link has the lag from its target, and the number of missing rows from its source."""
     source = sample(
         id=1,
         vclock={"1": 10, "2": 5, "0": 99},
@@ -197,7 +197,7 @@ def test_edges_join_what_both_sides_tell() -> None:
 
 
 def test_rates_come_from_two_samples() -> None:
-    """Rows a second, in the order that was chosen."""
+    """Rates of rows come from two samples, sorted as chosen."""
     before = ClusterSample((sample(id=1, spaces=[{"name": "a", "rows": 10, "bytes": 0}]),), 1.0)
     later = InstanceSample("host:1", 3.0, sample(id=1, spaces=[{"name": "a", "rows": 30, "bytes": 5}]).state)
     assert "+10.0" in overview(ClusterSample((later,), 3.0), before, Choice())

@@ -1,4 +1,4 @@
-"""Typing at the console, as it is seen on a terminal."""
+"""Typing at the console, as a terminal shows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPACE = (
 
 @pytest.fixture
 def open_terminal(tmp_path: Path) -> Iterator[Open]:
-    """Starts a console on a terminal of a size, and waits for its prompt."""
+    """A function that starts a console on a terminal of a size and waits for its prompt."""
     emulators = []
 
     def start(columns: int = 80, lines: int = 24, *, prompt: str = PROMPT, **environment: str) -> Emulator:
@@ -50,7 +50,7 @@ def open_terminal(tmp_path: Path) -> Iterator[Open]:
     ],
 )
 def test_control_c_ends_a_statement(open_terminal: Open, size: tuple[int, int], statement: str) -> None:
-    """Whether it waits or runs; the session lives, and so does its fiber."""
+    """Ctrl-C ends a statement that waits or runs; the session and its fiber stay."""
     terminal = open_terminal(*size)
     terminal.enter("fiber = require('fiber') id = fiber.id()")
     terminal.type(statement + ENTER)
@@ -69,7 +69,7 @@ def test_control_c_ends_a_statement(open_terminal: Open, size: tuple[int, int], 
 
 
 def test_what_is_stuck_is_said(open_terminal: Open) -> None:
-    """A second Ctrl-C within a second: a wait that cannot be given up, with its stack."""
+    """A second Ctrl-C within a second prints the stack of a wait that cannot be interrupted."""
     terminal = open_terminal()
     terminal.enter(SPACE)
     terminal.enter("box.error.injection.set('ERRINJ_WAL_DELAY', true)")
@@ -84,7 +84,7 @@ def test_what_is_stuck_is_said(open_terminal: Open) -> None:
 
 
 def test_compiled_code_is_named(open_terminal: Open) -> None:
-    """It cannot be interrupted: that is what the second Ctrl-C says."""
+    """For compiled code, which cannot be interrupted, a second Ctrl-C says so."""
     terminal = open_terminal()
     terminal.enter("\\set compile on")
     terminal.type("while true do end" + ENTER)
@@ -98,7 +98,7 @@ def test_compiled_code_is_named(open_terminal: Open) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_completion_as_one_types(open_terminal: Open, size: tuple[int, int]) -> None:
-    """The menu is sorted and of limited height; Tab takes the first."""
+    """While one types, a sorted menu of limited height appears, and Tab takes its first entry."""
     terminal = open_terminal(*size)
     terminal.enter(SPACE)
     terminal.type("box.space.goods:i")
@@ -124,7 +124,7 @@ def test_completion_as_one_types(open_terminal: Open, size: tuple[int, int]) -> 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_completion_when_asked_for(open_terminal: Open, size: tuple[int, int]) -> None:
-    """`\\set completion tab`: no menu before the key."""
+    r"""With `\set completion tab` the menu appears only on Tab."""
     terminal = open_terminal(*size)
     terminal.enter("\\set completion tab")
     terminal.enter("\\set help off")
@@ -138,7 +138,7 @@ def test_completion_when_asked_for(open_terminal: Open, size: tuple[int, int]) -
 
 @pytest.mark.parametrize("completion", ["typing", "tab"])
 def test_tab_in_one_read_with_the_text_before_it(open_terminal: Open, completion: str) -> None:
-    """As it comes over a slow line. The common part first, then the menu."""
+    """Tab in one read with the text before it, as over a slow line, completes the common part, then opens the menu."""
     terminal = open_terminal()
     terminal.enter(f"\\set completion {completion}")
     terminal.type("string.rever" + TAB)
@@ -161,7 +161,7 @@ def test_tab_in_one_read_with_the_text_before_it(open_terminal: Open, completion
 
 @pytest.mark.parametrize("size", SIZES)
 def test_signature_in_the_bar(open_terminal: Open, size: tuple[int, int]) -> None:
-    """Of the function at the cursor, at the bottom; it goes with the cursor."""
+    """The bar shows the signature of the function at the cursor, and follows the cursor."""
     terminal = open_terminal(*size)
     terminal.type("box.schema.user.passwd(")
     terminal.wait("box.schema.user.passwd([user], password)  set a password")
@@ -172,7 +172,7 @@ def test_signature_in_the_bar(open_terminal: Open, size: tuple[int, int]) -> Non
 
 @pytest.mark.parametrize("size", SIZES)
 def test_suggestion_from_the_history(open_terminal: Open, size: tuple[int, int]) -> None:
-    """The rest of an earlier statement stands behind the cursor; Right takes it."""
+    """The rest of an earlier statement is shown after the cursor, and Right accepts it."""
     terminal = open_terminal(*size)
     terminal.enter("value = 40 + 2")
     terminal.type("val")
@@ -183,7 +183,7 @@ def test_suggestion_from_the_history(open_terminal: Open, size: tuple[int, int])
 
 @pytest.mark.parametrize("size", SIZES)
 def test_matching_brackets_are_marked(open_terminal: Open, size: tuple[int, int]) -> None:
-    """Both, where the cursor stands on one."""
+    """The bracket at the cursor and its partner are highlighted."""
     terminal = open_terminal(*size)
     terminal.type("f(1)")
     terminal.wait(PROMPT + "f(1)")
@@ -199,7 +199,7 @@ def test_matching_brackets_are_marked(open_terminal: Open, size: tuple[int, int]
 
 @pytest.mark.parametrize("size", SIZES)
 def test_vi_mode(open_terminal: Open, size: tuple[int, int]) -> None:
-    """Escape, then commands of vi."""
+    """In vi mode Escape starts commands of vi."""
     terminal = open_terminal(*size)
     terminal.enter("\\set editing vi")
     terminal.type("1 + 100\x1b")
@@ -213,7 +213,7 @@ def test_vi_mode(open_terminal: Open, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_external_editor(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
-    """Ctrl-X Ctrl-E: what it leaves is the statement."""
+    """After Ctrl-X Ctrl-E the statement is what the external editor has written."""
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf 'return 6 * 7' > \"$1\"\n")
     editor.chmod(0o755)
@@ -227,7 +227,7 @@ def test_external_editor(open_terminal: Open, tmp_path: Path, size: tuple[int, i
 
 
 def test_the_history_is_private_and_kept(open_terminal: Open, tmp_path: Path) -> None:
-    """Also when the program is killed."""
+    """The history is written at once, so that it survives a kill, and is readable by its owner alone."""
     terminal = open_terminal()
     terminal.enter("secret = 1")
     terminal.process.kill(9)
@@ -240,7 +240,7 @@ def test_the_history_is_private_and_kept(open_terminal: Open, tmp_path: Path) ->
 
 
 def test_a_file_of_settings(open_terminal: Open, tmp_path: Path) -> None:
-    """What is wrong in it is said, and the rest holds."""
+    """Wrong lines of the settings file are reported, and the others apply."""
     path = tmp_path / ".config" / "lunabox" / "config.toml"
     path.parent.mkdir(parents=True)
     path.write_text("[console]\noutput = 'table'\nstyle = 'pink'\n")
@@ -251,7 +251,7 @@ def test_a_file_of_settings(open_terminal: Open, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("columns", "locale"), [(20, "C.UTF-8"), (80, "C")])
 def test_poor_terminals(open_terminal: Open, columns: int, locale: str) -> None:
-    """Of 20 columns, without a locale: a statement is entered and answered."""
+    """On a terminal of 20 columns without a locale a statement is entered and answered."""
     terminal = open_terminal(columns, LANG=locale, LC_ALL=locale)
     terminal.type("'x' .. 'yz'" + ENTER)
     terminal.wait("- xyz")
@@ -268,7 +268,7 @@ def test_poor_terminals(open_terminal: Open, columns: int, locale: str) -> None:
 
 
 def test_no_locale_at_all(tmp_path: Path) -> None:
-    """Tables are drawn in ASCII, though the interpreter makes a UTF-8 locale of none."""
+    """Without a locale tables are drawn in ASCII, though Python sets a UTF-8 locale then."""
     unset = ("/usr/bin/env", "-u", "LANG", "-u", "LC_ALL", "-u", "LC_CTYPE")
     terminal = Emulator(tmp_path, [*unset, *LUNABOX])
     try:
@@ -280,7 +280,7 @@ def test_no_locale_at_all(tmp_path: Path) -> None:
 
 
 def test_low_terminals(open_terminal: Open) -> None:
-    """The menu takes the lines that there are; the statement is seen beside it."""
+    """On a low terminal the menu takes the lines that are free, and the statement stays visible."""
     terminal = open_terminal(20, 6)
     terminal.type("string.fo")
     terminal.wait(" format")
@@ -298,7 +298,7 @@ def test_low_terminals(open_terminal: Open) -> None:
 
 @pytest.mark.parametrize(("columns", "term", "locale"), [(80, "dumb", "C.UTF-8"), (20, "dumb", "C"), (80, "", "")])
 def test_terminals_without_escape_sequences(open_terminal: Open, columns: int, term: str, locale: str) -> None:
-    """Nothing is drawn: prompts, lines, answers. Ctrl-C drops a statement of several lines, and ends one that runs."""
+    """A terminal without escape sequences gets plain lines; Ctrl-C drops input and ends statements there, too."""
     terminal = open_terminal(columns, TERM=term, LANG=locale, LC_ALL=locale)
     terminal.type("x = {" + ENTER)
     terminal.wait(lambda _: terminal.cursor_line == " " * 7 + ">")
@@ -325,7 +325,7 @@ def test_terminals_without_escape_sequences(open_terminal: Open, columns: int, t
 
 
 def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
-    """A session whose answers nobody can see ends by its input, in order."""
+    """A session with a closed standard output ends in order at the end of its input."""
     terminal = Emulator(tmp_path, ("/bin/sh", "-c", f"exec {sys.executable} -m console >&-"))
     deadline = time.monotonic() + 60
     while terminal.process.isalive() and time.monotonic() < deadline:  # what is typed before the prompt is lost
@@ -337,7 +337,7 @@ def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
 
 
 def test_anything_typed(open_terminal: Open) -> None:
-    """Every byte, many at once; then the prompt answers."""
+    """After every byte, typed in any number, the prompt still answers."""
     terminal = open_terminal()
     junk = bytes(set(range(256)) - {3, 4, 26, 28, 10, 13, 24, 15}) * 3
     terminal.process.send(b"x = '" + junk)
@@ -355,7 +355,7 @@ def test_anything_typed(open_terminal: Open) -> None:
 
 
 def test_a_long_paste(open_terminal: Open) -> None:
-    """2,000 lines in brackets are one statement."""
+    """A bracketed paste of 2,000 lines is one statement."""
     terminal = open_terminal()
     text = "x = {\n" + "".join(f"  {number},\n" for number in range(2000)) + "}"
     terminal.type(f"\x1b[200~{text}\x1b[201~")

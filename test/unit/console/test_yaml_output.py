@@ -94,7 +94,7 @@ def test_forms(converse: Callable[[list[str]], list[str]]) -> None:
 
 
 def test_addresses_are_quoted(converse: Callable[[list[str]], list[str]]) -> None:
-    """Functions and threads are strings that hold `: `."""
+    """Functions and threads are quoted, because their texts contain `: `."""
     function, thread = converse(["function() end", "return coroutine.create(print)"])
     assert "function" in function
     assert thread.startswith("---\n- 'thread: 0x")
@@ -113,7 +113,7 @@ def test_addresses_are_quoted(converse: Callable[[list[str]], list[str]]) -> Non
 )
 @pytest.mark.parametrize("command", ["{value}", "error({value})", "1, {{x = {value}}}"])
 def test_failing_serializer(converse: Callable[[list[str]], list[str]], method: str, reason: str, command: str) -> None:
-    """An error of __serialize, or one without an end, is reported, and the session goes on."""
+    """An error of __serialize, or an endless one, is reported, and the session goes on."""
     value = f"setmetatable({{}}, {{__serialize = {method}}})"
     reply, after = converse([command.format(value=value), "1"])
     assert reply.startswith("---\n- error: 'console: an exception occurred when formatting the output: ")
@@ -124,7 +124,7 @@ def test_failing_serializer(converse: Callable[[list[str]], list[str]], method: 
 @pytest.mark.tarantool
 @pytest.mark.parametrize("script", ["compare_yaml.lua", "compare_json.lua", "compare_lua.lua"])
 def test_against_tarantool(tarantool: str, script: str, tmp_path: Path) -> None:
-    """Inside Tarantool, our serializers give what its own give for thousands of random values."""
+    """Run inside Tarantool, our serializers give the same texts as Tarantool's for thousands of random values."""
     outcome = subprocess.run(
         [tarantool, str(DATA / script), str(MODULES)],
         cwd=tmp_path,

@@ -46,7 +46,7 @@ values = st.recursive(
 @settings(max_examples=80, deadline=None)
 @given(values)
 def test_values_survive(value: object) -> None:
-    """pack and unpack are inverse, and skip finds the end of the value wherever it starts."""
+    """pack and unpack are inverse, and skip finds the end of a value at any start."""
     raw = pack(value)
     assert unpack(raw) == value
     assert skip(raw, 0) == len(raw)
@@ -66,7 +66,7 @@ def test_values_survive(value: object) -> None:
     ],
 )
 def test_decimal_layout(number: str, body: str) -> None:
-    """Scale, then packed digits and sign."""
+    """A decimal is encoded as its scale, then packed digits with the sign."""
     assert encode_decimal(Decimal(number)).hex() == body
     assert decode_decimal(bytes.fromhex(body)) == Decimal(number)
 
@@ -95,7 +95,7 @@ def test_uuid_is_16_big_endian_bytes() -> None:
 
 
 def test_unknown_extensions_are_kept() -> None:
-    """Any code, negative ones included."""
+    """Extensions with unknown codes, also negative ones, are kept."""
     for code in (0, 5, 127, -2, -128):
         raw = b"\xc7\x03" + struct.pack("b", code) + b"abc"
         value = unpack(raw)
@@ -109,7 +109,7 @@ def test_text_that_is_not_utf8_survives() -> None:
 
 
 def test_maps_with_containers_for_keys() -> None:
-    """Arrays as keys become tuples, maps FrozenMaps; both pack to the same bytes."""
+    """Arrays as keys become tuples, maps as keys FrozenMaps; both pack to the same bytes."""
     raw = bytes.fromhex("83 9201a161 01  8101a162 02  a163 93c0 9103 8104a0")
     value = unpack(raw)
     assert value == {(1, "a"): 1, FrozenMap({1: "b"}): 2, "c": [None, [3], {4: ""}]}
@@ -120,7 +120,7 @@ def test_maps_with_containers_for_keys() -> None:
     "raw", [b"", b"\x92\x01", b"\xc1", b"\xa5abc", b"\x01\x02", b"\xdd\xff\xff\xff\xff", b"\x81\x01"]
 )
 def test_bad_input(raw: bytes) -> None:
-    """Cut, reserved and trailing bytes are one error with Tarantool's text."""
+    """Cut, reserved and trailing bytes raise one error with Tarantool's text."""
     with pytest.raises(BoxError, match=r"^Invalid MsgPack - packet body$") as raised:
         unpack(raw)
     assert raised.value.code == ErrorCode.INVALID_MSGPACK
@@ -167,7 +167,7 @@ def test_the_plain_library_reads_what_we_write() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(values, max_size=4))
 def test_many_values_at_once(many: list[object]) -> None:
-    """As one by one; only maps with keys that need a look go the other way."""
+    """Decoding many values at once equals decoding one by one; only maps with special keys take the other way."""
     raws = list(map(pack, many))
     found = unpack_many(raws)
     assert found == many or found is None
@@ -178,7 +178,7 @@ def test_many_values_at_once(many: list[object]) -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.lists(_scalars, min_size=1, max_size=6), st.data())
 def test_what_is_not_one_value_each_is_not_taken(many: list[object], data: st.DataObject) -> None:
-    """Other boundaries between the same bytes, with marks among them: either each is a value, or nothing comes out."""
+    """Decoding with wrong boundaries gives nothing, unless each part is a value by chance."""
     pieces = list(map(pack, many))
     for place in data.draw(st.lists(st.integers(0, len(pieces)), max_size=3)):
         pieces.insert(
@@ -193,7 +193,7 @@ def test_what_is_not_one_value_each_is_not_taken(many: list[object], data: st.Da
 
 
 def test_a_mark_in_a_value_is_no_harm() -> None:
-    """Each is looked at then. A string that runs into the mark takes it away from its place."""
+    """A separator inside a value is harmless: values are checked one by one then."""
     mark = unpack(_MARK)
     assert unpack_many([pack([mark]), pack(1)]) is None
     assert unpack_many([pack(1), _MARK[1:], _MARK[:1]]) is None

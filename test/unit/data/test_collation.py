@@ -11,7 +11,7 @@ from box.data.types import FieldType
 from box.errors import BoxError
 
 WORDS = ["-", "1", "2", "a", "A", "ä", "ab", "aB", "Äb", "b", "Zebra", "\u0430", "\u0411", "\u044f"]
-"""In the order of `unicode`; the last three are Cyrillic."""
+"""Words in the order of `unicode`; the last three are Cyrillic."""
 
 SHUFFLED = WORDS[::2] + WORDS[1::2]
 
@@ -25,7 +25,7 @@ def without_icu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table() -> None:
-    """Identifiers and names are those of Tarantool's `_collation`."""
+    """Ids and names of collations are those of Tarantool's `_collation`."""
     assert len(COLLATIONS) == 277
     assert [one.id for one in COLLATIONS] == list(range(277))
     assert collation_by_name("unicode_ci") is COLLATIONS[2]
@@ -54,7 +54,7 @@ def test_unicode_ci_ignores_case_and_accents() -> None:
 
 @needs_icu
 def test_locales_have_their_own_order() -> None:
-    """In Swedish ä is a letter after z; in Czech ch is one after h."""
+    """Locales have their own order: in Swedish ä is a letter after z; in Czech ch comes after h."""
     swedish, czech = collation_by_name("unicode_sv_s1"), collation_by_name("unicode_cs_s1")
     assert swedish is not None
     assert czech is not None

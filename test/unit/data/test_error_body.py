@@ -51,7 +51,7 @@ def test_a_malformed_error_is_malformed_messagepack(body: bytes) -> None:
 
 
 def test_texts_of_messages_have_errors_as_maps() -> None:
-    """As a 2.8.1 and a 2.11 write them."""
+    """Errors in texts of messages are shown as maps, as 2.8.1 and 2.11 do."""
     assert tuple_str(b"\x92\x01" + STACK) == (
         '[1, {"stack": [{"type": "CustomError", "line": 5, "file": "b.lua", "message": "hello w", "errno": 0, '
         '"code": 0, "fields": {"custom_type": "My"}}, {"type": "ClientError", "line": 4, "file": "b.lua", '

@@ -1,4 +1,4 @@
-"""Tuple formats: checks, their order and their texts."""
+"""Tuple formats: their checks, the order of checks and the texts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_errors(value: Any, name: str, message: str) -> None:
 
 
 def test_large_tuples_come_without_what_nobody_asks_for() -> None:
-    """Text that is no UTF-8 takes 9 ms a megabyte to decode; a wrong end is found all the same."""
+    """A check of a large tuple does not decode texts, which takes 9 ms a megabyte, but finds a wrong end."""
     large = pack([1, "name", 2.5, b"\xff" * 5000, {"a": [1]}])
     assert THREE.validate_many([large, pack([2, "b", 0.5])]) == [[1, "name", 2.5], [2, "b", 0.5]]
     assert TupleFormat([], [PRIMARY]).indexed_fields([large]) == [[1]]
@@ -67,7 +67,7 @@ def test_large_tuples_come_without_what_nobody_asks_for() -> None:
 
 @pytest.mark.parametrize("wrong", [b"\x93\x01\xa1a", b"\x93\x01\xa1a" + pack_float32(1.5), b"\xa1a", b"", pack([1])])
 def test_many_tuples_at_once(wrong: bytes) -> None:
-    """The same values, and the same error for the first wrong one."""
+    """Checking many tuples at once gives the same values, and the error of the first wrong one."""
     good = [pack([number, "name", 2.5]) for number in range(5)]
     assert THREE.validate_many(good) == list(map(THREE.validate, good))
     with pytest.raises(BoxError) as raised:
@@ -145,7 +145,7 @@ _TAKES = {
 
 @pytest.mark.parametrize("kind", list(T))
 def test_what_each_type_takes(kind: T) -> None:
-    """The quick check and the thorough one agree with the table, nullable or not."""
+    """The quick check and the thorough one accept exactly the values of the table, nullable or not."""
     for nullable in (False, True):
         form = TupleFormat([FieldDef("a", kind, is_nullable=nullable)])
         for name, samples in _SAMPLES.items():
@@ -184,7 +184,7 @@ def test_types_that_do_not_go_together() -> None:
 
 
 def test_nullability_of_format_and_index() -> None:
-    """Where they differ, the field is not nullable."""
+    """A field is nullable only if both the format and all indexes allow nil."""
     nullable_part = KeyDef([PartDef(0, T.UNSIGNED, is_nullable=True)])
     assert TupleFormat([], [nullable_part]).validate(pack([None])) == [None]
     assert error_of(TupleFormat([FieldDef("a", T.UNSIGNED, is_nullable=True)], [PRIMARY]), [None])[0] == "FIELD_TYPE"
@@ -224,7 +224,7 @@ def test_paths_that_contradict() -> None:
 
 
 def test_which_format_stores_tuples_of_another() -> None:
-    """Looser types and nullable fields can; new requirements cannot."""
+    """A format can store tuples of another one if its types are wider and its fields as nullable."""
 
     def form(kind: T, nullable: bool = False) -> TupleFormat:
         return TupleFormat([FieldDef("a", kind, is_nullable=nullable)])

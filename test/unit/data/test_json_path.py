@@ -44,7 +44,7 @@ def test_parse(text: str, steps: tuple[object, ...]) -> None:
     ],
 )
 def test_error_positions(text: str, position: int) -> None:
-    """Positions count characters from one."""
+    """Positions in error texts count characters from one."""
     with pytest.raises(PathError, match=f"invalid JSON in position {position}$"):
         parse_path(text)
 
@@ -54,7 +54,7 @@ def test_text() -> None:
 
 
 def test_follow() -> None:
-    """None wherever the path leads nowhere."""
+    """Following a path that leads nowhere returns None."""
     value = {"a": [{"b": 1}, 2]}
     assert follow(value, ("a", 0, "b")) == 1
     assert follow(value, ()) is value

@@ -1,4 +1,4 @@
-"""Sort keys order as Tarantool orders tuples."""
+"""Sort keys order tuples as Tarantool does."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ASCENDING: dict[T, list[Any]] = {
 @pytest.mark.parametrize("kind", list(ASCENDING))
 @pytest.mark.parametrize("nullable", [False, True])
 def test_order_of_each_type(kind: T, nullable: bool) -> None:
-    """Keys of ascending values ascend, strictly; a user's key is equal to the tuple's."""
+    """Keys of strictly ascending values ascend strictly; a user's key equals the tuple's."""
     key = KeyDef([PartDef(1, kind, is_nullable=nullable)])
     values = [None, *ASCENDING[kind]] if nullable else ASCENDING[kind]
     keys = [key.extract(["x", value]) for value in values]
@@ -88,7 +88,7 @@ def test_paths() -> None:
 
 
 def test_multikey_has_a_key_for_every_element() -> None:
-    """Each key comes once; other parts are those of the tuple, and a tuple without the array has no key."""
+    """A multikey index has each key once, with the tuple's other parts; a tuple without the array has no key."""
     key = KeyDef([PartDef(1, T.UNSIGNED, path="[*].a"), PartDef(0, T.UNSIGNED)])
     assert key.is_multikey
     assert key.extract_all([7, [{"a": 2}, {"a": 1}, {"a": 2}]]) == ((2, 7), (1, 7))
@@ -112,7 +112,7 @@ def test_errors_of_users_keys() -> None:
 
 
 def test_nil_in_a_key() -> None:
-    """Partial scans take a nil of a nullable part, exact matches do not."""
+    """Partial scans accept a nil of a nullable part, exact matches do not."""
     key = KeyDef([PartDef(0, T.UNSIGNED, is_nullable=True)])
     assert key.parse([None], False) == (False,)
     assert error_of(key, [None])[0] == "KEY_PART_TYPE"
@@ -128,7 +128,7 @@ def test_merge_adds_what_is_missing() -> None:
 
 
 def test_the_edges() -> None:
-    """TOP is above and NAN below every part there is."""
+    """TOP sorts after, and NAN before, every part."""
     parts: list[Any] = [0, -1.5, Decimal(1), b"a", True, (True, 1), (False,), (2, b"x")]
     for part in parts:
         assert (part,) < (TOP,)
@@ -140,7 +140,7 @@ def test_the_edges() -> None:
 
 
 def test_extraction_agrees_with_the_plain_way() -> None:
-    """The compiled function gives what the part functions give, for random definitions."""
+    """The compiled extraction gives the keys of the single part functions, for random definitions."""
     rnd = random.Random(7)
     kinds = list(ASCENDING)
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""The short way of an update's operations gives what the long way gives."""
+"""The short way of update operations gives the results of the general way."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ operations = st.lists(
 @given(rows, operations, st.integers(0, 1), st.sampled_from([FORMAT, TupleFormat()]))
 @example([1, "a", 0.5], [["+", "value", 0.25], ["=", 2, "b"]], 1, FORMAT)
 def test_the_short_way_agrees(row: list[Any], ops: list[Any], index_base: int, fmt: TupleFormat) -> None:
-    """Where it gives a tuple, the long way gives the same bytes; it leaves errors to that."""
+    """If the short way gives a tuple, the general way gives the same bytes; errors are left to the general way."""
     raw = pack(row)
     short = update._apply_short(raw, ops, fmt, index_base)
     if short is None:

@@ -1,7 +1,7 @@
-"""The same updates and the same texts on the `tarantool` executable.
+"""Generated updates give the same tuples and texts on Tarantool's executable.
 
-Generated operations stay where all versions agree: 2.6 neither fills gaps with nils nor forgives the
-deletion of an absent field, and no version defines an operation inside a field that another one has set.
+Operations stay where all versions agree: 2.6 neither fills gaps with nils nor allows the deletion of an absent field,
+and no version defines an operation inside a field that another one has set.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ os.exit(0)
 
 
 class Generator:
-    """Random tuples and operations."""
+    """Generates tuples and operations."""
 
     def __init__(self, seed: int) -> None:
         self.rnd = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Points in time and intervals: calendar, zones, bodies, texts, sums. Expected values follow Tarantool 2.11."""
+"""Points in time and intervals: calendar, zones, encoding, texts, sums. Expected values follow Tarantool 2.11."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOSCOW = ZoneInfo("Europe/Moscow")
 
 
 def at(text: str) -> Datetime:
-    """The point in time of a whole text."""
+    """Parse a whole text as a point in time."""
     value, size = iso.read_datetime(text)
     assert size == len(text)
     return value

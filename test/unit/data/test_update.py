@@ -111,7 +111,7 @@ def test_inside_fields(value: list[Any], ops: list[Any], result: list[Any]) -> N
 
 
 def test_order_of_keys() -> None:
-    """One operation keeps the order of a map; with several the changed keys come first, the last one foremost."""
+    """One operation keeps the order of a map; after several the changed keys come first, the last one foremost."""
     raw = pack([{"a": 1, "b": 2, "c": 3}])
 
     def keys(*ops: Any) -> list[str]:
@@ -140,7 +140,7 @@ def test_float_results() -> None:
 
 
 def test_other_bytes_stay_as_they_are() -> None:
-    """Encodings that we would not choose survive next to a change."""
+    """Values beside a change keep their encoding, also one that we would not choose."""
     raw = bytes.fromhex("94 01 cd0005 ca3fc00000 82a16101a16102")
     assert apply_update(raw, [["+", 1, 1]], fmt=PLAIN) == b"\x94\x02" + raw[2:]
     assert apply_update(raw, [], fmt=PLAIN) == raw
@@ -231,7 +231,7 @@ def test_nothing_inside_what_another_operation_has_put_in() -> None:
 
 
 def test_upsert_leaves_out_what_fails() -> None:
-    """Failed operations are reported and skipped; the others count."""
+    """Upsert reports failed operations and skips them; the others apply."""
     errors: list[BoxError] = []
     raw = pack([1, "a", [5]])
     ops = [["+", 1, 1], ["+", 2, 1], ["=", "[3][1].x", 1], ["=", "[3][1]", 6], ["=", 4, "new"]]
@@ -263,7 +263,7 @@ def test_fields_are_counted_in_32_bits(count: int) -> None:
     ],
 )
 def test_the_short_way_agrees_with_the_long_one(fields: list[Any], ops: list[list[Any]]) -> None:
-    """A last operation that the short way does not know sends all of them the long way."""
+    """If the last operation is unknown to the short way, all operations take the general one."""
     short = update(fields, *ops, fmt=NAMED)
     assert update(fields, *ops, ["!", 4, "end"], fmt=NAMED) == [*short, "end"]
     assert unpack(apply_upsert(pack(fields), ops, fmt=NAMED)) == short

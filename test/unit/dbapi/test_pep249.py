@@ -1,4 +1,4 @@
-"""What PEP 249 asks of every module: names, connections, cursors, rows, exceptions."""
+"""What PEP 249 requires of every module: names, connections, cursors, rows, exceptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def connection() -> Iterator[DatabaseConnection]:
 
 @pytest.fixture
 def cursor(connection: DatabaseConnection) -> DatabaseCursor:
-    """A cursor where the table `booze` is."""
+    """A cursor on a database with the table `booze`."""
     return connection.cursor().execute(CREATE)
 
 

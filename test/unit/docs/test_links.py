@@ -23,14 +23,16 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text_of(page: Path) -> str:
-    """The page with its tables, without code."""
+    """Return the page with its generated tables, without code."""
     from reference_tables import expand
 
     return _FENCE.sub("", expand(page.read_text()) if "hooks" not in page.parts else "")
 
 
 def anchors(page: Path) -> set[str]:
-    """As mkdocs and GitHub make them of headings: small letters, digits, underscores, and hyphens for spaces."""
+    """Return the anchors that mkdocs and GitHub make of headings: lower case letters, digits, underscores, hyphens for
+    spaces.
+    """
     headings = _HEADING.findall(text_of(page))
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The documentation: its examples do what they say, its man pages are complete, and the site can be built."""
+"""The documentation: examples print what they show, man pages are complete, and the site can be built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEEDS_SPARK = {"tutorials/export.md"}
 
 
 def pages_with_examples() -> list[str]:
-    """Pages that have a block of commands."""
+    """Return the pages that have a block of commands."""
     return sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if "```console\n" in page.read_text())
 
 
@@ -37,7 +37,7 @@ def test_examples_of_spark_do_what_the_page_says(page: str, tmp_path: Path) -> N
 
 @pytest.mark.spark
 def test_examples_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
-    """All but two: test_notebook.py runs the one in a Spark session, test_prompt_terminal.py the console session."""
+    """The README's examples print what it shows; test_notebook.py and test_prompt_terminal.py run the other two."""
     pytest.importorskip("pyspark")
     assert walk(ROOT / "README.md", tmp_path) == 6
 
@@ -62,12 +62,12 @@ def test_every_extra_is_described() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """Details belong to the site."""
+    """The README has at most 200 lines: details belong to the site."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 200
 
 
 def test_nobody_is_sent_to_an_index() -> None:
-    """Lunabox is on none."""
+    """No page tells readers to install Lunabox from a package index."""
     files = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     assert not [path for path in files if re.search(r"(pip|pipx) install '?lunabox", path.read_text())]
 
@@ -91,7 +91,7 @@ def test_man_pages_come_from_the_reference(tmp_path: Path) -> None:
 
 
 def test_tables_need_only_what_make_docs_installs() -> None:
-    """Its extra `docs` brings neither pyarrow nor numpy nor Spark."""
+    """The reference tables need only the extra `docs`, which has neither pyarrow nor numpy nor Spark."""
     program = """
 import sys
 from pathlib import Path
@@ -109,7 +109,7 @@ for page in Path("docs").rglob("*.md"):
 
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra `docs` is not installed")
 def test_the_site_can_be_built(tmp_path: Path) -> None:
-    """Strictly: a link that leads nowhere, or a class that is not there, is an error."""
+    """The site can be built strictly: a dead link, or a class that does not exist, is an error."""
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The tables of the reference say what the code says: all names are there, and what is said to be missing is."""
+"""The reference tables agree with the code: they have all names, and what they call missing is missing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def asked(tables: Any, directory: Path) -> dict[str, Any]:
-    """What a node says of the names, and of the expressions that have to fail."""
+    """Return what a node says of the names, and of the expressions that must fail."""
     own = {name: status for name, status in tables.lua_api.statuses().items() if status.kind == "own"}
     names = {namespace: list(members) for namespace, members in tables.lua_api.names().items()}
     for name in own:
@@ -126,7 +126,7 @@ def asked(tables: Any, directory: Path) -> dict[str, Any]:
 
 
 def test_functions_of_lua_are_as_the_reference_says(tables: Any, tmp_path: Path) -> None:
-    """Each name is there unless it is said to be missing, and what is missing fails."""
+    """Each function of the Lua reference exists unless it is called missing; missing ones fail."""
     said = tables.lua_api.statuses()
     answer = asked(tables, tmp_path)
     missing = {name for name, status in said.items() if status.kind == "missing"}
@@ -150,7 +150,7 @@ def test_every_function_of_lua_has_a_line_on_a_page(tables: Any) -> None:
 
 
 def product(*without: str) -> str:
-    """The text of the product's files."""
+    """Return the text of the product's files."""
     files = [
         path for top in ("box", "lua", "console") for kind in ("py", "lua") for path in (ROOT / top).rglob(f"*.{kind}")
     ]
@@ -158,7 +158,7 @@ def product(*without: str) -> str:
 
 
 def test_every_option_has_an_effect_or_none(tables: Any) -> None:
-    """Those without are the ones that nothing but the registry knows, and statistics of engines that are not here."""
+    """Options described as without effect are those that only the registry mentions, and statistics of absent engines."""
     effects = {name: text for group in tables.options.groups().values() for name, text in group.items()}
     assert effects.keys() == OPTIONS.keys()
     text = product(
@@ -173,7 +173,7 @@ def test_every_option_has_an_effect_or_none(tables: Any) -> None:
 
 
 def test_every_injection_that_works_is_described(tables: Any) -> None:
-    """They are those that the product asks for."""
+    """The described error injections are those that the product reads."""
     text = product("box/errinj.py")
     used = {name for name in ErrorInjections().values if re.search(rf"{name}\b", text)}
     from reference_tables.markdown import facts

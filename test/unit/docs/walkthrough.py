@@ -1,10 +1,10 @@
-"""Runs the examples of a page of the documentation, in their order, in a directory of their own.
+"""Runs the examples of a documentation page in their order, in a directory of their own.
 
 ```
-a block with title="NAME"       becomes that file
-a block of language `console`   lines after `$ ` are commands; the lines below are what each prints
-                                […] stands for anything, times for any time; standard error is not compared
-other blocks                    are read only
+a block with title="NAME"       is written to that file
+a block of language `console`   lines after `$ ` are commands; the lines below are the expected output
+                                […] stands for any text, times match any time; standard error is not compared
+other blocks                    are not run
 ```
 """
 
@@ -20,21 +20,26 @@ from pathlib import Path
 
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 _TIME = re.compile(r"\d+(?:\\)?\.\d+(?:\\)? ?s\b")
+_RATE = re.compile(r"\d[\d,]*(?:\\)? rows/s")
 _SLOWEST = re.compile(r"^slowest:\n(?: +[\d.]+ s  .*\n)+", re.MULTILINE)
-"""What the runner of suites says on a busy machine only."""
+"""Lines that the suite runner prints on a busy machine only."""
 ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command and what it prints."""
+    """A command and its expected output."""
 
     text: str
     output: str
 
 
 def walk(page: Path, directory: Path) -> int:
-    """The number of commands that were run. AssertionError for one that prints something else."""
+    """Run all commands of a page, and return their number.
+
+    Raises:
+        AssertionError: one has other output.
+    """
     count = 0
     for language, title, body in _BLOCK.findall(page.read_text()):
         if title:
@@ -67,5 +72,6 @@ def _check(command: Command, directory: Path) -> None:
         check=False,
     )
     pattern = _TIME.sub(r"[\\d.]+ ?s", re.escape(command.output).replace(re.escape("[…]"), ".*"))
+    pattern = _RATE.sub(r"[\\d,]+ rows/s", pattern)
     output = _SLOWEST.sub("", done.stdout)
     assert re.fullmatch(pattern, output), f"$ {command.text}\n{output}{done.stderr}\nexpected:\n{command.output}"

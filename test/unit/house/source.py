@@ -1,4 +1,4 @@
-"""The product's source as the tests of this package read it: modules, their imports, classes and docstrings."""
+"""The product's source for the tests of this package: modules, their imports, classes and docstrings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PACKAGES = ("box", "lua", "console")
 
 @dataclass(frozen=True)
 class Import:
-    """One module that another one names in an import statement."""
+    """An import of one module by another one."""
 
     importer: str
     imported: str
     line: int
     is_annotation: bool
-    """Below `if TYPE_CHECKING:`, so nothing is imported when the program runs."""
+    """Whether the import is below `if TYPE_CHECKING:`, so that it never runs."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Module:
 
 @lru_cache
 def modules() -> dict[str, Module]:
-    """All modules of the product by name."""
+    """Return all modules of the product by name."""
     found = {}
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
@@ -61,7 +61,7 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 
 def _statements(tree: ast.AST, *, is_annotation: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Import statements at every depth, functions included, and whether they are for annotations only."""
+    """Yield import statements at every depth, also in functions, and whether they are for annotations only."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, is_annotation
@@ -88,7 +88,7 @@ def _imported(statement: ast.Import | ast.ImportFrom, importer: Module) -> Itera
 
 @lru_cache
 def imports() -> tuple[Import, ...]:
-    """Every import of one module of the product by another one."""
+    """Yield every import of one module of the product by another one."""
     return tuple(
         Import(module.name, imported, statement.lineno, is_annotation)
         for module in modules().values()

@@ -1,4 +1,4 @@
-"""Files have a size that a reader can take in."""
+"""Files are short enough for a reader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from test.unit.house.source import PACKAGES, ROOT
 
 MOST_LINES = 600
-"""A module that grows past it is two modules."""
+"""The greatest number of lines of a module."""
 
 
 def test_no_file_is_longer_than_a_reader_can_take_in() -> None:

@@ -1,9 +1,8 @@
-"""The floors of the product: imports go down.
+"""The layers ("floors") of the product: imports go down only.
 
-`FLOORS` is the architecture as these tests enforce it, the roof first. A part may import the floors below its own,
-never its own floor or one above: so packages form no ring. Inside a part modules may import each other, without a ring
-either. What is below `if TYPE_CHECKING:` never runs; where it goes up or closes a ring it stands in a list with its
-reason, and the lists may only shrink.
+`FLOORS` lists the layers, the top first. A part may import parts of lower floors, never of its own or a higher one, so
+that packages form no ring. Modules of one part may import each other, without a ring. Imports below `if TYPE_CHECKING:`
+never run; those that go up or close a ring are listed with their reasons, and the lists may only shrink.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ ONLY = {
     "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},
 }
-"""Parts that know less than their floor allows."""
+"""Parts that may import less than their floor allows."""
 
 UPWARD = {
     "A session carries what the schema and the transactions put into it; it calls nothing of theirs.": {
@@ -93,20 +92,20 @@ RINGS = {
     },
     "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},
 }
-"""Modules of one part that name each other in a circle, some for annotations only, by the reason why they stay."""
+"""Modules of one part that import each other in a circle, some for annotations only, by the reason why they stay."""
 
 _LEVELS = {part: len(FLOORS) - number for number, floor in enumerate(FLOORS) for part in floor}
 
 
 def part_of(module: str) -> str:
-    """The longest part that holds a module; `box` itself holds its facade only."""
+    """Return the most specific part that contains a module; `box` itself contains its facade only."""
     parts = [part for part in _LEVELS if module == part or (part != "box" and module.startswith(f"{part}."))]
     assert parts, f"{module} stands on no floor: give it one in FLOORS"
     return max(parts, key=len)
 
 
 def is_downward(step: Import) -> bool:
-    """Whether an import stays inside its part or goes down to one that it may know."""
+    """Return whether an import stays inside its part or goes down to an allowed one."""
     importer, imported = part_of(step.importer), part_of(step.imported)
     if importer == imported:
         return True
@@ -115,12 +114,14 @@ def is_downward(step: Import) -> bool:
 
 
 def place(step: Import) -> str:
-    """`file:line: importer -> imported`."""
+    """Return `file:line: importer -> imported`."""
     return f"{modules()[step.importer].path}:{step.line}: {step.importer} -> {step.imported}"
 
 
 def rings(steps: Iterable[Import]) -> Iterator[set[str]]:
-    """Sets of modules of which each reaches all others (Tarjan's strongly connected components of two or more)."""
+    """Return sets of modules that reach each other: strongly connected components of two or more, by Tarjan's
+    algorithm.
+    """
     edges: dict[str, set[str]] = {}
     for step in steps:
         edges.setdefault(step.importer, set()).add(step.imported)
@@ -148,17 +149,17 @@ def rings(steps: Iterable[Import]) -> Iterator[set[str]]:
 
 
 def _lines(steps: Iterable[Import], within: Set[str] | None = None) -> str:
-    """The places of all steps, or of those between modules of a set."""
+    """Return the places of all imports, or of those between modules of a set."""
     return "\n".join(place(step) for step in steps if within is None or {step.importer, step.imported} <= within)
 
 
 def test_every_module_stands_on_a_floor() -> None:
-    """A new part says where it belongs, and a part that is gone leaves the table."""
+    """Every module belongs to a floor, and every listed part exists."""
     assert {part_of(module) for module in modules()} == set(_LEVELS)
 
 
 def test_imports_go_down_when_the_program_runs() -> None:
-    """Inside functions too. `from box import Node` is the facade, on the roof."""
+    """Imports that run go down, also inside functions. The facade `from box import Node` is the top."""
     upward = [step for step in imports() if not step.is_annotation and not is_downward(step)]
     assert not upward, f"upward imports:\n{_lines(upward)}"
 
@@ -188,7 +189,7 @@ def test_rings_for_annotations_are_those_with_a_reason() -> None:
 
 
 def test_rings_are_found() -> None:
-    """The search itself: two rings that share nothing, and a line that hangs on one."""
+    """The search finds two separate rings, and leaves out a chain that leads to one."""
 
     def steps(*pairs: str) -> list[Import]:
         return [Import(pair[0], pair[1], 1, False) for pair in pairs]

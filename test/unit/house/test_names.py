@@ -1,4 +1,4 @@
-"""One name means one thing: classes, modules of Python and modules of Lua."""
+"""Names of classes, Python modules and Lua modules are unique."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SAME_NAME = {
     "files are stored by the journal, tuples by transactions": {"box/txn/storage.py"},
     "a node is served by the sockets of its network, Lua modules use those of its machine": {"lua/machine/sockets.py"},
 }
-"""Files that are called like another one, by the reason why each keeps its name."""
+"""Files that share a name with another one, by the reason why each keeps it."""
 
 SAME_CLASS = {"PEP 249 and the errors of the node both have one": {"DataError"}}
-"""Classes that are called like another one, by the reason."""
+"""Classes that share a name with another one, by the reason."""
 
 BINDINGS = "lua/bindings"
-"""Each is the Python half of the Lua module that it is called like."""
+"""The directory whose files are named after the Lua modules that they are the Python half of."""
 
 VAGUE = re.compile(r"(apply|common|helpers?|manager|misc|mod_.*|service|tools?|utils?)$")
-"""Names of modules that do not tell what is inside."""
+"""Names of modules that do not say what is inside."""
 
 
 def _files() -> list[Path]:
-    """The files of the product, relative to the repository; `__init__.py` is called like its directory."""
+    """Return the product's files, relative to the repository; an `__init__.py` has the name of its directory."""
     found = (file for package in PACKAGES for file in (ROOT / package).rglob("*") if file.suffix in (".py", ".lua"))
     return sorted(file.relative_to(ROOT) for file in found if file.name != "__init__.py")
 

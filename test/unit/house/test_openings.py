@@ -1,7 +1,7 @@
-"""The openings of the core: time, threads, sockets and files come from outside.
+"""The core gets time, threads, sockets and files from outside, so that a simulation can replace them.
 
-A simulation replaces them, and so they may be touched in a few modules only: those that hold the real ones. What does
-not belong there stands in `EXCEPTIONS` with its reason; the list may only shrink.
+Only the modules of `REAL` use the operating system's. Other uses are listed in `EXCEPTIONS` with their reasons; the
+list may only shrink.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REAL = {
     "box.journal.threads": "threads, and the clock that is fine enough to measure them",
     "box.net.sockets": "listening sockets, connections, names",
 }
-"""The modules that hold the real ones."""
+"""Modules that use the operating system's clocks, threads, sockets and files, by what they use."""
 
 REAL_OF_LUA = {
     "lua.machine.clocks": "the clocks of the system",
@@ -28,7 +28,7 @@ REAL_OF_LUA = {
     "lua.machine.identity": "the process's number, random bytes",
     "lua.machine.sockets": "the sockets of the system",
 }
-"""The same of the Lua modules' Python halves."""
+"""Python halves of Lua modules that use the operating system, by what they use."""
 
 EXCEPTIONS_OF_LUA = {
     "lua.bindings.cfg": "options in the environment",
@@ -41,7 +41,7 @@ EXCEPTIONS_OF_LUA = {
     "lua.runtime": "its own sources, the defaults of its clocks and its directory",
     "lua.standard_output": "standard output",
 }
-"""Modules of Lua's that reach the system themselves."""
+"""Other Python halves of Lua modules that use the operating system, by the reason."""
 
 EXCEPTIONS = {
     "box.instance.view_in_thread": "a lock and a future between two threads that came from outside",
@@ -57,7 +57,7 @@ FORBIDDEN = frozenset(
 HARMLESS = frozenset(
     {"os.strerror", "os.PathLike", "os.fspath", "pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath"}
 )
-"""Texts and names; a path is harmless as long as nobody opens it."""
+"""Functions that only make texts and names; paths are harmless unless they are opened."""
 HARMLESS_OF_LUA = HARMLESS | {"os.fsdecode", "os.fsencode", "os.sep", "os.path", "socket.gaierror"}
 HARMLESS_OF_LUA |= {"socket.AddressFamily", "socket.SocketKind"}
 LOOP_CALLS = frozenset(
@@ -68,13 +68,13 @@ OWN_OPEN = frozenset(
     "self storage _storage disk _disk directory _directory sessions _sessions log _log journal _journal _writer "
     "_opening".split()
 )
-"""Objects with an `open` of their own, which comes from outside."""
+"""Names of objects with an `open` of their own, which come from outside."""
 MACHINE = frozenset({"files", "_files", "sockets"})
-"""Parts of a machine, as Lua modules have it."""
+"""Attributes of a machine, as Lua modules get it."""
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything that a module uses of another module."""
+    """Yield line and full name of every use of another module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
@@ -108,7 +108,7 @@ def _offences(module: Module, harmless: Set[str] = HARMLESS) -> list[str]:
 
 
 def _offences_of_lua(module: Module) -> list[str]:
-    """Constants are harmless: Lua has them, too."""
+    """Yield forbidden uses in modules for Lua; constants are allowed, because Lua offers them."""
     return [text for text in _offences(module, HARMLESS_OF_LUA) if not text.rpartition(".")[2].isupper()]
 
 
@@ -139,7 +139,7 @@ def test_lua_takes_them_from_its_machine() -> None:
 
 
 def test_the_lists_only_shrink() -> None:
-    """A module that needs its exception no more leaves the list."""
+    """A module that does not need its exception leaves the list."""
     needless = [module.name for module in _core() if module.name in EXCEPTIONS and not _offences(module)]
     unknown = (REAL.keys() | EXCEPTIONS.keys()) - modules().keys()
     assert not needless

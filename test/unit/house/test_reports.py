@@ -1,4 +1,4 @@
-"""Failures are told whatever a test has left behind."""
+"""Pytest reports failures, whatever a test has left behind."""
 
 from __future__ import annotations
 

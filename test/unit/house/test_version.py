@@ -1,4 +1,4 @@
-"""The version has one value."""
+"""The version is the same everywhere."""
 
 from __future__ import annotations
 

@@ -364,6 +364,29 @@ def test_refused_users(user: str, password: str, text: str) -> None:
     run(scenario())
 
 
+def test_refusals_do_not_tell_users_apart_if_the_greeting_is_of_2_11() -> None:
+    """Whoever does not exist is refused as who does: for a wrong password, and for a request of a wrong form."""
+    refusal = "User not found or supplied credentials are invalid"
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            for version, text in (("2.10.8", "User 'bob' is not found"), ("2.11.0", refusal), ("3.0.0", refusal)):
+                node.config["iproto_greeting_version"] = version
+                with pytest.raises(BoxError, match=text) as caught:
+                    await connection.authenticate("bob", "secret")
+            assert caught.value.code == ErrorCode.PASSWORD_MISMATCH
+            answers = []
+            for user in ("alice", "bob"):
+                for proof in (["chap-sha1", b"0" * 20], ["chap-sha1", b"0"], []):
+                    with pytest.raises(BoxError) as caught:
+                        await connection.request(Row(RequestType.AUTH, body=pack({0x23: user, 0x21: proof})))
+                    answers.append((caught.value.code, caught.value.message))
+            assert answers[:3] == answers[3:]
+            await connection.authenticate("alice", "secret")
+
+    run(scenario())
+
+
 def test_users() -> None:
     """The right password makes the session the user's; an empty proof brings guest back; hooks see both."""
 

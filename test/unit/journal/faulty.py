@@ -1,4 +1,4 @@
-"""A storage in memory that fails as a test says."""
+"""A storage in memory whose writes fail as a test asks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from box.journal.storage import AppendFile
 
 
 class FaultyFile:
-    """A file that fails as its storage says."""
+    """A file of a `FaultyStorage`."""
 
     def __init__(self, file: AppendFile, storage: FaultyStorage) -> None:
         self.path = file.path
@@ -29,7 +29,7 @@ class FaultyFile:
 
 
 class FaultyStorage(MemoryStorage):
-    """A memory storage whose writes can be made short or failing; `writes` are the sizes asked for."""
+    """A storage in memory whose writes can be short or fail; `writes` has the sizes that were asked for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class FaultyStorage(MemoryStorage):
 
 
 def void(value: object) -> None:
-    """Turns an expression into a statement."""
+    """Do nothing with a value: turns an expression into a statement for lambdas."""
 
 
 def failing(code: int) -> Callable[[bytes], bytes]:

@@ -1,4 +1,4 @@
-"""What the journal's tests share: rows, a journal on a fresh loop, a log that can be asked."""
+"""Helpers of the journal's tests: rows, a running journal, recovery, and a log that keeps its messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UUID_1 = UUID("11111111-1111-1111-1111-111111111111")
 
 
 class RecordingLog:
-    """Keeps every message."""
+    """A log that keeps every message."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -40,7 +40,7 @@ class RecordingLog:
 
 
 def replace_row(key: int, *, space_id: int = 512, filler: str = "x", **header: Any) -> Row:
-    """A REPLACE of `{key, filler}`."""
+    """Make a REPLACE row of `{key, filler}`."""
     return Row(3, body=msgpack.packb({0x10: space_id, 0x21: [key, filler]}), **header)
 
 
@@ -49,7 +49,7 @@ def key_of(row: Row) -> int:
 
 
 def write(journal: Journal, *rows: Row) -> asyncio.Future[BoxError | None]:
-    """Submit one transaction; the future holds its error or None."""
+    """Submit one transaction; return a future with its error or None."""
     done: asyncio.Future[BoxError | None] = asyncio.get_running_loop().create_future()
     journal.submit(JournalEntry(list(rows), lambda entry: done.set_result(entry.error)))
     return done
@@ -63,7 +63,7 @@ async def running_journal(
     errinj: ErrorInjections | None = None,
     **options: Any,
 ) -> AsyncIterator[Journal]:
-    """A started journal of instance 1, stopped at the end."""
+    """Run a journal of instance 1 for this context."""
     journal = Journal(asyncio.get_running_loop(), storage or MemoryStorage(), errinj=errinj, **options)
     journal.start(vclock or VClock(), UUID_1)
     journal.instance_id = 1
@@ -74,7 +74,7 @@ async def running_journal(
 
 
 def recover(storage: Storage, vclock: VClock | None = None, **options: Any) -> tuple[list[int], VClock]:
-    """The keys of all rows in the WAL, and the vclock after them."""
+    """Return the keys of all rows in the log files, and the vclock after them."""
     recovery = Recovery(storage, ".", vclock or VClock(), **options)
     recovery.scan()
     keys = [key_of(row) for row in recovery.rows()]

@@ -1,4 +1,4 @@
-"""A writer that is killed: every row that it acknowledged is there afterwards."""
+"""A journal whose process is killed has every row that it acknowledged."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WRITER = textwrap.dedent(
 
 @pytest.mark.parametrize(("mode", "inline"), [("write", 0), ("write", 100), ("fsync", 0)])
 def test_acknowledged_rows_survive_kill(tmp_path: Path, mode: str, inline: int) -> None:
-    """After `kill -9` the log holds a prefix of what was submitted that covers everything acknowledged."""
+    """After `kill -9` the log has a prefix of what was submitted, with everything that was acknowledged."""
     command = [sys.executable, "-c", WRITER, str(tmp_path), mode, str(inline)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=os.getcwd()) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Error injections: the list, the types, what Tarantool answers."""
+"""Error injections: the list, the types, and the results of `set` and `get` as in Tarantool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from box.errors import BoxError
 
 
 def test_every_name_has_a_state_of_its_type() -> None:
-    """`info` lists all switches of Tarantool's debug build."""
+    """`info` lists all injections of Tarantool's debug build with their types."""
     info = ErrorInjections().info()
     assert len(info) == 81
     assert info["ERRINJ_WAL_DELAY"] == {"state": False}
@@ -21,7 +21,7 @@ def test_every_name_has_a_state_of_its_type() -> None:
 
 
 def test_set_and_get() -> None:
-    """`set` answers `ok`; a boolean switch follows Lua's idea of truth."""
+    """`set` returns `ok`; for a boolean injection any value but false and nil is true, as in Lua."""
     errinj = ErrorInjections()
     assert errinj.set("ERRINJ_WAL_IO", True) == "ok"
     assert errinj.get("ERRINJ_WAL_IO") is True
@@ -36,7 +36,7 @@ def test_set_and_get() -> None:
 
 
 def test_an_unknown_name_is_an_answer_not_an_exception() -> None:
-    """As Tarantool: the error is the result."""
+    """An unknown name is an error that is returned, not raised, as in Tarantool."""
     errinj = ErrorInjections()
     assert errinj.get("ERRINJ_NO") == "error: can't find error injection 'ERRINJ_NO'"
     assert errinj.set("ERRINJ_NO", 1) == "error: can't find error injection 'ERRINJ_NO'"
@@ -44,13 +44,13 @@ def test_an_unknown_name_is_an_answer_not_an_exception() -> None:
 
 @pytest.mark.parametrize("value", [True, None, "7"])
 def test_a_number_switch_wants_a_number(value: object) -> None:
-    """Nothing is converted silently."""
+    """A number injection takes numbers only, and converts nothing."""
     with pytest.raises(BoxError, match="expected int64_t as 2 argument"):
         ErrorInjections().set("ERRINJ_WAL_DELAY_COUNTDOWN", value)
 
 
 def test_listeners_are_told_until_they_leave() -> None:
-    """`on_change` returns the way out."""
+    """`on_change` calls a listener until it unregisters by the function that `on_change` has returned."""
     errinj = ErrorInjections()
     seen: list[object] = []
     forget = errinj.on_change("ERRINJ_WAL_DELAY", seen.append)
@@ -61,7 +61,7 @@ def test_listeners_are_told_until_they_leave() -> None:
 
 
 def test_wait_until_off() -> None:
-    """A waiter goes on when the switch goes off, not at another change."""
+    """A waiter goes on when the injection is switched off, not at another change."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -78,7 +78,7 @@ def test_wait_until_off() -> None:
 
 
 def test_initial_values_come_from_the_environment() -> None:
-    """Variables named like the switches; a wrong value is an error."""
+    """Environment variables named like injections set them at the start; a wrong value is an error."""
     errinj = ErrorInjections()
     errinj.apply_environment(
         {"ERRINJ_WAL_IO": "TRUE", "ERRINJ_WAL_DELAY_COUNTDOWN": "2", "ERRINJ_RELAY_TIMEOUT": "", "HOME": "/"}

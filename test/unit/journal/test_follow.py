@@ -1,4 +1,4 @@
-"""Followers: every row once, in order, from files and live."""
+"""Followers of the journal get every row once and in order, from files and from memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .helpers import key_of, replace_row, running_journal, write
 
 
 async def take(follower: Follower, count: int) -> list[int]:
-    """The keys of the next `count` rows."""
+    """Return the keys of the next `count` rows."""
     keys: list[int] = []
     while len(keys) < count:
         keys += [key_of(row) for row in rows_of(await anext(follower))]
@@ -32,7 +32,7 @@ async def take(follower: Follower, count: int) -> list[int]:
 
 
 def test_old_rows_from_files_then_new_ones() -> None:
-    """Across files, from any vclock, without a gap or a repetition."""
+    """A follower reads rows across files from any vclock, without a gap or a repetition."""
 
     async def scenario() -> None:
         async with running_journal(wal_max_size=250) as journal:
@@ -50,7 +50,7 @@ def test_old_rows_from_files_then_new_ones() -> None:
 
 
 def test_a_live_follower_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows come from memory once it has caught up."""
+    """A follower that has caught up gets rows from memory, and opens no file."""
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -71,7 +71,9 @@ def test_a_live_follower_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_that_nobody_waits_for_come_with_those_that_follow() -> None:
-    """What the turn writes that their completion has brought about; and alone if that is nothing."""
+    """A row that no client waits for is given to followers with the rows after it in the turn, or alone if there are
+    none.
+    """
 
     async def scenario() -> None:
         async with running_journal(inline_limit=100) as journal:
@@ -98,7 +100,7 @@ def test_rows_that_nobody_waits_for_come_with_those_that_follow() -> None:
 
 
 def test_a_follower_never_sees_a_row_before_it_is_on_disk() -> None:
-    """Held by ERRINJ_WAL_DELAY it waits; rows that failed never come."""
+    """A follower sees no row before it is on disk: rows held by ERRINJ_WAL_DELAY come later, failed ones never."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -123,7 +125,7 @@ def test_a_follower_never_sees_a_row_before_it_is_on_disk() -> None:
 
 
 class SlowSyncs(MemoryStorage):
-    """Syncs of files wait for `may_end`, and fail if `fails`."""
+    """A storage whose syncs wait for `may_end`, and fail if `fails` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +157,7 @@ class SlowSyncs(MemoryStorage):
 
 
 def test_a_follower_that_reads_files_sees_no_row_that_is_not_synced() -> None:
-    """It is in the file, and may yet be taken back: then nobody has seen it."""
+    """A follower that reads files sees no row that is not synced, because its write may still fail and be cut off."""
 
     async def scenario() -> None:
         storage = SlowSyncs()
@@ -184,7 +186,7 @@ def test_a_follower_that_reads_files_sees_no_row_that_is_not_synced() -> None:
 
 
 def test_many_followers_while_rows_are_written() -> None:
-    """Started at any moment, each sees every row after its vclock."""
+    """Followers that start at any moment see every row after their vclocks, while rows are written."""
 
     async def scenario() -> None:
         total = 300
@@ -211,7 +213,7 @@ def test_many_followers_while_rows_are_written() -> None:
 
 
 def test_a_slow_follower_goes_back_to_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the rows it needs next have left the memory it starts again at the block it knows."""
+    """A follower whose next rows have left the memory reads files, from the block that it knows."""
     monkeypatch.setattr(follow_module, "_TAIL_BATCHES", 4)
 
     async def scenario() -> None:
@@ -232,7 +234,7 @@ def test_a_slow_follower_goes_back_to_the_files(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_missing_files_are_a_gap() -> None:
-    """The error names both vclocks."""
+    """If files with the next rows are missing, a follower raises an error with both vclocks."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -249,7 +251,7 @@ def test_missing_files_are_a_gap() -> None:
 
 
 def test_stop_ends_followers() -> None:
-    """One that waits, and one that asks later."""
+    """When the journal stops, waiting followers end, and later calls raise."""
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -265,7 +267,7 @@ def test_stop_ends_followers() -> None:
 
 
 def test_a_cancelled_follower_leaves_nothing_behind() -> None:
-    """Also one that is cancelled while a thread reads for it."""
+    """A cancelled follower leaves nothing behind, also while a thread reads a file for it."""
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -283,8 +285,8 @@ def test_a_cancelled_follower_leaves_nothing_behind() -> None:
     asyncio.run(scenario())
 
 
-def test_a_read_that_fails_behind_a_cancellation_is_nobodys_news(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even the event loop's, which would log that nobody asked for the error."""
+def test_an_error_of_a_read_after_a_cancellation_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file read that fails after its follower was cancelled is not reported to the event loop's exception handler."""
     is_cancelled = threading.Event()
 
     def next_runs(reader: LogReader) -> None:
@@ -314,7 +316,9 @@ def test_a_read_that_fails_behind_a_cancellation_is_nobodys_news(monkeypatch: py
 
 
 def test_local_rows_come_live_only() -> None:
-    """Those on disk at the start are skipped: another instance never needs them."""
+    """Rows of local spaces come from memory only: those in files at the start are skipped, because no other instance
+    needs them.
+    """
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -330,7 +334,7 @@ def test_local_rows_come_live_only() -> None:
 
 
 def test_a_file_that_cannot_be_read() -> None:
-    """ERRINJ_XLOG_READ and ERRINJ_XLOG_GARBAGE: a follower fails, the journal goes on."""
+    """With ERRINJ_XLOG_READ or ERRINJ_XLOG_GARBAGE a follower fails, and the journal goes on."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()

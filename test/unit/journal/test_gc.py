@@ -1,4 +1,4 @@
-"""Garbage collection: what a node with checkpoints, consumers and backups keeps and removes."""
+"""Which files the garbage collector of logs keeps and removes, with checkpoints, consumers and backups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .helpers import UUID_1, RecordingLog, replace_row, running_journal, write
 
 
 class Node:
-    """A journal, its collector, and one space that holds the keys written."""
+    """A journal, its collector, and one space with the keys that were written."""
 
     def __init__(self, journal: Journal, storage: MemoryStorage) -> None:
         self.journal = journal
@@ -33,7 +33,7 @@ class Node:
         assert await write(self.journal, replace_row(key)) is None
 
     async def checkpoint(self) -> VClock:
-        """All steps of a checkpoint, and the removal after it."""
+        """Make a checkpoint and remove files that are not needed."""
         space = SnapshotSpace(512, list(self.tuples))
         start = await self.journal.begin_checkpoint()
         writer = SnapshotWriter(self.storage, ".", start.vclock, UUID_1)
@@ -57,7 +57,7 @@ class Node:
 
 @asynccontextmanager
 async def running_node() -> AsyncIterator[Node]:
-    """A node that removes files from the start."""
+    """Run a node whose collector removes files from the start."""
     storage = MemoryStorage()
     async with running_journal(storage) as journal:
         node = Node(journal, storage)
@@ -69,7 +69,7 @@ async def running_node() -> AsyncIterator[Node]:
 
 
 def test_two_checkpoints_are_kept_and_the_wal_behind_them() -> None:
-    """`checkpoint_count` snapshots, and the rows from the oldest of them on."""
+    """`checkpoint_count` snapshots stay, and the log files from the oldest of them on."""
 
     async def scenario() -> None:
         async with running_node() as node:
@@ -86,7 +86,7 @@ def test_two_checkpoints_are_kept_and_the_wal_behind_them() -> None:
 
 
 def test_a_checkpoint_without_new_rows_is_the_same_one() -> None:
-    """It is touched and counted once."""
+    """A checkpoint without new rows only touches the last snapshot, and counts once."""
 
     async def scenario() -> None:
         async with running_node() as node:
@@ -100,7 +100,7 @@ def test_a_checkpoint_without_new_rows_is_the_same_one() -> None:
 
 
 def test_a_consumer_keeps_its_rows() -> None:
-    """Files go when it advances or leaves."""
+    """Files that a consumer needs go when it advances or leaves."""
 
     async def scenario() -> None:
         async with running_node() as node:
@@ -125,7 +125,7 @@ def test_a_consumer_keeps_its_rows() -> None:
 
 
 def test_a_backup_holds_its_snapshot() -> None:
-    """And everything newer, until it ends."""
+    """A backup keeps its snapshot and all newer files until it ends."""
 
     async def scenario() -> None:
         async with running_node() as node:
@@ -151,7 +151,7 @@ def test_a_backup_holds_its_snapshot() -> None:
 
 
 def test_paused_collection_waits_for_replicas_or_time() -> None:
-    """`wal_cleanup_delay`: nothing goes until every replica has come, or the delay is over."""
+    """With `wal_cleanup_delay` no file goes until every replica has subscribed or the delay is over."""
 
     async def scenario(by_time: bool) -> None:
         removed: list[tuple[VClock | None, VClock | None]] = []
@@ -185,7 +185,7 @@ def test_paused_collection_waits_for_replicas_or_time() -> None:
 
 
 def test_nothing_to_wait_for_is_no_pause() -> None:
-    """A node without replicas cleans up at once."""
+    """A node without replicas removes files at once, in spite of `wal_cleanup_delay`."""
 
     async def scenario() -> None:
         async def remove(snapshots: VClock | None, rows: VClock | None) -> None: ...
@@ -199,7 +199,7 @@ def test_nothing_to_wait_for_is_no_pause() -> None:
 
 
 def test_a_full_disk_deactivates_consumers() -> None:
-    """Those whose rows had to go."""
+    """On a full disk consumers whose rows must be removed are deactivated."""
 
     async def scenario() -> None:
         log = RecordingLog()

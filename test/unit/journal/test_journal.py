@@ -19,7 +19,7 @@ from .helpers import UUID_1, recover, replace_row, running_journal, write
 
 
 def test_rows_get_their_place_and_are_on_disk() -> None:
-    """After completion a row has replica id, lsn and time, and recovery finds it."""
+    """A completed row has replica id, LSN and time, and recovery finds it."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -35,7 +35,9 @@ def test_rows_get_their_place_and_are_on_disk() -> None:
 
 
 def test_the_file_is_made_by_the_first_write() -> None:
-    """Its name is the signature before the row; stop leaves an empty one named after the last row."""
+    """The first write makes the file, named after the vclock before it; a stop leaves an empty file named after the
+    last row.
+    """
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -49,7 +51,7 @@ def test_the_file_is_made_by_the_first_write() -> None:
 
 
 def test_an_empty_file_is_continued() -> None:
-    """A start without writes adds nothing; with writes it goes on in the file that stop has left."""
+    """A start after a stop writes into the empty file that the stop has left, and adds none without writes."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -68,7 +70,7 @@ def test_an_empty_file_is_continued() -> None:
 
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 def test_one_round_of_the_loop_is_one_write(inline_limit: int) -> None:
-    """Group commit: what is submitted together is written together, and completes in order."""
+    """Entries that are submitted in one round of the loop are written together and complete in order."""
 
     async def scenario() -> None:
         storage = FaultyStorage()
@@ -94,7 +96,7 @@ def test_one_round_of_the_loop_is_one_write(inline_limit: int) -> None:
 
 
 def test_the_vclock_moves_before_completion() -> None:
-    """A callback sees its own row in `journal.vclock`."""
+    """A completion callback sees its own row in `journal.vclock`."""
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -106,7 +108,7 @@ def test_the_vclock_moves_before_completion() -> None:
 
 
 def test_rotation_by_size() -> None:
-    """A file that has reached wal_max_size ends; the next one knows the vclock of the one before."""
+    """A file that has reached `wal_max_size` ends, and the next one has its vclock."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -121,7 +123,7 @@ def test_rotation_by_size() -> None:
 
 
 def test_a_checkpoint_ends_the_file() -> None:
-    """Unless it has no rows; the answer covers what was submitted before."""
+    """A checkpoint ends the file unless it is empty, and returns the vclock of all entries submitted before."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -140,7 +142,9 @@ def test_a_checkpoint_ends_the_file() -> None:
 
 
 def test_a_checkpoint_asked_for_before_a_failure_is_refused() -> None:
-    """However late the wal thread reads the request: the caller has frozen changes that are undone since."""
+    """A checkpoint asked for before a write fails is refused, because the caller's frozen views have rows that are
+    undone.
+    """
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -163,7 +167,9 @@ def test_a_checkpoint_asked_for_before_a_failure_is_refused() -> None:
 
 
 def test_what_a_checkpoint_covers_can_be_noted() -> None:
-    """Behind the ends of the rows before it, ahead of those behind it, before whoever waits is woken."""
+    """A checkpoint's callback runs after the completions of earlier rows, before those of later ones and before the
+    caller.
+    """
 
     async def scenario() -> None:
         seen: list[str] = []
@@ -199,7 +205,7 @@ def test_an_error_of_what_is_to_be_noted_is_the_answer() -> None:
 
 
 def test_the_checkpoint_threshold_is_reported_once() -> None:
-    """Until the next checkpoint is committed."""
+    """The threshold of checkpoints is reported once until the next checkpoint is committed."""
 
     async def scenario() -> None:
         calls: list[int] = []
@@ -216,7 +222,7 @@ def test_the_checkpoint_threshold_is_reported_once() -> None:
 
 
 def test_sync_waits_for_what_was_submitted() -> None:
-    """And reports the injected error."""
+    """`sync` waits for all entries submitted before, and raises an injected error."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -232,7 +238,7 @@ def test_sync_waits_for_what_was_submitted() -> None:
 
 
 def test_mode_none() -> None:
-    """Entries complete inside `submit`, with lsns; there are no files and no thread."""
+    """With `wal_mode` none entries complete inside `submit` with LSNs, without files and thread."""
 
     async def scenario() -> None:
         storage, threads = MemoryStorage(), threading.active_count()
@@ -250,7 +256,7 @@ def test_mode_none() -> None:
 
 
 def test_before_start_entries_complete_without_lsn() -> None:
-    """Recovery and bootstrap run through the same code as everything else."""
+    """Before the start of the journal, in recovery and bootstrap, entries complete at once without LSNs."""
 
     async def scenario() -> None:
         journal = Journal(asyncio.get_running_loop(), MemoryStorage())
@@ -263,7 +269,9 @@ def test_before_start_entries_complete_without_lsn() -> None:
 
 
 def test_stop_writes_what_was_submitted_and_refuses_more() -> None:
-    """Also with the writer held by an injection, and more than once."""
+    """A stop writes what was submitted and refuses more, also while an injection holds the writer, and when it is
+    repeated.
+    """
 
     async def scenario() -> None:
         storage, errinj = MemoryStorage(), ErrorInjections()
@@ -285,7 +293,7 @@ def test_stop_writes_what_was_submitted_and_refuses_more() -> None:
 
 
 def test_two_stops_at_once() -> None:
-    """A start that is abandoned and the node that closes: both return when all is written, also if one gives up."""
+    """Two concurrent stops both return when all is written, also if one is cancelled."""
 
     async def scenario() -> None:
         storage = FaultyStorage()
@@ -303,7 +311,7 @@ def test_two_stops_at_once() -> None:
 
 
 def test_requests_while_the_journal_stops() -> None:
-    """They come too late for the writer, and must not wait for it."""
+    """Requests while the journal stops return at once, and do not wait for a writer that has ended."""
 
     async def scenario() -> None:
         storage, errinj = MemoryStorage(), ErrorInjections()
@@ -326,7 +334,7 @@ def test_requests_while_the_journal_stops() -> None:
 
 
 def test_stop_right_behind_a_batch() -> None:
-    """The writer takes all that waits when a write is done: a batch, and with it the news that it was the last."""
+    """A stop that the writer takes together with a last batch writes that batch."""
 
     async def scenario() -> None:
         storage, go_on = FaultyStorage(), threading.Event()
@@ -352,7 +360,7 @@ def test_stop_right_behind_a_batch() -> None:
 
 
 def test_a_callback_that_raises_does_not_harm_the_others() -> None:
-    """It goes to the loop's exception handler."""
+    """A completion callback that raises is reported to the loop's exception handler, and the others run."""
 
     async def scenario() -> None:
         caught: list[object] = []
@@ -370,7 +378,7 @@ def test_a_callback_that_raises_does_not_harm_the_others() -> None:
 
 
 def test_appliers_can_wait_for_space_in_the_queue() -> None:
-    """`queue_size` counts the bodies that are not written yet."""
+    """`queue_size` limits the bytes of unwritten bodies; appliers wait for room."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -390,7 +398,7 @@ def test_appliers_can_wait_for_space_in_the_queue() -> None:
 
 
 def test_mode_fsync_syncs_every_batch() -> None:
-    """The data is on the disk before the entries complete."""
+    """With `wal_mode` fsync the data is synced before the entries complete."""
 
     class SyncingStorage(MemoryStorage):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The journal when a write fails, is short or is held up, and what is behind it."""
+"""The journal when a write fails, is short or is delayed, and the entries after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .helpers import RecordingLog, recover, replace_row, running_journal, write
 @pytest.mark.parametrize("switch", ["ERRINJ_WAL_WRITE", "ERRINJ_WAL_WRITE_DISK", "ERRINJ_WAL_ROTATE"])
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 def test_a_failed_write_leaves_no_trace(switch: str, inline_limit: int) -> None:
-    """The entries fail from the newest to the oldest, the file is as before, lsns are given again, writing goes on."""
+    """After a failed write its entries fail newest first, the file is as before, LSNs are reused and writing goes on."""
 
     async def scenario() -> None:
         storage, errinj = MemoryStorage(), ErrorInjections()
@@ -52,7 +52,7 @@ def test_a_failed_write_leaves_no_trace(switch: str, inline_limit: int) -> None:
 
 
 def test_wal_io_refuses_at_once() -> None:
-    """ERRINJ_WAL_IO: `submit` raises and nothing is queued."""
+    """With ERRINJ_WAL_IO `submit` raises and queues nothing."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -68,7 +68,7 @@ def test_wal_io_refuses_at_once() -> None:
 
 
 def test_everything_behind_a_failed_write_fails_too() -> None:
-    """Entries submitted before the failure is known are rolled back with it; then new ones are accepted."""
+    """Entries submitted before a failure is known fail with it; later ones are accepted."""
 
     async def scenario() -> None:
         storage, errinj, log = MemoryStorage(), ErrorInjections(), RecordingLog()
@@ -101,7 +101,7 @@ def test_everything_behind_a_failed_write_fails_too() -> None:
 
 
 def test_delay_holds_the_writer_until_it_is_switched_off() -> None:
-    """ERRINJ_WAL_DELAY: nothing completes, nothing is on disk; `set(False)` wakes the writer."""
+    """ERRINJ_WAL_DELAY holds the writer, so that nothing completes and nothing is on disk, until it is switched off."""
 
     async def scenario() -> None:
         storage, errinj = MemoryStorage(), ErrorInjections()
@@ -121,7 +121,7 @@ def test_delay_holds_the_writer_until_it_is_switched_off() -> None:
 
 
 def test_delay_countdown_counts_batches() -> None:
-    """With n the n next batches pass and the one after sets ERRINJ_WAL_DELAY and waits; then it is disarmed."""
+    """ERRINJ_WAL_DELAY_COUNTDOWN lets n batches pass, then sets ERRINJ_WAL_DELAY and is disarmed."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -141,7 +141,7 @@ def test_delay_countdown_counts_batches() -> None:
 
 
 def test_a_short_write_is_continued() -> None:
-    """The system may take fewer bytes than given."""
+    """If the system writes fewer bytes than given, the writer continues with the rest."""
 
     async def scenario() -> None:
         storage = FaultyStorage()
@@ -154,7 +154,7 @@ def test_a_short_write_is_continued() -> None:
 
 
 def test_an_error_in_the_middle_of_a_write() -> None:
-    """The part that got through is cut off again."""
+    """If a write fails in the middle, the part that was written is cut off."""
 
     async def scenario() -> None:
         storage, log = FaultyStorage(), RecordingLog()
@@ -173,7 +173,9 @@ def test_an_error_in_the_middle_of_a_write() -> None:
 
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 def test_a_file_that_cannot_be_cut_back_ends_all_writing(inline_limit: int) -> None:
-    """Rows that may be in the file are not called refused: the owner of the journal knows before whoever wrote them."""
+    """A file that cannot be cut back ends all writing: the owner of the journal hears of it before the writers of the
+    rows.
+    """
 
     async def scenario() -> None:
         storage, told = FaultyStorage(), list[str]()
@@ -204,7 +206,7 @@ def test_a_file_that_cannot_be_cut_back_ends_all_writing(inline_limit: int) -> N
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("broken"), OSError(errno.EIO, "made to fail")])
 def test_whatever_a_write_raises_fails_only_its_batch(error: Exception, inline_limit: int) -> None:
-    """Also if the log raises at that moment: the thread lives, and nothing of the batch stays in the file."""
+    """Any error of a write fails its batch only and leaves nothing in the file, also if the log raises, too."""
 
     class RaisingLog(RecordingLog):
         def error(self, text: str) -> None:
@@ -234,7 +236,7 @@ def test_whatever_a_write_raises_fails_only_its_batch(error: Exception, inline_l
 
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 def test_a_checkpoint_whose_views_hold_what_is_undone_is_refused(inline_limit: int) -> None:
-    """Views of memory are taken right before the call. The next checkpoint is fine."""
+    """A checkpoint is refused if a write fails after its views of memory were made; the next one succeeds."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -257,7 +259,7 @@ def test_a_checkpoint_whose_views_hold_what_is_undone_is_refused(inline_limit: i
 
 
 def test_a_full_disk_takes_the_oldest_files() -> None:
-    """As long as the newest checkpoint does without them; the collector is told."""
+    """A full disk removes the oldest files that the newest checkpoint does not need, and tells the collector."""
 
     async def scenario() -> None:
         storage = FaultyStorage()
@@ -287,7 +289,7 @@ def test_a_full_disk_takes_the_oldest_files() -> None:
 
 
 def test_fallocate_injection() -> None:
-    """ERRINJ_WAL_FALLOCATE: the disk is full that many times; without old files the write fails."""
+    """ERRINJ_WAL_FALLOCATE lets the disk be full so many times; without old files the write fails."""
 
     async def scenario() -> None:
         errinj = ErrorInjections()
@@ -302,7 +304,7 @@ def test_fallocate_injection() -> None:
 
 
 def test_partial_and_break_lsn_injections() -> None:
-    """WAL_WRITE_PARTIAL fails blocks over its size; WAL_BREAK_LSN writes one row with the lsn before its own."""
+    """ERRINJ_WAL_WRITE_PARTIAL fails blocks over its size; ERRINJ_WAL_BREAK_LSN repeats an LSN."""
 
     async def scenario() -> None:
         storage, errinj = MemoryStorage(), ErrorInjections()
@@ -320,7 +322,7 @@ def test_partial_and_break_lsn_injections() -> None:
 
 
 def test_a_foreign_row_with_a_broken_lsn_fails() -> None:
-    """It is reported, and does not stop the journal."""
+    """A row of another instance whose LSN does not advance fails with an error, and the journal goes on."""
 
     async def scenario() -> None:
         log = RecordingLog()
@@ -333,7 +335,7 @@ def test_a_foreign_row_with_a_broken_lsn_fails() -> None:
 
 
 def test_a_row_that_cannot_be_encoded_fails_alone() -> None:
-    """A program error in the writer thread is an error of the batch, not the end of the thread."""
+    """A row that cannot be encoded fails its batch, and the writer thread goes on."""
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -345,7 +347,7 @@ def test_a_row_that_cannot_be_encoded_fails_alone() -> None:
 
 @pytest.mark.parametrize("inline_limit", [0, 1000])
 def test_a_completion_that_writes_while_the_journal_stops_is_refused(inline_limit: int) -> None:
-    """The file is being finished by then."""
+    """A completion callback that writes while the journal stops is refused, because the file is being closed."""
 
     async def scenario() -> None:
         storage = MemoryStorage()

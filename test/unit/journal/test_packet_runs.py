@@ -1,4 +1,4 @@
-"""Packets that the log makes for followers: the same rows as by decoding and encoding each of them."""
+"""Packets that the log's writer prepares for followers equal the rows decoded from the log and encoded again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ starts = st.sampled_from([0, 120, 250, 65530, 2**32 - 5, 2**40])
 
 
 def make_rows(specs: list[list[tuple[Any, ...]]], clock: VClock) -> list[list[Row]]:
-    """Transactions as the journal gets them; rows of other instances go on after `clock`."""
+    """Make transactions as the journal gets them; rows of other instances continue from `clock`."""
     reached = dict(clock)
     result = []
     for number, transaction in enumerate(specs):
@@ -62,7 +62,7 @@ def make_rows(specs: list[list[tuple[Any, ...]]], clock: VClock) -> list[list[Ro
 
 
 def encoded(specs: list[list[tuple[Any, ...]]], start: int) -> tuple[bytes, list[PacketRun]]:
-    """The rows as they are in the log, and the packets of them. The instance has the id 5."""
+    """Return the rows as they are in the log, and their packets, for an instance with the id 5."""
     clock = VClock({i: start for i in (1, 2, 3, 5) if start})
     encoder = RowEncoder()
     encoder.instance_id = 5
@@ -74,7 +74,7 @@ def encoded(specs: list[list[tuple[Any, ...]]], start: int) -> tuple[bytes, list
 
 @given(transactions, starts)
 def test_the_writers_packets_are_the_rows_of_the_log(specs: list[list[tuple[Any, ...]]], start: int) -> None:
-    """Those that the writer makes, and those that are made of what it has written."""
+    """Packets from the writer, and those made from a file, have the rows of the log."""
     block, runs = encoded(specs, start)
     rows = decode_rows(block)
     assert rows_of(runs) == rows
@@ -86,7 +86,7 @@ def test_the_writers_packets_are_the_rows_of_the_log(specs: list[list[tuple[Any,
 def test_a_filter_of_packets_picks_what_a_filter_of_rows_does(
     specs: list[list[tuple[Any, ...]]], start: int, replica_id: int, known: int, ids: set[int], sync: int
 ) -> None:
-    """Byte for byte what each picked row would be as a packet."""
+    """A filter on packets picks the same bytes as a filter on rows."""
     block, runs = encoded(specs, start)
     at_subscribe = VClock({replica_id: start + known}) if start + known else VClock()
     row_filter = RowFilter(replica_id, at_subscribe, frozenset(ids), sync)
@@ -95,7 +95,7 @@ def test_a_filter_of_packets_picks_what_a_filter_of_rows_does(
 
 @given(transactions, starts, st.integers(0, 40))
 def test_a_part_of_a_run(specs: list[list[tuple[Any, ...]]], start: int, distance: int) -> None:
-    """The rows after an lsn and those up to it are all rows of the run, in two parts."""
+    """A run split at an LSN has all its rows in the two parts."""
     for run in encoded(specs, start)[1]:
         lsn = run.first - 1 + distance
         before, behind = run.up_to(lsn), run.after(lsn)
@@ -114,7 +114,7 @@ stream_rows = st.tuples(
 
 @given(st.lists(stream_rows), starts)
 def test_a_stream_of_rows_comes_as_runs(specs: list[tuple[int, int, int, int]], start: int) -> None:
-    """Whatever pieces it comes in: the rows are those that come one by one, and a run goes to the log as they do."""
+    """A stream of rows in pieces of any size comes as runs with the same rows, which go to the log unchanged."""
     lsns = {1: start, 2: start, 3: start}
     rows: list[Row] = []
     for kind, origin, step, flags in specs:
@@ -149,7 +149,7 @@ def _written(entries: list[JournalEntry]) -> tuple[list[Row], list[Row], VClock]
 
 @given(transactions, st.integers(0, 200), st.binary(min_size=1, max_size=3))
 def test_broken_blocks(specs: list[list[tuple[Any, ...]]], at: int, damage: bytes) -> None:
-    """Whatever the bytes are: rows, or XlogError."""
+    """Random bytes are rows or raise XlogError."""
     block, _ = encoded(specs, 65530)
     block = block[:at] + damage + block[at + len(damage) :]
     try:
@@ -163,7 +163,7 @@ def test_broken_blocks(specs: list[list[tuple[Any, ...]]], at: int, damage: byte
 
 
 def test_a_reader_begins_near_its_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a file that is being written, and, the second time, in an old one."""
+    """A reader begins near its first row, in a file that is being written and in an old one."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -195,7 +195,7 @@ def test_a_reader_begins_near_its_first_row(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_places_of_several_origins() -> None:
-    """A place counts only for somebody who has the rows of all origins before it."""
+    """A place in a file serves only readers that have the rows of all origins before it."""
     index = BlockIndex(step=10)
     index.note(7, 100, VClock({1: 5}))
     index.note(7, 105, VClock({1: 6}))  # too close
@@ -210,7 +210,7 @@ def test_places_of_several_origins() -> None:
 
 
 def test_a_follower_that_comes_back_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written meanwhile is in memory for a while."""
+    """A follower that returns soon gets what was written meanwhile from memory, without a file."""
 
     async def scenario() -> None:
         async with running_journal() as journal:
@@ -234,7 +234,7 @@ def test_a_follower_that_comes_back_reads_no_file(monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_whose_file_was_removed_are_not_sent_from_memory() -> None:
-    """A follower that comes back gets the gap that it would get without them."""
+    """A follower whose files were removed gets a gap, though memory still has the rows."""
 
     async def scenario() -> None:
         storage = MemoryStorage()
@@ -256,7 +256,7 @@ def test_rows_whose_file_was_removed_are_not_sent_from_memory() -> None:
 
 
 def test_a_batch_that_was_written_before_anybody_followed() -> None:
-    """It has no packets: the follower takes it from its file."""
+    """A batch written while nobody followed has no packets, and a follower reads it from its file."""
 
     async def scenario() -> None:
         async with running_journal() as journal:

@@ -1,4 +1,4 @@
-"""Recovery: the chain of files, what is missing, what is damaged, where the node is afterwards."""
+"""Recovery from log files: their chain, missing and damaged files, and the vclock afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .helpers import UUID_1, RecordingLog, key_of, recover, replace_row, running
 
 
 def written(count: int = 6, *, wal_max_size: int = 250) -> MemoryStorage:
-    """A closed WAL with keys 1..count, two rows a file."""
+    """Write a log with keys 1 to `count`, two rows a file, and close it."""
     storage = MemoryStorage()
 
     async def scenario() -> None:
@@ -57,12 +57,12 @@ def content(storage: MemoryStorage, file: str) -> bytes:
 
 @pytest.mark.parametrize("start", range(7))
 def test_rows_after_any_vclock(start: int) -> None:
-    """From the middle of a file, from its start, from its end."""
+    """Recovery starts at any vclock: in the middle of a file, at its start, at its end."""
     assert recover(written(), VClock({1: start})) == (list(range(start + 1, 7)), VClock({1: 6}))
 
 
 def test_scan_knows_the_ends_before_reading() -> None:
-    """`end_vclock` of the last row, `gc_vclock` of the first file."""
+    """A scan gives `end_vclock`, of the last row, and `gc_vclock`, of the first file."""
     storage = written()
     storage.remove(path(6))
     recovery = Recovery(storage, ".", VClock({1: 1}))
@@ -71,7 +71,7 @@ def test_scan_knows_the_ends_before_reading() -> None:
 
 
 def test_an_empty_directory_and_one_older_than_the_snapshot() -> None:
-    """Nothing to read; the node is where the snapshot is."""
+    """With no files, or only older ones, recovery reads nothing and ends at the snapshot's vclock."""
     assert recover(MemoryStorage(), VClock({1: 3})) == ([], VClock({1: 3}))
     recovery = Recovery(written(), ".", VClock({1: 90}))
     recovery.scan()
@@ -80,7 +80,7 @@ def test_an_empty_directory_and_one_older_than_the_snapshot() -> None:
 
 
 def test_a_missing_first_file() -> None:
-    """The rows between the snapshot and the oldest file are in no file."""
+    """Rows that lack between the snapshot and the oldest file are an error."""
     storage = written()
     storage.remove(path(0))
     with pytest.raises(XlogGapError, match=r"Missing .xlog file between LSN 1 \{1: 1\} and 2 \{1: 2\}") as caught:
@@ -92,7 +92,7 @@ def test_a_missing_first_file() -> None:
 
 
 def test_a_missing_file_in_the_middle() -> None:
-    """Seen by the vclock that the next file gives for the one before it."""
+    """A missing file is found by the vclock of the previous file in the next one's header."""
     storage = written()
     storage.remove(path(2))
     with pytest.raises(XlogGapError, match=r"between LSN 2 \{1: 2\} and 4 \{1: 4\}"):
@@ -101,7 +101,7 @@ def test_a_missing_file_in_the_middle() -> None:
 
 
 def test_a_file_that_was_not_closed() -> None:
-    """The writer was killed: the rows are good, the log says so, the next file follows."""
+    """A file without an end marker has good rows; the log mentions it, and the next file follows."""
     storage, log = written(), RecordingLog()
     change(storage, path(2), content(storage, path(2)).removesuffix(EOF_MARKER))
     assert recover(storage, log=log)[0] == [1, 2, 3, 4, 5, 6]
@@ -110,7 +110,7 @@ def test_a_file_that_was_not_closed() -> None:
 
 
 def test_a_torn_last_block_costs_only_itself() -> None:
-    """Cut at every byte: all rows before the cut are read, and the next writer goes on behind them."""
+    """A last block cut at any byte loses only its own rows, and the next writer continues after them."""
     whole = written(3, wal_max_size=1 << 20)
     data = content(whole, path(0))
     start = data.rindex(b"\xd5\xba\x0b\xab")
@@ -130,7 +130,7 @@ def test_a_torn_last_block_costs_only_itself() -> None:
 
 
 def test_a_torn_first_block() -> None:
-    """The file of the current vclock is continued after its meta, not after the torn bytes."""
+    """A file whose first block is torn is continued after its header."""
     data = content(written(1), path(0))
     start = data.index(b"\n\n") + 2
     for size in (start, start + 1, start + 10, start + 40):
@@ -151,7 +151,9 @@ def test_a_torn_first_block() -> None:
     ("begin", "lacks_rows"), [({1: 6}, False), ({1: 5}, False), ({1: 7}, True), ({1: 6, 2: 1}, True)]
 )
 def test_files_that_end_before_the_snapshot(begin: dict[int, int], lacks_rows: bool) -> None:
-    """What is written next does not follow them: replicas that are further behind would not get what is missing."""
+    """Rows written after files that end before the snapshot do not follow them: a replica further behind must see the
+    gap.
+    """
     storage, vclock = written(wal_max_size=1 << 20), VClock(begin)
     storage.remove(path(6))  # an empty one, as of a closed journal
     recovery = Recovery(storage, ".", vclock)
@@ -178,7 +180,7 @@ def test_files_that_end_before_the_snapshot(begin: dict[int, int], lacks_rows: b
 
 
 def test_a_damaged_block() -> None:
-    """An error; with force_recovery its rows are lost and the others are not."""
+    """A damaged block is an error; with force_recovery only its rows are lost."""
     storage, log = written(wal_max_size=1 << 20), RecordingLog()
     data = bytearray(content(storage, path(0)))
     second = data.index(b"\xd5\xba\x0b\xab", data.index(b"\xd5\xba\x0b\xab") + 1)
@@ -202,7 +204,7 @@ def test_a_damaged_block() -> None:
     ],
 )
 def test_a_file_with_wrong_meta(old: bytes, new: bytes, message: str) -> None:
-    """An error of the scan; with force_recovery the file is left out, which is a gap.
+    """A file with a wrong header is an error of the scan; with force_recovery it is left out, which is a gap.
 
     Of two files in conflict the later one is left out: here that is the good one.
     """
@@ -217,7 +219,7 @@ def test_a_file_with_wrong_meta(old: bytes, new: bytes, message: str) -> None:
 
 
 def test_names_that_are_no_log_files() -> None:
-    """Other files are not looked at; a name that cannot be a signature is reported."""
+    """Files with other names are ignored; a log file's name that is no signature is reported."""
     storage, log = written(2), RecordingLog()
     for name in ("abc.xlog", "00000000000000000001.xlog.inprogress", "readme"):
         storage.create(f"./{name}").write(b"")
@@ -226,7 +228,7 @@ def test_names_that_are_no_log_files() -> None:
 
 
 def test_transactions_are_grouped() -> None:
-    """Rows up to the one with the commit mark; a rest at the end is an error."""
+    """Rows are grouped into transactions up to the commit flag; rows without one at the end are an error."""
     rows = [replace_row(1), replace_row(2, is_commit=False), replace_row(3), replace_row(4, is_commit=False)]
     groups = group_transactions(rows)
     assert next(groups) == rows[:1]
@@ -236,7 +238,7 @@ def test_transactions_are_grouped() -> None:
 
 
 def test_a_missing_directory(tmp_path: Path) -> None:
-    """Tarantool's text, and the reason in `errno`."""
+    """A missing directory raises Tarantool's text with `errno` ENOENT."""
     storage = FileStorage(str(tmp_path))
     with pytest.raises(BoxError, match=r"^error reading directory 'nowhere'$") as caught:
         find_snapshots(storage, "nowhere")
@@ -247,7 +249,7 @@ def test_a_missing_directory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
 def test_a_directory_without_permission(tmp_path: Path) -> None:
-    """The same text, another errno."""
+    """A directory without permission raises the text of a missing one with another `errno`."""
     (tmp_path / "closed").mkdir(mode=0)
     with pytest.raises(BoxError, match="error reading directory 'closed'") as caught:
         find_snapshots(FileStorage(str(tmp_path)), "closed")
@@ -255,7 +257,7 @@ def test_a_directory_without_permission(tmp_path: Path) -> None:
 
 
 def test_an_lsn_that_was_given_twice() -> None:
-    """History that cannot be trusted is refused; the text has the row. (A file that ends in a later one is whole.)"""
+    """An LSN that occurs twice is an error that shows the row, even in a file that ends with greater ones."""
     storage, errinj = MemoryStorage(), ErrorInjections()
 
     async def scenario() -> None:
@@ -276,8 +278,11 @@ def test_an_lsn_that_was_given_twice() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_recovered_rows_are_durable_before_others_follow_them(seed: int) -> None:
-    """A killed process may leave rows in its file that are not synced. They count after the start, so that a loss of
-    power must not take them from the middle of the log."""
+    """Recovered rows are synced before new ones are written.
+
+    A killed process may leave rows in its file that are not synced. They count after the start, so a power failure must
+    not remove them from the middle of the log.
+    """
     disk = SimulatedDisk(lambda: 0.0, lambda: 0.0, Random(seed))
     disk.latency = (0.0, 0.0)  # the clock stands
 

@@ -1,4 +1,4 @@
-"""Rows in blocks: lsn assignment, encoding, decoding."""
+"""Rows in blocks: assignment of LSNs, encoding and decoding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOW = 1795222844.25
 
 
 def encode(*transactions: list[Row], clock: VClock | None = None) -> list[bytes]:
-    """Blocks of the given transactions, written by instance 1."""
+    """Encode transactions of instance 1 as blocks."""
     encoder = RowEncoder()
     encoder.instance_id = 1
     entries = [JournalEntry(rows, lambda _: None) for rows in transactions]
@@ -52,7 +52,7 @@ def places(rows: list[Row]) -> list[tuple[int, int, int, bool]]:
 
 
 def test_a_single_row_is_its_own_transaction() -> None:
-    """The next lsn of the instance, tsn the same, commit."""
+    """A single row gets the next LSN, the same tsn, and the commit flag."""
     rows = [replace_row(1)]
     assign_lsn(rows, clock := VClock({1: 5, 2: 9}), 1)
     assert places(rows) == [(1, 6, 6, True)]
@@ -60,14 +60,16 @@ def test_a_single_row_is_its_own_transaction() -> None:
 
 
 def test_a_transaction_of_several_rows() -> None:
-    """All carry the lsn of the first as tsn; only the last commits."""
+    """In a transaction of several rows all have the LSN of the first as tsn, and the last one has the commit flag."""
     rows = [replace_row(1), replace_row(2), replace_row(3)]
     assign_lsn(rows, VClock(), 1)
     assert places(rows) == [(1, 1, 1, False), (1, 2, 1, False), (1, 3, 1, True)]
 
 
 def test_rows_of_local_spaces_count_in_component_zero() -> None:
-    """The tsn is that of the first replicated row, wherever it stands."""
+    """Rows of local spaces count in vclock component 0; the tsn is the LSN of the first replicated row, wherever that
+    is.
+    """
     rows = [local(1), replace_row(2), local(3), replace_row(4)]
     assign_lsn(rows, clock := VClock({0: 4, 1: 12}), 1)
     assert places(rows) == [(0, 5, 13, False), (1, 13, 13, False), (0, 6, 13, False), (1, 14, 13, True)]
@@ -75,14 +77,14 @@ def test_rows_of_local_spaces_count_in_component_zero() -> None:
 
 
 def test_only_local_rows() -> None:
-    """Then the first of them gives the tsn."""
+    """In a transaction of local rows alone, the first one's LSN is the tsn."""
     rows = [local(1), local(2)]
     assign_lsn(rows, VClock({0: 2, 1: 12}), 1)
     assert places(rows) == [(0, 3, 3, False), (0, 4, 3, True)]
 
 
 def test_foreign_rows_keep_their_place() -> None:
-    """A replica's rows advance the replica's component."""
+    """A row of another instance advances that instance's component of the vclock."""
     rows = [replace_row(1, replica_id=2, lsn=7, tsn=7, is_commit=False), replace_row(2, replica_id=2, lsn=8, tsn=7)]
     assign_lsn(rows, clock := VClock({1: 3, 2: 6}), 1)
     assert places(rows) == [(2, 7, 7, False), (2, 8, 7, True)]
@@ -90,14 +92,14 @@ def test_foreign_rows_keep_their_place() -> None:
 
 
 def test_a_foreign_row_that_does_not_advance_is_broken() -> None:
-    """It would make the file unreadable."""
+    """A row of another instance whose LSN does not advance is an error: it would make the file unreadable."""
     with pytest.raises(BrokenLsn, match="replica id: 2, confirmed lsn: 7, new lsn 7"):
         assign_lsn([replace_row(1, replica_id=2, lsn=7)], VClock({2: 7}), 1)
 
 
 @pytest.mark.parametrize("lsn", [1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**40])
 def test_encoding_is_that_of_the_row_codec(lsn: int) -> None:
-    """The fast path and the general one write what `encode_row` does."""
+    """The short and the general encoder write the same bytes as `encode_row`."""
     row = replace_row(5)
     [block] = encode([row], clock=VClock({1: lsn - 1}))
     assert block == encode_row(row)
@@ -107,7 +109,9 @@ def test_encoding_is_that_of_the_row_codec(lsn: int) -> None:
 
 @pytest.mark.parametrize("lsn", [1, 200, 250, 65000, 65530, 2**32 - 66010, 2**32 - 10])
 def test_a_large_transaction_is_encoded_as_its_rows(lsn: int) -> None:
-    """Each with its distance to the first, in every width of both; flags anywhere; the last one commits."""
+    """A large transaction is encoded as its single rows are, for distances to the first row of every width, and with
+    flags.
+    """
     rows = [replace_row(number) for number in range(66000)]
     rows[7].flags = rows[-1].flags = 6
     blocks = encode(rows, clock=(clock := VClock({1: lsn - 1})))
@@ -119,8 +123,11 @@ def test_a_large_transaction_is_encoded_as_its_rows(lsn: int) -> None:
 
 
 def test_the_pieces_of_a_large_transaction_are_joined_some_at_a_time() -> None:
-    """Other threads wait for the interpreter while one call joins, or frees, all of them. Rows that only this instance
-    has are in runs of their own."""
+    """The bytes of a large transaction are joined in several calls, so that other threads get the interpreter in
+    between.
+
+    Rows of local spaces are in runs of their own.
+    """
     rows = [local(number) if number in (5, 2000, 2001) else replace_row(number) for number in range(20_000)]
     encoder = RowEncoder()
     encoder.instance_id, encoder.makes_packets = 1, True
@@ -137,7 +144,9 @@ def test_the_pieces_of_a_large_transaction_are_joined_some_at_a_time() -> None:
 
 
 def test_a_local_row_before_the_first_replicated_one() -> None:
-    """Its distance to the tsn is negative and wraps around 2^64, as Tarantool writes and reads it."""
+    """A local row before the first replicated one has a negative distance to the tsn, which wraps at 2^64 as in
+    Tarantool.
+    """
     rows = [local(1), replace_row(2)]
     [block] = encode(rows, clock=VClock({0: 4, 1: 12}))
     assert b"\x08\xcf" + (2**64 - 8).to_bytes(8) in block
@@ -145,13 +154,13 @@ def test_a_local_row_before_the_first_replicated_one() -> None:
 
 
 def test_sync_is_not_written() -> None:
-    """The request's sync is of no use in a file."""
+    """The request's sync is not written to a file."""
     [block] = encode([replace_row(1, replica_id=2, lsn=3, sync=77)])
     assert decode_rows(block)[0].sync == 0
 
 
 def test_flags_and_nop_survive() -> None:
-    """A NOP has no body; the synchronous flags stay on the last row."""
+    """A NOP has no body, and flags of synchronous transactions stay on the last row."""
     [block] = encode([replace_row(1), Row(12), replace_row(3, flags=6)])
     rows = decode_rows(block)
     assert [row.type for row in rows] == [3, 12, 3]
@@ -161,7 +170,7 @@ def test_flags_and_nop_survive() -> None:
 
 
 def test_blocks_are_cut_between_transactions() -> None:
-    """A block may be larger than the target size, but a transaction is in one block."""
+    """A transaction is never split between blocks, which may exceed the target size."""
     filler = "f" * (BLOCK_SIZE // 4)
     transactions = [[replace_row(3 * n + i, filler=filler) for i in range(3)] for n in range(4)]
     blocks = encode(*transactions)
@@ -173,7 +182,7 @@ def test_blocks_are_cut_between_transactions() -> None:
 
 @pytest.mark.parametrize("block", [b"\xc1", b"\x81\x00", b"\x90", b"\x81\x00\x03\x82\x10", b"\x81\x00\xa1x\x80"])
 def test_a_block_that_is_not_rows(block: bytes) -> None:
-    """The checksum was right, the content is not."""
+    """A block with a right checksum whose content is no rows is an error."""
     with pytest.raises(XlogError, match="can't parse row"):
         decode_rows(block)
 
@@ -184,7 +193,7 @@ def test_a_block_that_is_not_rows(block: bytes) -> None:
     )
 )
 def test_tuples_of_a_snapshot_block(spaces: list[tuple[int, list[int]]]) -> None:
-    """Runs of one space, in file order."""
+    """Tuples of a snapshot's block come as runs of one space, in the order of the file."""
     clamped = [(space, [v % 2**63 for v in values]) for space, values in spaces]
     block = b"".join(
         encode_row(Row(2, lsn=n, tm=NOW, body=insert_body_prefix(space) + msgpack.packb(values)))
@@ -200,7 +209,7 @@ def test_tuples_of_a_snapshot_block(spaces: list[tuple[int, list[int]]]) -> None
 
 
 def test_a_snapshot_block_of_another_writer() -> None:
-    """Short space ids, keys in another order, and rows that are not tuples."""
+    """A snapshot's block of another writer is read: short space ids, keys in another order, rows that are not tuples."""
     raft = Row(30, lsn=3, tm=NOW, body=msgpack.packb({0: 1}))
     block = (
         encode_row(Row(2, lsn=1, tm=NOW, body=b"\x82\x10\xcd\x02\x00\x21\x91\x01"))
@@ -216,7 +225,7 @@ def test_a_snapshot_block_of_another_writer() -> None:
 @pytest.mark.parametrize("flags", [0, SYNCHRONOUS, int(Flag.WAIT_SYNC)])
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_an_entry_that_is_its_own_row(before: int, flags: int, is_asked: bool) -> None:
-    """It is written, and framed for followers, as an entry with that row; the lsn is known then, asked for or not."""
+    """A row that is a journal entry itself is written and sent as an entry with that row; its LSN is known then."""
     found = []
     bodies = [replace_row(key).body for key in range(4)]
     own = [ShortWrite(REPLACE, body, None, None, None, None, None) for body in bodies]  # type: ignore[arg-type]

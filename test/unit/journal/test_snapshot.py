@@ -1,4 +1,4 @@
-"""Snapshots: what is written is read, nothing half-written counts."""
+"""Snapshots: what is written is read, and a half-written one does not count."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tuples_of(storage: MemoryStorage | FileStorage, path: str = PATH) -> list[tu
     st.sampled_from([1, 3, 4096]),
 )
 def test_round_trip(spaces: list[tuple[int, list[bytes], bool]], part: int) -> None:
-    """Tuples of any size, in any number of blocks, of local and other spaces."""
+    """Tuples of any size, in any number of blocks, of local and other spaces, are read as they were written."""
     packed = [SnapshotSpace(sid, [msgpack.packb([v]) for v in values], int(loc)) for sid, values, loc in spaces]
     storage = MemoryStorage()
     with pytest.MonkeyPatch.context() as patch:
@@ -59,7 +59,7 @@ def test_round_trip(spaces: list[tuple[int, list[bytes], bool]], part: int) -> N
 
 
 def test_a_block_is_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gives way can do so within a block. What cannot be parsed is passed over as a whole, as its block is."""
+    """A reader can yield within a block. A block that cannot be parsed is skipped as a whole."""
     monkeypatch.setattr(snapshot_module, "_ROWS_A_STEP", 4)
     storage = MemoryStorage()
     good, broken = [msgpack.packb([number]) for number in range(10)], [b"\x91\x01"] * 9 + [b"\xc1"]
@@ -72,7 +72,7 @@ def test_a_block_is_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lsns_of_every_width() -> None:
-    """Row numbers pass from one byte to five."""
+    """Row numbers of one to five bytes are read as they were written."""
     storage = MemoryStorage()
     write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x01"] * 70000)])
     with SnapshotReader(storage, PATH) as reader:
@@ -82,7 +82,7 @@ def test_lsns_of_every_width() -> None:
 
 
 def test_rows_after_the_tuples() -> None:
-    """The raft state comes last and is numbered on."""
+    """The row with the raft state comes after the tuples and has the next number."""
     storage = MemoryStorage()
     raft = Row(30, body=msgpack.packb({0: 3, 1: 1}), group_id=1)
     write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x01"])], [raft])
@@ -92,7 +92,7 @@ def test_rows_after_the_tuples() -> None:
 
 
 def test_a_snapshot_appears_by_its_rename() -> None:
-    """Until `commit` there is only the temporary file; `abort` removes it."""
+    """Until `commit` renames it there is only the temporary file, and `abort` removes it."""
     storage = MemoryStorage()
     writer = SnapshotWriter(storage, ".", VCLOCK, UUID_1)
     writer.write([SnapshotSpace(512, [b"\x91\x01"])])
@@ -106,7 +106,7 @@ def test_a_snapshot_appears_by_its_rename() -> None:
 
 
 def test_a_snapshot_that_exists_is_touched() -> None:
-    """The same vclock is the same data."""
+    """A snapshot of a vclock that exists is only touched, because it has the same data."""
     storage = MemoryStorage()
     write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x01"])])
     write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x02"])])
@@ -114,7 +114,7 @@ def test_a_snapshot_that_exists_is_touched() -> None:
 
 
 def test_another_file_with_the_name_of_a_snapshot_is_kept() -> None:
-    """Only this instance's own snapshot that was cut short is replaced."""
+    """A file with a snapshot's name is kept, unless it is this instance's own snapshot without its end."""
     whole = MemoryStorage()
     write_snapshot(whole, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x01"])])
     data = whole.open(PATH).read(0, 1 << 20)
@@ -131,7 +131,7 @@ def test_another_file_with_the_name_of_a_snapshot_is_kept() -> None:
 
 
 def test_a_snapshot_without_eof_marker_is_not_trusted() -> None:
-    """Cut anywhere it is an error; with force_recovery what is there is read."""
+    """A snapshot cut anywhere is an error; with force_recovery its rows up to the cut are read."""
     whole = MemoryStorage()
     write_snapshot(whole, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [msgpack.packb([n]) for n in range(20)])])
     data = whole.open(PATH).read(0, 1 << 20)
@@ -147,7 +147,7 @@ def test_a_snapshot_without_eof_marker_is_not_trusted() -> None:
 
 
 def test_damaged_blocks() -> None:
-    """An error, or with force_recovery a message and the blocks around them."""
+    """A damaged block is an error; with force_recovery it is logged and the others are read."""
     storage, log = MemoryStorage(), RecordingLog()
     spaces = [SnapshotSpace(512 + n, [msgpack.packb([n, "x" * 500])]) for n in range(3)]
     write_snapshot(storage, ".", VCLOCK, UUID_1, spaces)
@@ -164,7 +164,7 @@ def test_damaged_blocks() -> None:
 
 
 def test_another_kind_of_file() -> None:
-    """The file type in the meta counts, not the name."""
+    """The file type in the header counts, not the file's name."""
     storage = MemoryStorage()
     write_snapshot(storage, ".", VCLOCK, UUID_1, [])
     data = storage.open(PATH).read(0, 1000).replace(b"SNAP", b"XLOG")
@@ -177,7 +177,7 @@ def test_another_kind_of_file() -> None:
 
 
 def test_write_errors_are_system_errors() -> None:
-    """And leave no file behind."""
+    """An error of the system while a snapshot is written is raised, and no file stays."""
 
     class FullStorage(MemoryStorage):
         def create(self, path: str):  # type: ignore[no-untyped-def]
@@ -204,7 +204,7 @@ def test_write_errors_are_system_errors() -> None:
 
 
 def test_a_snapshot_in_two_steps() -> None:
-    """The file is there from the first one on; giving up removes it."""
+    """A snapshot that is written in two steps has its temporary file from the first on; `abort` removes it."""
     storage = MemoryStorage()
     writer = SnapshotWriter(storage, ".", VCLOCK, UUID_1)
     writer.begin()
@@ -219,7 +219,7 @@ def test_a_snapshot_in_two_steps() -> None:
 
 
 def test_rate_limit() -> None:
-    """The writer sleeps as long as its bytes should take."""
+    """The writer sleeps as long as its bytes should take at the rate limit."""
     slept: list[float] = []
     writer = SnapshotWriter(MemoryStorage(), ".", VCLOCK, UUID_1, rate_limit=1000, sleep=slept.append)
     writer.write([SnapshotSpace(512, [msgpack.packb(["x" * 481])])])
@@ -227,7 +227,7 @@ def test_rate_limit() -> None:
 
 
 def test_garbage_injection() -> None:
-    """ERRINJ_XLOG_GARBAGE: every block read is broken; with `force_recovery` nothing is left of the tuples."""
+    """With ERRINJ_XLOG_GARBAGE every block is broken; with force_recovery no tuple is left."""
     errinj, storage = ErrorInjections(), MemoryStorage()
     write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x01"])])
     errinj.set("ERRINJ_XLOG_GARBAGE", True)

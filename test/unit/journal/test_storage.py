@@ -1,4 +1,4 @@
-"""Both storages behave the same; the disk's errors reach the caller."""
+"""The storages in memory and on disk behave alike, and errors of the disk are raised."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 
 def test_a_file_has_a_life(storage: Storage) -> None:
-    """Create, write, cut, read, append, rename, remove."""
+    """A file can be created, written, cut, read, appended to, renamed and removed."""
     file = storage.create("d/a.tmp")
     write_all(file, b"hello world")
     file.truncate(5)
@@ -45,7 +45,7 @@ def test_a_file_has_a_life(storage: Storage) -> None:
 
 
 def test_what_is_not_there_and_what_is(storage: Storage) -> None:
-    """The usual exceptions."""
+    """Operations on missing and existing files raise the usual exceptions."""
     storage.create("x").close()
     with pytest.raises(FileExistsError):
         storage.create("x")
@@ -55,7 +55,7 @@ def test_what_is_not_there_and_what_is(storage: Storage) -> None:
 
 
 def test_a_directory_belongs_to_one_node(storage: Storage) -> None:
-    """The second one gets None until the first releases."""
+    """The lock of a directory is None for a second node until the first releases it."""
     lock = storage.lock(".")
     assert lock is not None
     assert storage.lock(".") is None
@@ -66,7 +66,7 @@ def test_a_directory_belongs_to_one_node(storage: Storage) -> None:
 
 
 def write_around(directory: str, path: Path, spoil: Callable[[], object], mend: Callable[[], object]) -> list[str]:
-    """Write a row while the directory is spoiled and one after it is mended; returns the log."""
+    """Write a row while the directory is spoiled and one after it is repaired; return the log."""
     log = RecordingLog()
 
     async def scenario() -> None:
@@ -83,13 +83,15 @@ def write_around(directory: str, path: Path, spoil: Callable[[], object], mend: 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
 def test_a_read_only_directory(tmp_path: Path) -> None:
-    """Writing fails with WAL_IO, the reason is in the log, and the journal goes on when it can."""
+    """In a read-only directory a write fails with WAL_IO and a logged reason, and succeeds once the directory is
+    writable.
+    """
     lines = write_around(".", tmp_path, lambda: tmp_path.chmod(0o500), lambda: tmp_path.chmod(0o700))
     assert "E> failed to create file './00000000000000000000.xlog.inprogress'" in lines
 
 
 def test_a_file_in_the_way_of_the_directory(tmp_path: Path) -> None:
-    """An error of the write, not a crash."""
+    """A file in the place of the directory is an error of the write, not a crash."""
     wal = tmp_path / "wal"
     wal.mkdir()
 
@@ -102,7 +104,7 @@ def test_a_file_in_the_way_of_the_directory(tmp_path: Path) -> None:
 
 
 def test_a_journal_in_a_missing_directory(tmp_path: Path) -> None:
-    """`start` says so."""
+    """A journal in a missing directory raises at its start."""
 
     async def scenario() -> None:
         with pytest.raises(BoxError, match="error reading directory 'nowhere'"):
@@ -113,7 +115,7 @@ def test_a_journal_in_a_missing_directory(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_an_interrupted_writer(storage: Storage) -> None:
-    """Temporary files of the directory's kind go."""
+    """A start removes temporary files that an interrupted writer has left."""
     for name in ("1.snap.inprogress", "2.xlog.inprogress", "3.snap"):
         storage.create(name).close()
     log = RecordingLog()
@@ -123,7 +125,9 @@ def test_leftovers_of_an_interrupted_writer(storage: Storage) -> None:
 
 
 def test_files_never_take_the_place_of_standard_error(tmp_path: Path) -> None:
-    """A program may have closed its own; what it says there would stand among the rows."""
+    """A file never gets descriptor 0, 1 or 2 though the program has closed them, because its output would go among the
+    rows.
+    """
     storage = FileStorage(str(tmp_path))
     storage.create("a").close()
     kept = os.dup(2)

@@ -1,4 +1,4 @@
-"""The file format: meta, blocks, markers, and everything that can be wrong with them."""
+"""The format of log files: header, blocks, markers, and errors in each of them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PEER_BLOCK = bytes.fromhex(
     "d5ba0bab2800ceab9d40c1a700000000000000"
     "8400040201030104cb41dac03b4f01bbc48410cd011015012091a66d61785f69642191 93a12b0201".replace(" ", "")
 )
-"""One row as Tarantool wrote it: an UPDATE of _schema at the start of a fresh log."""
+"""A block with one row as Tarantool wrote it: an UPDATE of _schema at the start of a new log."""
 
 
 def blocks_of(data: bytes, step: int = 1 << 20) -> tuple[list[bytes], XlogDecoder]:
-    """All blocks, fed `step` bytes at a time."""
+    """Decode all blocks of a file that is fed `step` bytes at a time."""
     decoder, blocks = XlogDecoder(), []
     for start in range(0, len(data), step):
         decoder.feed(data[start : start + step])
@@ -44,8 +44,8 @@ def blocks_of(data: bytes, step: int = 1 << 20) -> tuple[list[bytes], XlogDecode
     return blocks, decoder
 
 
-def test_meta_is_what_the_peer_writes() -> None:
-    """File type, version and keys, in this order, and an empty line."""
+def test_meta_is_what_tarantool_writes() -> None:
+    """The header has file type, version and keys in Tarantool's order, and an empty line."""
     assert META.encode() == (
         b"XLOG\n0.13\nVersion: 2.8.1-0-g0000000\nInstance: 11111111-1111-1111-1111-111111111111\n"
         b"VClock: {1: 12}\nPrevVClock: {1: 3}\n\n"
@@ -54,14 +54,14 @@ def test_meta_is_what_the_peer_writes() -> None:
 
 
 def test_meta_is_read_back() -> None:
-    """Also behind it something may follow; before its end it is not there yet."""
+    """A header is read from its first byte to its end, whatever follows; without its end it is incomplete."""
     raw = META.encode()
     assert Meta.decode(raw + b"rest") == (META, len(raw))
     assert Meta.decode(raw[:-1]) is None
 
 
 def test_meta_of_version_0_12() -> None:
-    """`Server` instead of `Instance`, unknown keys skipped."""
+    """A header of version 0.12 has `Server` in place of `Instance`; unknown keys are skipped."""
     found = Meta.decode(
         b"SNAP\n0.12\nServer: 11111111-1111-1111-1111-111111111111\nVClock: {1: 5, 2: 7}\nColour: red\n\n"
     )
@@ -82,19 +82,19 @@ def test_meta_of_version_0_12() -> None:
     ],
 )
 def test_wrong_meta(text: str, message: str) -> None:
-    """One text for each failure."""
+    """Each kind of wrong header has an error text of its own."""
     with pytest.raises(XlogError, match=message):
         Meta.decode(text.encode())
 
 
-def test_a_small_block_is_plain_and_identical_to_the_peers() -> None:
-    """Fixheader included, byte for byte."""
+def test_a_small_block_is_plain_and_identical_to_tarantools() -> None:
+    """A small block is not compressed, and has the bytes that Tarantool writes."""
     assert BlockEncoder().encode(PEER_BLOCK[FIXHEADER_SIZE:]) == PEER_BLOCK
     assert decode_block(PEER_BLOCK) == (PEER_BLOCK[FIXHEADER_SIZE:], len(PEER_BLOCK))
 
 
 def test_a_block_of_two_kilobytes_is_compressed() -> None:
-    """The threshold counts the fixheader; an encoder without compression never compresses."""
+    """A block of two kilobytes, its header included, is compressed, unless the encoder has no compression."""
     rows = b"\x90" * (2048 - FIXHEADER_SIZE)
     assert BlockEncoder().encode(rows[:-1]).startswith(ROW_MARKER)
     block = BlockEncoder().encode(rows)
@@ -105,14 +105,14 @@ def test_a_block_of_two_kilobytes_is_compressed() -> None:
 
 @pytest.mark.parametrize("length", [0, 127, 128, 255, 256, 65535, 65536, 2**31])
 def test_the_fixheader_always_takes_19_bytes(length: int) -> None:
-    """Whatever the width of its numbers."""
+    """The header of a block takes 19 bytes, whatever the width of its numbers."""
     assert len(fixheader(ROW_MARKER, length, 0)) == FIXHEADER_SIZE
     assert len(fixheader(ROW_MARKER, length, 0xFFFFFFFF)) == FIXHEADER_SIZE
 
 
 @given(st.lists(st.binary(min_size=1, max_size=3000), max_size=5), st.integers(1, 5000), st.booleans())
 def test_what_is_written_is_read_in_pieces_of_any_size(rows: list[bytes], step: int, closed: bool) -> None:
-    """The decoder does not depend on how the bytes arrive."""
+    """The decoder gives the same blocks for pieces of any size."""
     encoder = BlockEncoder()
     data = META.encode() + b"".join(map(encoder.encode, rows)) + (EOF_MARKER if closed else b"")
     blocks, decoder = blocks_of(data, step)
@@ -120,7 +120,7 @@ def test_what_is_written_is_read_in_pieces_of_any_size(rows: list[bytes], step: 
 
 
 def test_a_torn_block_is_waited_for() -> None:
-    """At every cut of the last block the blocks before it are read and nothing else happens."""
+    """The decoder waits for the rest of a block that is cut at any byte, and gives the blocks before it."""
     whole = META.encode() + PEER_BLOCK
     for cut in range(len(PEER_BLOCK)):
         blocks, decoder = blocks_of(whole + PEER_BLOCK[:cut])
@@ -143,13 +143,13 @@ def test_a_torn_block_is_waited_for() -> None:
     ],
 )
 def test_wrong_blocks(block: bytes, message: str) -> None:
-    """Damage is found, and told apart."""
+    """Each kind of damage in a block has an error of its own."""
     with pytest.raises(XlogError, match=message):
         decode_block(block)
 
 
 def test_data_after_the_eof_marker() -> None:
-    """In the same piece or in a later one."""
+    """Data after the end marker is an error, in the same piece or in a later one."""
     data = META.encode() + PEER_BLOCK + EOF_MARKER
     with pytest.raises(XlogError, match="has some data after eof marker"):
         blocks_of(data + b"x")
@@ -158,7 +158,7 @@ def test_data_after_the_eof_marker() -> None:
 
 
 def test_skip_goes_to_the_next_block() -> None:
-    """What force_recovery does with a damaged block."""
+    """`skip` continues after a damaged block, as force_recovery needs it."""
     damaged = PEER_BLOCK[:-1] + b"\x00"
     decoder = XlogDecoder()
     decoder.feed(META.encode() + damaged + PEER_BLOCK + EOF_MARKER)
@@ -171,7 +171,7 @@ def test_skip_goes_to_the_next_block() -> None:
 
 
 def test_blocks_are_found_from_any_offset() -> None:
-    """A splitter that starts anywhere sees exactly the blocks that begin at or after its start."""
+    """A reader that starts at any offset finds exactly the blocks that begin there or later."""
     encoder = BlockEncoder()
     noise = ROW_MARKER + os.urandom(40) + ZSTD_MARKER + os.urandom(30)
     data, starts = META.encode(), []

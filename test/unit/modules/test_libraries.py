@@ -315,7 +315,7 @@ ORDER = """
 """
 
 
-def test_maps_have_the_room_that_the_peers_decoders_give_them(lua: Lua) -> None:
+def test_maps_have_the_room_that_tarantools_decoders_give_them(lua: Lua) -> None:
     """It decides the order of `pairs()`. Fields of tuples by their numbers grow, all else has room from the start."""
     assert lua(
         ORDER

@@ -26,7 +26,7 @@ def test_uri_is_taken_apart_and_put_together(lua: Lua) -> None:
     assert text == "a@h:1"
 
 
-def test_uuid_has_the_peers_byte_orders(lua: Lua) -> None:
+def test_uuid_has_the_byte_orders_of_tarantool(lua: Lua) -> None:
     assert lua(
         """local uuid = require('uuid')
         local u = uuid.fromstr('f6423bdf-b49e-4913-b361-0740c9702e4b')

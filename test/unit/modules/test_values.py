@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -252,6 +253,57 @@ def test_sources_are_merged_in_the_order_of_a_key(lua: Lua) -> None:
         return merger.new(k, {source({1}, {3}), source({2}, {9})}):select(),
             merger.new(k, {source({3}, {1}), source({2})}, {reverse = true}):select({limit = 2})"""
     ) == [[[1], [2], [3], [9]], [[3], [2]]]
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ("{{}}", "Tuple field 1 required by space format is missing"),
+        (
+            "{{1}}, {{'a'}}",
+            "Tuple field 1 type does not match one required by operation: expected unsigned, got string",
+        ),
+        (
+            "{{1}}, {{box.NULL}}",
+            "Tuple field 1 type does not match one required by operation: expected unsigned, got nil",
+        ),
+    ],
+)
+def test_a_merger_checks_the_tuples_of_its_sources(lua: Lua, lists: str, message: str) -> None:
+    """As by a format: also those of a source that is alone."""
+    with pytest.raises(BoxError, match=re.escape(message)):
+        lua(
+            f"""local merger, sources = require('merger'), {{}}
+            for i, list in ipairs{{{lists}}} do sources[i] = merger.new_source_fromtable(list) end
+            return merger.new(require('key_def').new{{{{fieldno = 1, type = 'unsigned'}}}}, sources):select()"""
+        )
+
+
+def test_sources_without_order_are_merged_by_their_first_tuples(lua: Lua) -> None:
+    """Of equal tuples that of the earlier source comes first."""
+    assert lua(
+        """local merger = require('merger')
+        local k = require('key_def').new({{fieldno = 1, type = 'unsigned'}})
+        local function source(...) return merger.new_source_fromtable({...}) end
+        local m = merger.new(k, {source({5}, {1}, {7}), source({3}, {2}), source({4}, {4, 'b'}, {0})})
+        collectgarbage() collectgarbage()
+        return m:select(), merger.new(k, {source({1, 'a'}), source({1, 'b'}), source({1, 'c'})}):select()"""
+    ) == [[[3], [2], [4], [4, "b"], [0], [5], [1], [7]], [[1, "a"], [1, "b"], [1, "c"]]]
+
+
+NUMBERS = {
+    "'+5'": 5, "'- 5'": -5, "'-+5'": -5, "'--5'": None, "'+-5'": None, "'0x 5'": 5, "'0x-5'": 2**64 - 5,
+    "'-5ull'": 2**64 - 5, "'5LLU'": 5, "'5l'": None, "'5ll', 36": 7257, "'5ll', 21": None, "'0x1', 36": 1189,
+    "'-0xff', 16": -255, "'-9223372036854775808'": -(2**63), "'-9223372036854775809'": None,
+    "'18446744073709551615'": 2**64 - 1, "'18446744073709551616'": None, "'00000000000000000000000012'": 12,
+    "' \v5\f'": 5, "'5\0'": None, "''": None, "'-'": None, "'0x'": None, "'ll'": None,
+}  # fmt: skip
+
+
+def test_texts_become_64_bit_numbers(lua: Lua) -> None:
+    calls = ", ".join(f"tostring(tonumber64({arguments}))" for arguments in NUMBERS)
+    found = [text.rstrip("UL") for text in lua(f"return {calls}")]
+    assert found == ["nil" if number is None else str(number) for number in NUMBERS.values()]
 
 
 def test_decimals_and_uuids_travel_byte_for_byte(lua: Lua) -> None:

@@ -1,17 +1,17 @@
-"""A campaign: three instances, random writes, and everything that may go wrong; then all is well, and equal.
+"""The campaign "replication": random writes and faults on three instances, which must end with equal rows.
 
-An episode goes through a number of random events, while a clock of a few milliseconds a step runs:
+Each step of an episode advances a simulated clock by a few milliseconds and draws one event:
 
-    write      asynchronous rows by anyone (each has keys of its own), local rows, synchronous rows by the owner
-    network    a connection is cut, held, or refused for a while
-    life       a restart in order, a crash (what is on disk at that moment), a checkpoint, another configuration
-    injection  the journal, relays, appliers, files and memory fail or wait
+    write      asynchronous rows by any instance (each has keys of its own), local rows, synchronous rows by the owner
+    network    a connection is cut, held or refused for a while
+    life       an orderly restart, a crash (only what is on disk at that moment stays), a checkpoint, other options
+    injection  the journal, relays, appliers, files or memory fail or wait
 
-Then everything is healed, and the instances must come to the same rows and vclocks, to an empty limbo, and to what the
-history (`history.py`) says. Between episodes the synchronous space may get another owner by `promote`. In the end all
-restart from their files, and a fourth instance joins: they must have the same as before.
+Then all faults end. The instances must reach equal rows and vclocks, an empty limbo, and rows that the history
+(`history.py`) allows. Between episodes another instance may take over the synchronous space by `promote`. At the end
+all restart from their files and a fourth instance joins: the rows must be the same as before.
 
-Usage: python -m test.unit.replication.campaign [--seeds 200] [--first 1]; prints a line a seed.
+Usage: python -m test.unit.replication.campaign [--seeds 200] [--first 1]; prints a line for each seed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ EPISODES = 2
 EVENTS = 60
 LONG = 1000.0
 PATIENCE = 20.0
-"""Seconds in which healed instances have to become equal."""
+"""Seconds within which the instances must become equal after the last fault."""
 PAUSE = 0.3
-"""Seconds before appliers that gave up are started again: the others need time to empty the limbo."""
+"""Seconds before stopped appliers are started again: the other instances need this time to empty the limbo."""
 LIMIT = 40.0
-"""Seconds in which something has to happen. A whole seed usually takes less, on a machine that is not busy."""
+"""Seconds for one step on a busy machine; usually a whole seed takes less."""
 
 SWITCHES: dict[str, tuple[Any, ...]] = {
     "APPLIER_SLOW_ACK": (True,),
@@ -72,7 +72,7 @@ _DEFAULTS = ErrorInjections().values
 
 
 class Campaign:
-    """One seed. `trace` tells what has been done, for the one who looks for the cause of a failure."""
+    """One seed of the campaign. `trace` lists the events, to find the cause of a failure."""
 
     def __init__(self, running: Cluster, seed: int) -> None:
         self.random = random.Random(seed)
@@ -81,9 +81,9 @@ class Campaign:
         self.local = [History() for _ in range(MEMBERS)]
         self.members: list[Member] = []
         self.roads: dict[tuple[int, int], Proxy] = {}
-        """From the follower to the one it follows."""
+        """Proxies by (follower, source)."""
         self.owner = 0
-        """Who writes to the synchronous space."""
+        """The number of the instance that writes to the synchronous space."""
         self.trace: list[str] = []
         self._is_up = [True] * MEMBERS
         self._next_key = 0
@@ -139,7 +139,7 @@ class Campaign:
         await self._become_equal()
 
     async def _joined(self, options: dict[str, Any]) -> Member:
-        """A new replica of the first member, which it waits for: alone it would found a replica set of its own."""
+        """Add a member that joins the first one; it must wait for that, because alone it would bootstrap a replica set."""
         patient = {"replication_connect_quorum": 1, "replication_connect_timeout": 30}
         member = await self.running.member().start(self.members[0], **options | patient)
         impatient = {name: options[name] for name in patient}
@@ -183,7 +183,9 @@ class Campaign:
     # -- writes -------------------------------------------------------------------------------------
 
     def _write(self, one: int) -> None:
-        """A transaction of one to four rows: new keys, and sometimes one that its writer has written before."""
+        """Write a transaction of one to four rows: new keys, and sometimes one that the same instance has written
+        before.
+        """
         rows: dict[Key, list[Any] | None] = {self._new_key(SPACE): [] for _ in range(self.random.choice((1, 1, 2, 4)))}
         known = [key for _, change in self._changes_of(one) for key in change.rows if key[0] == SPACE]
         if known and self.random.random() < 0.4:
@@ -206,7 +208,7 @@ class Campaign:
         return space, self._next_key
 
     def _submit(self, one: int, rows: dict[Key, list[Any] | None], history: History) -> None:
-        """Fill in the rows, write them in one transaction, and note what becomes of it."""
+        """Fill in the rows, write them in one transaction, and record its outcome in the history."""
         if not self._is_up[one]:
             return
         stamp = len(history.changes)
@@ -281,7 +283,7 @@ class Campaign:
         self._is_up[one] = True
 
     async def _crash(self, one: int) -> None:
-        """Nothing leaves the instance after the moment at which its disk is copied."""
+        """Crash an instance: restart it from a copy of its disk, and let nothing leave it after the copy was made."""
         if not self._is_up[one]:
             return
         self.note(f"crash {one}")
@@ -362,8 +364,10 @@ class Campaign:
         self._unsettled.clear()
 
     async def _become_equal(self) -> None:
-        """Wait for it. Appliers that gave up are started again, as a person would: with two masters, rows of one may
-        come while transactions of the other are in the limbo."""
+        """Wait until all instances are equal, and restart appliers that have stopped, as an administrator would.
+
+        An applier may stop because a row of one master arrives while transactions of another are in the limbo.
+        """
         deadline = time.monotonic() + PATIENCE
         resumed = 0.0
         while not self._is_equal():
@@ -380,7 +384,7 @@ class Campaign:
                     await self._follow_again(one)
 
     async def _follow_again(self, one: int) -> None:
-        """The same sources anew; to set what is set already changes nothing."""
+        """Configure the sources anew: first none, because setting the same sources again changes nothing."""
         await self.members[one].replicate()
         await self.members[one].replicate(*self._sources(one))
 
@@ -410,7 +414,7 @@ class Campaign:
         assert all(_rows(member, *REPLICATED) == first for member in self.members), f"{when}: different rows"
 
     async def _change_owner(self) -> None:
-        """As one does it: with nothing under way."""
+        """Let another instance take over the limbo while no transaction is under way."""
         self.owner = self.random.randrange(MEMBERS)
         self.note(f"owner {self.owner}")
         await self.members[self.owner].node.synchro.promote()
@@ -456,7 +460,7 @@ async def _main(seed: int) -> str:
 
 
 async def _watched(campaign: Campaign) -> None:
-    """Run it to its end. The failure of one that stands still comes while everything is still where it hangs."""
+    """Run a step; if it takes longer than `LIMIT`, fail while the tasks still show where they wait."""
     task = asyncio.ensure_future(campaign.run())
     progress = -1
     while not task.done():
@@ -467,7 +471,7 @@ async def _watched(campaign: Campaign) -> None:
 
 
 def _where(task: asyncio.Task[Any]) -> str:
-    """What a task waits for."""
+    """Describe what a task waits for."""
     places = []
     waiting: Any = task.get_coro()
     while waiting is not None and getattr(waiting, "cr_frame", None) is not None:
@@ -477,7 +481,11 @@ def _where(task: asyncio.Task[Any]) -> str:
 
 
 def run(seed: int) -> str:
-    """One seed on a loop of its own; AssertionError with the trace if it fails."""
+    """Run one seed on a loop of its own.
+
+    Raises:
+        AssertionError: a check has failed; the text has the trace.
+    """
     return asyncio.run(_main(seed))
 
 

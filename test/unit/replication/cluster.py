@@ -1,4 +1,4 @@
-"""What the replication tests share: nodes that live in one process on one loop, and a bad network between them."""
+"""Nodes of the replication tests, which run in one process on one loop, and a proxy that makes their network bad."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from box.wire.change import Request
 from test.support import until
 
 TIMEOUT = 0.1
-"""replication_timeout of these nodes, seconds: how soon an applier tries again, a quarter of the tolerated silence."""
+"""The option `replication_timeout` of these nodes, in seconds: after it an applier reconnects, after four of it a peer
+is considered gone.
+"""
 
 SPACE = 512
 TREE_PK = [SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
 
 
 class Member:
-    """One instance: its node, and its disk that survives restarts."""
+    """One instance: a node, and a disk in memory that survives its restarts."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster
@@ -40,7 +42,7 @@ class Member:
         self.log_path = cluster.directory / f"{name}.log"
         self.options: dict[str, Any] = {}
         self.on_schema_init: list[Any] = []
-        """before_replace triggers of `_space` that are there from the beginning."""
+        """Triggers of `_space` (before_replace) that are set at the start, before recovery."""
         self._node: Instance | None = None
 
     # -- life -------------------------------------------------------------------------------------
@@ -55,7 +57,7 @@ class Member:
         return self._node is not None
 
     async def start(self, *sources: Member | Proxy | str, **options: Any) -> Member:
-        """Configure a new node on the disk; the options of the last start are kept where no new ones are given."""
+        """Start a new node on the disk; options of the last start apply unless `options` override them."""
         self.options |= options
         if sources:
             self.options["replication"] = [uri_of(source) for source in sources]
@@ -81,7 +83,7 @@ class Member:
         return await self.start(*sources, **options)
 
     async def replicate(self, *sources: Member | Proxy | str) -> None:
-        """`box.cfg{replication = ...}`."""
+        """Set `box.cfg.replication`."""
         self.options["replication"] = [uri_of(source) for source in sources]
         await self.node.configure({"replication": self.options["replication"]})
 
@@ -90,7 +92,7 @@ class Member:
         return self.log_path.read_text()
 
     def copy_disk(self) -> MemoryStorage:
-        """What is on the disk now, as after a loss of power: for another start."""
+        """Return a copy of the disk as a power failure would leave it now, for another start."""
         copy = MemoryStorage()
         for name in self.disk.names("."):
             source, file = self.disk.open(name), copy.create(name)
@@ -102,7 +104,7 @@ class Member:
     # -- data -------------------------------------------------------------------------------------
 
     def begin_put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> Pending | None:
-        """Write rows in one transaction; the commit in progress, None if it is complete already."""
+        """Write rows in one transaction; return its pending commit, None if it is complete."""
         ctx = self.node.new_context()
         many = len(rows) > 1
         if many:
@@ -116,7 +118,7 @@ class Member:
         return outcome if isinstance(outcome, Pending) else None
 
     async def put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> None:
-        """Write rows in one transaction and wait for its end."""
+        """Write rows in one transaction, and wait for its commit."""
         commit = self.begin_put(*rows, space=space, operation=operation)
         if commit is not None:
             await commit.wait()
@@ -126,7 +128,9 @@ class Member:
         await self.put([space_id, *TREE_PK[1:]], space=SpaceId.INDEX)
 
     async def grant_guest(self) -> None:
-        """Everybody may replicate from here, as `box.schema.user.grant('guest', 'super')` would say."""
+        """Grant guests everything, as `box.schema.user.grant('guest', 'super')` does, so that other members may
+        replicate.
+        """
         await self.put([1, 0, "universe", 0, 0xFFFFFFFF], space=SpaceId.PRIV, operation="replace")
 
     def rows(self, space: int = SPACE) -> list[Any]:
@@ -149,7 +153,7 @@ class Member:
         return self.node.state.instance_id
 
     def applier(self, source: Member) -> Applier:
-        """The applier that follows another member."""
+        """Return this member's applier that follows another member."""
         found = next(
             (a for a in self.node.replication.replicaset.appliers if a.uuid == source.node.state.instance_uuid), None
         )
@@ -179,7 +183,7 @@ def uri_of(source: Member | Proxy | str) -> str:
 
 
 class Cluster:
-    """Members and proxies of one test."""
+    """The members and proxies of one test."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -198,19 +202,19 @@ class Cluster:
         return proxy
 
     async def master(self, **options: Any) -> Member:
-        """A founded replica set of one, which lets guests in and has a space."""
+        """Start a member that bootstraps a replica set, grants guests everything and has the test space."""
         master = await self.member().start(**options)
         await master.grant_guest()
         await master.make_space()
         return master
 
     async def pair(self, **options: Any) -> tuple[Member, Member]:
-        """A master and a replica that follows it."""
+        """Start a master, and a replica that follows it."""
         master = await self.master()
         return master, await self.member().start(master, **options)
 
     async def mesh(self, count: int = 3, **options: Any) -> list[Member]:
-        """Instances that all follow each other."""
+        """Start members that all follow each other."""
         members = [await self.master(**options)]
         while len(members) < count:
             members.append(await self.member().start(members[0], **options))
@@ -227,7 +231,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
-    """An empty cluster; everything is closed at the end."""
+    """Yield an empty cluster, and close its members and proxies at the end."""
     directory = Path(tempfile.mkdtemp(prefix="box-", dir="/tmp"))
     running = Cluster(directory)
     try:
@@ -238,7 +242,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 async def equal(members: Iterable[Member], space: int = SPACE) -> None:
-    """Wait until all members have the same rows and vclocks."""
+    """Wait until all members have equal rows and vclocks."""
     first, *others = members
 
     def are_equal() -> bool:
@@ -249,10 +253,10 @@ async def equal(members: Iterable[Member], space: int = SPACE) -> None:
 
 
 class Proxy:
-    """A loopback proxy between unix sockets that delays, fragments, holds and cuts the streams through it.
+    """A loopback proxy between UNIX sockets that delays, fragments, holds and cuts streams.
 
-    `delay` seconds are added to every piece, `fragment` bytes are the largest piece. `hold()` stops both directions
-    without closing anything, `cut()` breaks every connection; with `refuse` set no new one is served.
+    `delay` seconds are added to every piece, `fragment` is the greatest size of a piece in bytes. `hold()` stops both
+    directions without closing anything, `cut()` breaks every connection; while `refuse` is set, new ones are closed.
     """
 
     def __init__(self, path: str, target: str, *, delay: float = 0.0, fragment: int = 0) -> None:
@@ -311,8 +315,8 @@ class Proxy:
         pair = {writer, far_writer}
         self._writers |= pair
         pumps = [
-            asyncio.ensure_future(self._pump(reader, far_writer, is_back=False)),
-            asyncio.ensure_future(self._pump(far_reader, writer, is_back=True)),
+            asyncio.ensure_future(self._pump(reader, far_writer, is_backward=False)),
+            asyncio.ensure_future(self._pump(far_reader, writer, is_backward=True)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -324,7 +328,7 @@ class Proxy:
             for end in pair:
                 end.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_backward: bool) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
                 for start in range(0, len(data), self.fragment or len(data)):
@@ -336,7 +340,7 @@ class Proxy:
 
 
 async def fails(awaitable: Any) -> BoxError:
-    """The error that the awaitable raises."""
+    """Return the error that an awaitable raises."""
     try:
         await awaitable
     except BoxError as error:

@@ -1,10 +1,10 @@
-"""What a campaign has written, and so what the spaces may hold in the end.
+"""The history of a campaign's writes, and the rows that it allows in the end.
 
 Every key has one writer, so the order of its changes is known. A change is
 
-    acknowledged   it must be there, unless a later one of its key is
+    acknowledged   it must be there, unless a later change of its key is
     refused        it must not be there
-    open           its writer went down before it heard of the outcome, or heard that nobody knows it: either
+    open           it may be there or not: its writer crashed before the answer, or the answer was "unknown"
 
 The rows of one transaction are there together or not at all.
 """
@@ -22,7 +22,7 @@ Key = tuple[int, int]
 
 
 class Outcome(Enum):
-    """See the module's text."""
+    """The outcome of a change, as the module's docstring defines it."""
 
     OPEN = auto()
     ACKNOWLEDGED = auto()
@@ -31,15 +31,15 @@ class Outcome(Enum):
 
 @dataclass(eq=False)
 class Change:
-    """One transaction: for every key the new row, None for a delete."""
+    """One transaction: the new row of each key, None for a delete."""
 
     rows: dict[Key, list[Any] | None]
     outcome: Outcome = Outcome.OPEN
     is_frozen: bool = False
-    """Its writer has crashed: what it still says is of no interest."""
+    """Whether the writer has crashed: outcomes that it reports later do not count."""
 
     def settle(self, error: object) -> None:
-        """The writer tells the outcome."""
+        """Record the outcome that the writer reports, unless it has crashed."""
         is_unknown = isinstance(error, BoxError) and error.type == "FiberIsCancelled"
         if not (self.is_frozen or is_unknown):
             self.outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.REFUSED
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass
 class History:
-    """All changes in the order in which they were made."""
+    """All changes of a campaign, in the order of their writes."""
 
     changes: list[Change] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class History:
         return sum(change.outcome is outcome for change in self.changes)
 
     def errors(self, found: dict[Key, list[Any]]) -> list[str]:
-        """What `found` (the rows of the replicated spaces) has too much or too little, in words."""
+        """Return a text for each row of the replicated spaces in `found` that the history does not allow or that lacks."""
         allowed: dict[Key, list[list[Any] | None]] = {}
         for change in self.changes:
             for key, row in change.rows.items():
@@ -77,7 +77,7 @@ class History:
         return problems + self._torn(found)
 
     def _torn(self, found: dict[Key, list[Any]]) -> list[str]:
-        """Transactions whose keys nobody has written again, and of which only a part is there."""
+        """Yield transactions of which only a part is there, among those whose keys nobody has written again."""
         last: dict[Key, Change] = {}
         for change in self.changes:
             if change.outcome is not Outcome.REFUSED:

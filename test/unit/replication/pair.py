@@ -1,6 +1,7 @@
-"""Replicas without a network: all that has a say when rows are applied; pairs of them, to compare two ways of doing it.
+"""Replicas without a network, in pairs, to compare two ways of applying the same rows.
 
-`changes` and `synchronous` generate changes: (request type, space, fields, operations, whether the bytes are odd).
+`changes` and `synchronous` generate changes: (request type, space, fields, operations, whether the encoding is
+unusual).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Trigger:
 
 
 class Replica:
-    """Everything that has a say when rows are applied."""
+    """All parts of an instance that take part in applying rows."""
 
     def __init__(self, *, skips_conflicts: bool, mvcc: bool = False) -> None:
         world = self.world = World(mvcc=mvcc)
@@ -82,7 +83,7 @@ class Replica:
         self.failures: list[int] = []
 
     async def apply(self, *rows: Row) -> str | None:
-        """One transaction; the error that an applier would stop with."""
+        """Apply one transaction; return the error with which an applier would stop, or None."""
         try:
             await self.sink.apply(self.world.ctx, list(rows))
         except BoxError as error:
@@ -90,7 +91,7 @@ class Replica:
         return None
 
     async def apply_run(self, run: ChangeRun) -> str | None:
-        """As an applier does it."""
+        """Apply rows of several transactions as a run, as an applier does."""
         number = 0
         while number < len(run):
             try:
@@ -106,14 +107,14 @@ class Replica:
         return None
 
     def state(self) -> Any:
-        """Everything that the outside can see."""
+        """Return everything that is visible from outside, for comparisons."""
         contents = [self.world.all(space, iid=iid) for space in self.spaces for iid in space.indexes]
         journal, limbo = self.world.journal, [(entry.lsn, entry.written, entry.wait_ack) for entry in self.world.limbo]
         applied = dict(self.sink.applied)
         return contents, journal.rows, self.world.dml.counters, applied, self.heard, limbo, self.world.limbo.owner_id
 
     def decide(self, kind: RequestType, lsn: int) -> None:
-        """The origin's decision about its synchronous transactions comes after what is in the log."""
+        """Apply the origin's CONFIRM or ROLLBACK for its synchronous transactions in the log."""
         if kind == RequestType.ROLLBACK:
             self.world.journal.write()
         self.world.synchro.recover(synchro_row(SynchroRequest(kind, ORIGIN, lsn, 0, ORIGIN)))
@@ -135,7 +136,7 @@ decisions = st.tuples(st.sampled_from([RequestType.CONFIRM, RequestType.ROLLBACK
 
 
 def change_body(kind: int, space_id: int, fields: tuple[Any, ...], ops: list[Any], oddity: int) -> bytes:
-    """The body of a request for one of `changes`."""
+    """Return the request body of a generated change."""
     raw = pack(list(fields))
     request = {
         2: Request.insert(raw),
@@ -154,7 +155,7 @@ def change_body(kind: int, space_id: int, fields: tuple[Any, ...], ops: list[Any
 
 
 def transaction(changes: list[Any], lsn: int) -> list[Row]:
-    """The rows of one transaction of `changes`."""
+    """Return the rows of one transaction of generated changes."""
     rows = [
         Row(change[0], ORIGIN, lsn + number, tsn=lsn, is_commit=False, body=change_body(*change))
         for number, change in enumerate(changes)
@@ -164,14 +165,14 @@ def transaction(changes: list[Any], lsn: int) -> list[Row]:
 
 
 class Pair:
-    """Two replicas that get the same by two ways. `lsn`: the next one of the origin."""
+    """Two replicas that get the same rows in two ways. `lsn` is the next one of the origin."""
 
     def __init__(self, *, skips_conflicts: bool, mvcc: bool = False) -> None:
         self.one, self.other = (Replica(skips_conflicts=skips_conflicts, mvcc=mvcc) for _ in range(2))
         self.lsn = 70000
 
     def happen(self, step: Any) -> bool:
-        """What the journal and the limbo's owner do, on both sides; False for steps of another kind."""
+        """Take a step of the journal or of the limbo's owner on both replicas; return False for steps of another kind."""
         for replica in (self.one, self.other):
             journal = replica.world.journal
             if step == "written":
@@ -191,7 +192,9 @@ class Pair:
 def go_through(
     program: list[Any], skips_conflicts: bool, apply: Callable[[Pair, Any], Awaitable[None]], *, mvcc: bool = False
 ) -> None:
-    """Take both replicas through a program, with `apply` for steps that bring rows; they agree after every step."""
+    """Run a program on both replicas, with `apply` for steps that bring rows, and assert after each step that they
+    agree.
+    """
 
     async def body() -> None:
         pair = Pair(skips_conflicts=skips_conflicts, mvcc=mvcc)

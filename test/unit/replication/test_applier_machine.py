@@ -1,4 +1,4 @@
-"""The applier's states: the table from its first to its last line, without a socket."""
+"""The state machine of the applier, tested without sockets against its documented table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machine_in(state: State) -> tuple[ApplierMachine, list[State]]:
 
 
 def documented() -> dict[tuple[State, ApplierEvent], tuple[State, ...]]:
-    """The table of the module's docstring."""
+    """Return the transitions of the table in the module's docstring."""
     text = (applier_machine.__doc__ or "").split("```")[1]
     lines = [re.split(" {2,}", line) for line in text.splitlines()]
     rows = [line for line in lines if len(line) == 4 and line[1] in ApplierEvent.__members__]
@@ -47,7 +47,7 @@ def test_the_table_of_the_docstring_is_the_one_that_runs() -> None:
 
 @pytest.mark.parametrize(("state", "event"), list(product(State, ApplierEvent)))
 def test_every_event_in_every_state(state: State, event: ApplierEvent) -> None:
-    """It leads where the table says, through all states that others are told of; what the table lacks is a bug."""
+    """Each event leads where the table says, through all states that listeners see; transitions that it lacks raise."""
     machine, entered = machine_in(state)
     path = TRANSITIONS.get((state, event))
     if path is None:
@@ -68,7 +68,7 @@ def test_every_state_can_be_reached_and_left() -> None:
 
 @pytest.mark.parametrize("state", list(State))
 def test_every_error_in_every_state(state: State) -> None:
-    """The next attempt comes by itself in LOADING and DISCONNECTED; STOPPED waits for a person."""
+    """After an error the applier retries by itself in LOADING and DISCONNECTED, and waits for a person in STOPPED."""
     for code in ErrorCode:
         check_error(state, code)
 
@@ -95,7 +95,9 @@ def check_error(state: State, code: ErrorCode) -> None:
 
 
 def test_a_connection_to_itself() -> None:
-    """It counts as connected, though nothing runs any more; from another instance the same error is a refusal."""
+    """A connection to the instance itself counts as connected without running; the same error of another instance is a
+    refusal.
+    """
     machine, entered = machine_in(State.CONNECTED)
     error = client_error(ErrorCode.CONNECTION_TO_SELF)
     machine.fail(error, machine.failure_of(error, is_self=True))
@@ -107,7 +109,7 @@ def test_a_connection_to_itself() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.SYSTEM, ErrorCode.LOADING, ErrorCode.READONLY])
 def test_a_join_that_has_begun_to_receive_does_not_begin_anew(code: ErrorCode) -> None:
-    """Until it is complete, whatever breaks it is the end."""
+    """Any error during a join that has received rows stops the applier for good."""
     for path in ([ApplierEvent.JOIN, ApplierEvent.SNAPSHOT_END, ApplierEvent.ROWS_END], [ApplierEvent.FETCH]):
         for length in range(1, len(path)):
             machine, _ = machine_in(State.READY)
@@ -131,7 +133,7 @@ def test_an_attempt_after_a_broken_join_is_a_new_one() -> None:
 
 
 def test_the_log_tells_of_an_error_once() -> None:
-    """The same code is told again only after a subscription, or another code in between."""
+    """The log has each error code once, until a subscription succeeds or another code comes in between."""
     machine, _ = machine_in(State.CONNECT)
     lost, refused = BoxError(ErrorCode.SYSTEM, "lost"), BoxError(ErrorCode.LOADING, "not yet")
     told = []
@@ -148,7 +150,7 @@ def test_the_log_tells_of_an_error_once() -> None:
 
 @pytest.mark.parametrize("state", list(State))
 def test_the_end(state: State) -> None:
-    """Cancelled it is OFF, told each time it is asked; with an error, STOPPED."""
+    """A cancelled applier is OFF and says so at each call; one that ends with an error is STOPPED."""
     machine, entered = machine_in(state)
     machine.is_connected = True
     machine.stop()
@@ -189,7 +191,7 @@ def test_choices_of_a_guest(wishes: Wishes, step: ApplierStep) -> None:
 
 @pytest.mark.parametrize(("wishes", "step"), STEPS)
 def test_choices_of_a_user(wishes: Wishes, step: ApplierStep) -> None:
-    """Authentication comes first, once."""
+    """The applier authenticates first, once, if its URI has a user."""
     machine, _ = machine_in(State.CONNECTED)
     if not wishes.may_go_on:
         assert machine.next_step(wishes, has_login=True) is ApplierStep.WAIT

@@ -1,4 +1,4 @@
-"""A few seeds of the campaign (`make soak` runs many), and how it judges what it finds."""
+"""A few seeds of the campaign "replication", and tests of how it judges its history (`make soak` runs many seeds)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .history import History, Outcome
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_random_faults(seed: int) -> None:
-    """Healed instances are equal and have what was acknowledged."""
+    """After random faults the instances are equal and have all acknowledged rows."""
     print(campaign.run(seed))
 
 
 def test_what_a_history_allows() -> None:
-    """An acknowledged row must be there, a refused one must not, an open one may."""
+    """The history demands acknowledged rows, forbids refused ones and allows open ones."""
     one, other = (512, 1), (512, 2)
     history = History()
     history.add({one: [1, "a"]}).settle(None)
@@ -37,7 +37,7 @@ def test_what_a_history_allows() -> None:
 
 
 def test_a_torn_transaction_is_found() -> None:
-    """The rows of an open transaction are there together or not at all."""
+    """The history reports an open transaction of which only a part is there."""
     one, other = (512, 1), (512, 2)
     history = History()
     history.add({one: [1], other: [2]})

@@ -1,4 +1,4 @@
-"""`box.ctl.compare`: equal, diverged and incomparable instances, on real nodes; tuples side by side without any."""
+"""`box.ctl.compare` on equal, diverged and incomparable instances, and its comparison of tuples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ async def compared(member: Member, other: Member) -> Comparison:
 
 
 def test_equal_instances() -> None:
-    """Every replicated tuple is looked at, of system spaces too; the vclock is the one of both."""
+    """Equal instances compare equal in all replicated tuples, those of system spaces included; the vclock is that of
+    both.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -43,7 +45,9 @@ def test_equal_instances() -> None:
 
 
 async def diverged(running: Cluster) -> tuple[Member, Member]:
-    """Two that have written the same keys at the same time: their vclocks are equal, their tuples are not."""
+    """Start two instances that have written the same keys at the same time: their vclocks are equal, their tuples
+    differ.
+    """
     one, two = await running.pair()
     back = await running.proxy(two)
     await one.replicate(back)
@@ -73,7 +77,7 @@ def test_diverged_instances() -> None:
 
 
 def test_vclocks_that_are_never_the_same() -> None:
-    """One has rows that the other does not get."""
+    """A comparison of instances whose vclocks never agree fails, because one lacks rows of the other."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -108,7 +112,9 @@ def test_a_comparison_waits_for_rows_on_their_way() -> None:
 
 
 def test_what_cannot_be_compared() -> None:
-    """No address, nobody there, a stranger without the right, another replica set."""
+    """A comparison fails with no address, an unreachable one, an instance without rights, and one of another replica
+    set.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -136,7 +142,7 @@ def test_what_cannot_be_compared() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_tuples_side_by_side(seed: int) -> None:
-    """Whatever the slices are: each tuple without an equal one is counted once, under what it is."""
+    """However tuples are sliced, each one without an equal counterpart is counted once, under its kind of difference."""
 
     async def main() -> None:
         async with cluster() as running:

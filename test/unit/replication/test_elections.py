@@ -1,4 +1,4 @@
-"""Rules of elections on running instances."""
+"""Elections on running instances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANDIDATE: dict[str, Any] = {
     "replication_timeout": 0.25,
     "replication_synchro_timeout": 5,
 }
-"""A leader counts as dead after a second of silence: a busy machine must not depose it."""
+"""Options of a candidate; a leader is deposed after a second of silence, so that a busy machine does not depose it."""
 
 
 def leaders(members: list[Member]) -> list[Member]:
@@ -29,7 +29,7 @@ def leaders(members: list[Member]) -> list[Member]:
 
 
 async def leader_of(members: list[Member]) -> Member:
-    """Wait until one of them leads, takes changes, and is known to all."""
+    """Wait until one of the members is a writable leader that all of them know, and return it."""
 
     def is_known() -> bool:
         found = leaders(members)
@@ -44,7 +44,7 @@ async def leader_of(members: list[Member]) -> Member:
 
 
 async def founded(running: Cluster, **options: Any) -> Member:
-    """The leader of a new replica set of one, with a space."""
+    """Start the leader of a new replica set of one member, with a space."""
     first = await running.member().start(**options)
     await until(lambda: not first.node.mode.is_read_only, "the first leader")
     await first.grant_guest()
@@ -53,7 +53,7 @@ async def founded(running: Cluster, **options: Any) -> Member:
 
 
 async def candidates(running: Cluster, count: int = 3, *, is_sync: bool = False, **options: Any) -> list[Member]:
-    """Instances that follow each other and elect one of them."""
+    """Start instances that follow each other, and let them elect a leader."""
     options = CANDIDATE | {"replication_synchro_quorum": count // 2 + 1} | options
     members = [await running.master(**options | {"election_mode": "off"})]
     if is_sync:
@@ -167,8 +167,11 @@ async def _rolled_back(votes_as_tarantool: bool) -> None:
 
 @pytest.mark.parametrize("votes_as_tarantool", [False, True])
 def test_a_row_that_was_rolled_back_keeps_nobody_from_leading(votes_as_tarantool: bool) -> None:
-    """Whoever has it does not ask for it; one who does, as Tarantool, gives it to candidates as a row without effect.
-    Others are in sync without it."""
+    """An instance with a row that was rolled back can be elected, and others can be in sync without the row.
+
+    Instances that have the row do not fetch it. One that fetches it all the same, as Tarantool does, gives it to
+    candidates as a row without an effect.
+    """
     asyncio.run(_rolled_back(votes_as_tarantool))
 
 
@@ -348,7 +351,7 @@ def test_wrong_messages_are_errors_and_change_nothing() -> None:
 
 
 async def _cut_off_leader() -> None:
-    """The evidence of a divergence: a leader that was cut off rolled back what its successor had confirmed."""
+    """Cut a leader off, as in the recorded divergence: it rolls back what its successor has confirmed."""
     async with cluster() as running:
         members = await candidates(running, is_sync=True, replication_synchro_timeout=0.4)
         leader = await leader_of(members)
@@ -403,5 +406,5 @@ async def _rows_of_a_former_leader() -> None:
 
 
 def test_rows_that_only_a_former_leader_has_reach_all() -> None:
-    """Asynchronous ones whole, those that wait for a quorum without an effect."""
+    """Asynchronous rows of a former leader reach all members; its unconfirmed synchronous rows do so without an effect."""
     asyncio.run(_rows_of_a_former_leader())

@@ -1,4 +1,4 @@
-"""Replication when something goes wrong: the network, the journal, the garbage collector."""
+"""Replication under failures of the network, the journal and the garbage collector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .cluster import SPACE, TIMEOUT, Member, cluster, equal, fails
 
 
 def test_a_broken_connection_is_made_again() -> None:
-    """Rows that were under way when the stream broke arrive once."""
+    """After a connection breaks, the rows that were under way arrive once."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -53,7 +53,7 @@ def test_a_slow_network() -> None:
 
 
 def test_silence_disconnects_both_sides() -> None:
-    """No heartbeat for four times `replication_timeout`: the applier and the relay give the connection up."""
+    """An applier and a relay close a connection without heartbeats after four times `replication_timeout`."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -127,7 +127,7 @@ def test_a_row_that_cannot_be_written() -> None:
 
 
 def test_a_log_that_cannot_be_rotated() -> None:
-    """The failure comes while a file is changed; rows behind the first are undone too."""
+    """If a log rotation fails, the rows after the first are undone, too."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -168,8 +168,10 @@ def test_a_failure_stops_all_appliers() -> None:
 
 
 def test_a_failure_while_an_anonymous_replica_registers() -> None:
-    """The rows that come before the answer are applied like any others: the first that is lost stops the applier, so
-    that none behind it is written."""
+    """An anonymous replica that registers stops at the first row that it cannot write, and writes none after it.
+
+    These are rows that arrive before the reply to REGISTER.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -252,7 +254,9 @@ def test_rows_are_kept_for_a_replica_that_is_away() -> None:
 
 
 def test_a_restarted_master_keeps_rows_until_its_replicas_come() -> None:
-    """It does not know where they stand before they subscribe."""
+    """A restarted master removes no log files until its replicas have subscribed, because it does not know their
+    vclocks.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -276,7 +280,7 @@ def test_a_restarted_master_keeps_rows_until_its_replicas_come() -> None:
 
 
 def test_a_broken_lsn_stops_the_applier() -> None:
-    """ERRINJ_RELAY_BREAK_LSN: the replica has seen that lsn, so that the row is lost; nothing else breaks."""
+    """With ERRINJ_RELAY_BREAK_LSN the replica has seen the LSN already: the row is lost, and nothing else breaks."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -311,7 +315,7 @@ def test_delays_of_the_relay() -> None:
 
 
 def test_no_heartbeat_in_the_middle_of_a_transaction() -> None:
-    """A relay that sends slowly pauses longer than a heartbeat's interval."""
+    """A relay that sends slowly pauses longer than the interval of heartbeats, but sends none inside a transaction."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -326,7 +330,7 @@ def test_no_heartbeat_in_the_middle_of_a_transaction() -> None:
 
 
 def test_a_relay_faster_than_its_own_node() -> None:
-    """A replica has a row, and can subscribe with it, before its origin knows that the row is written."""
+    """A replica may have a row, and subscribe with its vclock, before the origin's loop knows that the row is written."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -355,7 +359,7 @@ def test_a_relay_faster_than_its_own_node() -> None:
 
 
 def test_a_node_can_be_stopped_while_its_relay_is_faster() -> None:
-    """The row is on disk, whether its writer heard of it or not."""
+    """A node can stop while a relay has sent a row of which its loop does not know yet; the row is on disk."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -375,7 +379,7 @@ def _is_refused(replica: Member) -> bool:
 
 
 def test_a_relay_that_takes_its_time_to_end() -> None:
-    """Its replica is refused meanwhile, as the second subscription of the same instance."""
+    """While a relay takes long to end, its replica's next subscription is refused as a duplicate."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -395,7 +399,7 @@ def test_a_relay_that_takes_its_time_to_end() -> None:
 
 
 def test_a_relay_ends_after_the_delay_of_the_journal() -> None:
-    """What is being written holds it, and a new subscription of its replica with it."""
+    """A relay that ends waits for the journal's write under way, and so does the next subscription of its replica."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -420,7 +424,7 @@ def _has_received_rows(replica: Member) -> bool:
 
 
 def test_a_join_that_breaks_off() -> None:
-    """It begins anew, whatever it had received, and under the same name."""
+    """A join that breaks off begins anew under the same UUID, whatever it had received."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -448,7 +452,7 @@ def test_a_join_that_breaks_off() -> None:
 
 
 def test_a_transaction_in_a_trigger_that_waits() -> None:
-    """Triggers of an applied row may wait; the order of rows is kept, and a stop in between leaves nothing open."""
+    """Triggers of an applied row may yield: rows keep their order, and a stop meanwhile leaves no transaction open."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -489,7 +493,7 @@ def _descriptors() -> set[str]:
 
 
 def test_nothing_is_left_behind() -> None:
-    """After three nodes have replicated all ways and closed: no task, thread, descriptor, socket or session."""
+    """After three nodes have replicated in all directions and closed, no task, thread, descriptor or session is left."""
 
     async def main() -> None:
         threads, descriptors = set(threading.enumerate()), _descriptors()
@@ -521,7 +525,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_memory_disks_are_independent() -> None:
-    """A copy of a disk is what a loss of power would have left."""
+    """A copy of a disk has what a power failure would leave, and later writes do not change it."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -539,8 +543,9 @@ def test_memory_disks_are_independent() -> None:
 
 
 def test_a_large_transaction_breaks_no_connection() -> None:
-    """Whoever reads, sends or applies one gives signs of life: nobody counts as gone, though it takes longer than the
-    silence that is allowed."""
+    """An instance that reads, sends or applies a large transaction sends heartbeats meanwhile, so that no connection
+    times out.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -558,7 +563,9 @@ def test_a_large_transaction_breaks_no_connection() -> None:
 
 
 def test_a_row_in_the_middle_of_a_turn() -> None:
-    """It is there when the turn is over, and a connection that is gone or busy does not mind."""
+    """A relay takes a row that was written in the middle of a turn when the turn ends, also if its connection is closed
+    or busy.
+    """
 
     async def main() -> None:
         async with cluster() as running:

@@ -1,4 +1,4 @@
-"""Every record once: the decision, by its table, and what has to be asked anew, without a socket."""
+"""`replication_fetch_once`: the assignment of members to sources, and which sources are asked anew, without sockets."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ def source(uuid: UUID, vclock: dict[int, int] | None = None, *, full: bool = Fal
 
 
 def decided(*sources: FetchSource, before: Assignment | None = None, leader: int = 0, own: int = 5) -> dict[int, str]:
-    """The assignment of five members as `{source: members}`."""
+    """Return the assignment of five members as `{source: members}`."""
     members = [number for number in range(1, 6) if number != own]
     found = assign(members, sources, HERE, before or {}, leader)
     return {uuid.int: "".join(map(str, sorted(ids))) for uuid, ids in found.items()}
 
 
 def test_each_source_gives_its_own_rows() -> None:
-    """Case 1."""
+    """Each connected source is asked for its own rows (case 1)."""
     assert decided(*map(source, (A, B, C, D))) == {1: "1", 2: "2", 3: "3", 4: "4"}
 
 
 def test_others_go_round() -> None:
-    """Cases 3 and 4: members without a source go to whoever gives the fewest, by id."""
+    """Members without a connected source go to the sources that give the fewest, by id (cases 3 and 4)."""
     assert decided(source(A), source(B)) == {1: "13", 2: "24"}
     assert decided(source(C)) == {3: "1234"}
     assert decided(source(B), source(D), source(C)) == {2: "12", 3: "3", 4: "4"}
 
 
 def test_who_is_known_to_have_the_rows_is_asked() -> None:
-    """Case 3: only B has rows of D that are not here."""
+    """A member's rows are asked from the source that is known to have them (case 3): only B has those of D."""
     assert decided(source(A, {4: 10}), source(B, {4: 11}), source(C, {4: 9})) == {1: "1", 2: "24", 3: "3"}
     assert decided(source(A, {4: 11}), source(B, {4: 12}), source(C)) == {1: "14", 2: "2", 3: "3"}
 
 
 def test_what_was_given_stays() -> None:
-    """Case 2, and what ends it: the former source is gone, or knows less than another one."""
+    """An assignment stays (case 2) until its source is gone, or knows fewer rows than another one."""
     before = {C: frozenset({3, 4})}
     assert decided(source(A), source(B), source(C), before=before) == {1: "1", 2: "2", 3: "34"}
     assert decided(source(A), source(B), before=before) == {1: "13", 2: "24"}
@@ -60,32 +60,34 @@ def test_a_source_that_comes_back_gets_its_own() -> None:
 
 
 def test_a_source_that_has_to_give_everything() -> None:
-    """Case 5."""
+    """A source that cannot filter is asked for everything (case 5)."""
     assert decided(source(A), source(B, full=True), source(C), source(D)) == {1: "1", 2: "1234", 3: "3", 4: "4"}
 
 
 def test_an_elected_leader_gives_everything() -> None:
-    """Case 6; a leader that is no source, or this instance, changes nothing."""
+    """An elected leader is asked for everything (case 6); one that is no source, or this instance, changes nothing."""
     assert decided(source(A), source(B), source(C), source(D), leader=3) == {1: "1", 2: "2", 3: "1234", 4: "4"}
     assert decided(source(A), source(B), leader=3) == {1: "13", 2: "24"}
     assert decided(source(A), source(B), leader=5) == {1: "13", 2: "24"}
 
 
 def test_a_source_without_an_id() -> None:
-    """An anonymous peer takes part in the rows of others; id 0 is no leader."""
+    """An anonymous source may give the rows of others; leader id 0 means that there is none."""
     stranger = source(UUID(int=9), member_id=0)
     assert decided(stranger) == {9: "1234"}
     assert decided(stranger, source(B)) == {9: "13", 2: "24"}
 
 
 def test_nobody_is_connected() -> None:
-    """Case 7."""
+    """Without connected sources nothing is assigned (case 7)."""
     assert decided() == {}
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_every_member_has_a_giver(seed: int) -> None:
-    """Whatever is known and was before: each member is given, exactly once unless somebody gives everything."""
+    """For any vclocks and any former assignment each member is assigned exactly once, unless one source gives
+    everything.
+    """
     random = Random(seed)
     members = random.sample(range(1, 6), random.randint(1, 5))
     clocks = [VClock({n: random.randint(1, 20) for n in random.sample(range(1, 6), 3)}) for _ in UUIDS]
@@ -126,12 +128,12 @@ def test_nothing_has_changed() -> None:
 
 
 def test_who_lacks_something_is_asked_anew_alone() -> None:
-    """The others go on."""
+    """Only sources that have to send more members are asked anew."""
     assert asked_anew({A: "13", B: "24"}, {A: "1", B: "24"}) == [A]
 
 
 def test_what_is_too_much_is_given_up_when_another_one_gives_it() -> None:
-    """C is back: as long as it does not send its rows, A does."""
+    """A source that returns is asked for its own rows again; the substitute sends them until the source does."""
     wanted = {A: "1", B: "24", C: "3"}
     assert asked_anew(wanted, {A: "13", B: "24"}) == []
     assert asked_anew(wanted, {A: "13", B: "24", C: "3"}) == [A]
@@ -145,8 +147,9 @@ def test_from_everything_to_parts() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_from_any_subscriptions_to_any_assignment(seed: int) -> None:
-    """The first round brings what is missing; then every member is given at every moment, and in the end each source
-    sends what is wanted."""
+    """From any subscriptions the rounds lead to the assignment, and no member is ever without a source after the first
+    round.
+    """
     random = Random(seed)
     members = [1, 2, 3, 4]
     sources = [source(uuid) for uuid in random.sample(UUIDS[:4], random.randint(1, 4))]

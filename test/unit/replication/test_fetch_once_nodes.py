@@ -1,4 +1,4 @@
-"""Every record once, on real nodes: who is asked for what, through disconnects and returns, and the order of rows."""
+"""`replication_fetch_once` on real nodes: which sources are asked for whose rows, and the order of rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .test_elections import candidates, leader_of
 
 
 def fetches(member: Member) -> dict[int, list[int] | None]:
-    """`box.info.replication[n].upstream.fetches`, by n."""
+    """Return `upstream.fetches` of each member of `box.info.replication`, by id."""
     replication = member.node.replication
     found = {}
     for replica in replication.replicaset.registered:
@@ -39,7 +39,7 @@ def own_parts(member: Member, members: Iterable[Member]) -> dict[int, list[int]]
 
 
 async def mesh(running: Cluster, count: int, **options: Any) -> list[Member]:
-    """A full mesh in which everybody fetches from each its own rows."""
+    """Start a full mesh in which each member fetches only a source's own rows from it."""
     members = await running.mesh(count, replication_fetch_once=True, **options)
     await settled(members)
     return members
@@ -53,7 +53,7 @@ async def settled(members: list[Member]) -> None:
 
 
 class Load:
-    """Writes at every member, keys of its own, until it is stopped."""
+    """A task that writes rows with different keys at every member, until it is stopped."""
 
     def __init__(self, members: list[Member]) -> None:
         self.members = members
@@ -80,7 +80,9 @@ class Load:
 
 
 def test_each_gives_its_own_rows() -> None:
-    """In a full mesh; without the option nothing is told and everything fetched."""
+    """In a full mesh each source is asked for its own rows; without the option for all, and box.info does not mention
+    it.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -100,7 +102,9 @@ def test_each_gives_its_own_rows() -> None:
 
 
 def test_through_the_end_and_the_return_of_each() -> None:
-    """Under load: the parts of one that is gone go to others, and return; nothing is lost or applied twice."""
+    """Under load the rows of a member that is gone are fetched from others until it returns; none is lost or applied
+    twice.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -130,7 +134,7 @@ def test_through_the_end_and_the_return_of_each() -> None:
 
 
 async def linked(running: Cluster, **options: Any) -> tuple[list[Member], dict[tuple[int, int], Proxy]]:
-    """Three members, each of which reaches each other one through a proxy of its own: `[from, to]`."""
+    """Start three members that reach each other through a proxy for each direction: `proxies[from, to]`."""
     members = await mesh(running, 3, **options)
     proxies = {}
     for one in range(3):
@@ -143,7 +147,7 @@ async def linked(running: Cluster, **options: Any) -> tuple[list[Member], dict[t
 
 
 def test_rows_come_by_way_of_a_third_one() -> None:
-    """Two that cannot reach each other, and both are reached by the third."""
+    """Two members that cannot reach each other get each other's rows from a third one."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -167,7 +171,7 @@ def test_rows_come_by_way_of_a_third_one() -> None:
 
 
 def test_rows_do_not_overtake_what_they_build_upon() -> None:
-    """A space is made at one, used at the second; the third cannot hear of the first for a while: it waits."""
+    """A row of a space waits until the creation of the space, which another origin has written, has arrived."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -192,7 +196,9 @@ def test_rows_do_not_overtake_what_they_build_upon() -> None:
 
 
 def test_rows_that_wait_too_long() -> None:
-    """The peer is asked for everything, and nothing is held any more; later it is asked for its part again."""
+    """After rows have waited too long, their source is asked for everything and none waits; later it is asked for its
+    part.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -222,7 +228,7 @@ async def make_sync_space(member: Member) -> None:
 
 @pytest.mark.parametrize("promotes", [False, True])
 def test_a_synchronous_row_does_not_overtake_the_confirmation_of_another_origin(promotes: bool) -> None:
-    """The second one writes when the first one's transaction is confirmed; the third hears of the first later."""
+    """A synchronous row waits for the CONFIRM of another origin before which it was written."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -248,8 +254,7 @@ def test_a_synchronous_row_does_not_overtake_the_confirmation_of_another_origin(
 
 
 def test_a_new_member_and_one_that_leaves() -> None:
-    """Rows of somebody who has joined are fetched from others by those who do not follow it; those of somebody who has
-    left `_cluster` are not lost."""
+    """Rows of a member that joins are fetched from others, and rows of one that leaves `_cluster` are not lost."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -279,7 +284,7 @@ def test_a_new_member_and_one_that_leaves() -> None:
 
 
 def test_a_list_that_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The subscription is refused, told in box.info and the log, and tried again; rows are not passed over."""
+    """A subscription with an empty list is refused; box.info and the log show the error, and it is tried again."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -305,7 +310,7 @@ def test_a_list_that_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def gives_everything(leader: Member, followers: list[Member]) -> None:
-    """Wait until all follow the leader, and have a row of it."""
+    """Wait until all members follow the leader and have a row of it."""
 
     def is_asked() -> bool:
         given = [set(fetches(follower).get(leader.id) or ()) for follower in followers]
@@ -318,7 +323,7 @@ async def gives_everything(leader: Member, followers: list[Member]) -> None:
 
 
 def test_the_elected_leader_gives_everything() -> None:
-    """Nothing else is applied while there are elections; the next leader is asked anew."""
+    """With elections only the leader is asked, for everything; the next leader is asked anew."""
 
     async def main() -> None:
         async with cluster() as running:

@@ -1,4 +1,4 @@
-"""Rows of a peer become transactions; what cannot be one is an error of the other side."""
+"""Rows of a peer are grouped into transactions; rows that form none are errors of the peer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_errors_of_a_transaction() -> None:
     [(77, 5), (77, 0), (RequestType.CALL, 5), (RequestType.RAFT, 5), (RequestType.OK, 5), (RequestType.JOIN, 0)],
 )
 def test_unknown_types_of_rows_are_refused(kind: int, lsn: int) -> None:
-    """Whatever is neither a change of data nor a signal is an error, never passed over."""
+    """A row whose type is neither a change of data nor a signal is an error, and never skipped."""
     with pytest.raises(BoxError, match=f"Unknown request type {kind}"):
         incoming().add(row(lsn, kind=kind))
 
@@ -70,7 +70,7 @@ def test_answers() -> None:
 
 
 def test_the_collector_does_not_look_at_rows_of_a_large_transaction() -> None:
-    """They live until its end, and each collection of a generation would go through all of them."""
+    """The garbage collector does not track the rows of a large transaction, so that collections do not visit them."""
     transaction = incoming()
     for lsn in range(1, 1000):
         transaction.add(row(lsn, tsn=1, is_commit=False))

@@ -1,4 +1,4 @@
-"""Joins and followers under special conditions: triggers, injected failures, anonymous members, short timeouts."""
+"""Joins and followers with triggers, injected failures, anonymous members and short timeouts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .cluster import SPACE, cluster, equal, fails
 
 
 class Trigger:
-    """A before_replace trigger that turns one engine-wide option of a new space around, or only looks on."""
+    """A before_replace trigger that inverts an option of new spaces, or changes nothing."""
 
     def __init__(self, change: Any = None) -> None:
         self.seen: list[Any] = []
@@ -49,7 +49,7 @@ def make_local(raw: bytes) -> bytes:
 
 
 def test_triggers_of_system_spaces_see_recovery_and_join() -> None:
-    """What `box.ctl.on_schema_init` has set changes the rows of a snapshot, of the log and of a join."""
+    """A trigger set by `box.ctl.on_schema_init` changes rows of a snapshot, of the log and of a join."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -84,7 +84,7 @@ def test_a_trigger_must_not_wait_during_recovery() -> None:
 
 
 def test_a_trigger_of_the_registration() -> None:
-    """Registering a replica runs the triggers of `_cluster`."""
+    """The registration of a replica runs triggers of `_cluster`."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -98,7 +98,7 @@ def test_a_trigger_of_the_registration() -> None:
 
 
 def test_a_row_twice_in_a_final_join() -> None:
-    """A join whose rows are out of order fails, with the row in the text."""
+    """A join whose final rows are out of order fails; the error names the row."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -122,8 +122,11 @@ def test_a_row_twice_in_a_final_join() -> None:
 
 
 def test_a_join_amid_synchronous_transactions() -> None:
-    """The final rows may end with transactions that nobody has decided about yet: the replica makes its first
-    checkpoint without them and gets them again. What it has before counts for no quorum: a crash leaves none of it."""
+    """A join may end with synchronous transactions without a decision, which the replica keeps out of its first
+    checkpoint.
+
+    It gets them again by SUBSCRIBE. Before, they count for no quorum, and a crash leaves none of them.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -154,7 +157,7 @@ def test_a_join_amid_synchronous_transactions() -> None:
 
 
 def test_a_final_join_that_sleeps_goes_on_with_the_next_row() -> None:
-    """ERRINJ_RELAY_FINAL_SLEEP."""
+    """After the sleep of ERRINJ_RELAY_FINAL_SLEEP a final join continues with the next row."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -173,7 +176,7 @@ def test_a_final_join_that_sleeps_goes_on_with_the_next_row() -> None:
 
 
 def test_a_failed_commit_stops_the_applier() -> None:
-    """ERRINJ_TXN_COMMIT_ASYNC."""
+    """A commit that fails by ERRINJ_TXN_COMMIT_ASYNC stops the applier."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -203,7 +206,7 @@ def test_a_conflict_is_logged_with_its_row() -> None:
 
 
 def test_a_replica_without_a_log() -> None:
-    """Rows that it applies together move its vclock as others do: after a reconnection none comes twice."""
+    """On a replica without a log, rows that are applied together advance its vclock, so that none comes twice."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -222,7 +225,7 @@ def test_a_replica_without_a_log() -> None:
 
 
 def test_acknowledgements_of_an_anonymous_replica_count() -> None:
-    """All anonymous replicas together are one member of a quorum, as of 2.8.1."""
+    """All anonymous replicas together count as one member of a quorum, as in 2.8.1."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -237,7 +240,7 @@ def test_acknowledgements_of_an_anonymous_replica_count() -> None:
 
 
 def test_a_tiny_timeout_lets_a_replica_join() -> None:
-    """`replication_timeout` is for a stream of rows; a greeting and a join may take longer."""
+    """A tiny `replication_timeout` does not limit a greeting and a join, only the stream of rows."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -251,7 +254,7 @@ def test_a_tiny_timeout_lets_a_replica_join() -> None:
 
 
 def test_a_follower_that_has_gone() -> None:
-    """The error of a relay has the system's number."""
+    """The error of a relay whose follower is gone has the system's errno."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -281,7 +284,7 @@ def test_addresses_as_box_info_shows_them(uri: str, name: str) -> None:
 
 
 def test_box_info_of_an_anonymous_replica() -> None:
-    """It has id 0, and its own rows are the local ones."""
+    """box.info of an anonymous replica has id 0, and its own rows are local."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -301,7 +304,7 @@ def codec_value(info: InfoBinding, name: str) -> Any:
 
 
 def test_a_join_brings_the_term_and_the_owner_of_the_limbo() -> None:
-    """A replica knows who may write and in which term, though no row of the log tells it any more."""
+    """A join brings the term and the owner of the limbo, also if no row of the log has them any more."""
 
     async def main() -> None:
         async with cluster() as running:

@@ -1,4 +1,4 @@
-"""Large transactions of another instance: executed in slices, seen as a whole, with the outcome of one go."""
+"""Large transactions of another instance are executed in slices, with the result of an execution at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ steps = st.lists(
 
 @contextmanager
 def small_slices(rows: int = 1, keys: int = 1) -> Iterator[None]:
-    """Every transaction is large."""
+    """Make every transaction count as large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_executor, "STAGED_ROWS", 1)
         patch.setattr(row_executor, "_SLICE_ROWS", rows)
@@ -63,9 +63,11 @@ def small_slices(rows: int = 1, keys: int = 1) -> Iterator[None]:
 @settings(max_examples=60, deadline=None)
 @given(steps, st.booleans(), st.integers(1, 4), st.booleans())
 def test_slices_have_the_outcome_of_one_go(program: list[Any], skips: bool, slice_rows: int, mvcc: bool) -> None:
-    """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
-    by step, also when synchronous ones are confirmed or rolled back, when the log fails and when it refuses. With
-    versions of tuples, too."""
+    """Execution in slices and at once give equal indexes, log rows, counters, triggers, limbo and errors.
+
+    This holds after each step, also when synchronous transactions are confirmed or rolled back, when the log fails or
+    refuses, and with MVCC.
+    """
 
     async def apply(pair: Pair, step: Any) -> None:
         with small_slices(slice_rows):
@@ -77,7 +79,7 @@ def test_slices_have_the_outcome_of_one_go(program: list[Any], skips: bool, slic
 
 
 class History:
-    """What happened in which order, and what was seen then."""
+    """The events in their order, with what readers saw at each."""
 
     def __init__(self, replica: Replica, patch: pytest.MonkeyPatch) -> None:
         self.replica = replica
@@ -112,7 +114,7 @@ _writes = st.tuples(st.sampled_from(["replace", "delete"]), st.sampled_from([PLA
     st.integers(1, 3),
 )
 def test_others_see_it_whole_or_not_at_all(rows: list[Any], others: list[Any], size: int) -> None:
-    """Whoever reads and writes between the slices finds what a history has in which the transaction is one event."""
+    """Readers and writers between the slices see a history in which the whole transaction is one event."""
 
     def fields(number: int, mark: str) -> tuple[Any, ...]:
         return number, f"{mark}{number}", number
@@ -159,7 +161,7 @@ def _replaces(count: int, space: int = PLAIN, first: int = 0) -> list[Row]:
 
 
 def _contents(space: Any, iid: int = 0) -> list[Any]:
-    """Read as a scan does: nothing is merged by it."""
+    """Read a space by a scan, which does not merge pending slices."""
     return [unpack(raw) for raw in space.index(iid).scan(IteratorType.ALL, [])]
 
 
@@ -173,7 +175,7 @@ def _run(body: Callable[[Replica], Any]) -> None:
 
 @pytest.mark.parametrize("space", [PLAIN, INDEXED, SYNCHRONOUS])
 def test_others_have_their_turns(space: int) -> None:
-    """20,000 rows: none of the turns executes, merges or lets go more than a slice."""
+    """With 20,000 rows no turn of the loop executes, merges or frees more than one slice."""
 
     async def body(replica: Replica) -> None:
         world, turns, seen = replica.world, 0, set()
@@ -200,7 +202,7 @@ def test_others_have_their_turns(space: int) -> None:
 
 
 def test_with_versions_the_transaction_is_open_meanwhile() -> None:
-    """Others have their turns and see it whole or not at all; none of the turns executes more than a slice."""
+    """With MVCC others run between the slices and see the transaction completely or not at all."""
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False, mvcc=True)
@@ -232,7 +234,9 @@ def test_with_versions_the_transaction_is_open_meanwhile() -> None:
 
 @pytest.mark.parametrize("way", ["conflict", "cancel", "failure"])
 def test_an_open_transaction_with_versions_can_be_given_up(way: str) -> None:
-    """Somebody changes a tuple that it has read, its applier stops, or the log fails before it."""
+    """An open transaction with MVCC is rolled back if another one changes what it has read, its applier stops or the
+    log fails.
+    """
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False, mvcc=True)
@@ -281,7 +285,7 @@ def _contents_with_versions(replica: Replica, space_id: int) -> list[Any]:
 
 
 def test_a_failure_of_the_log_takes_back_all() -> None:
-    """While the changes are merged, with changes of others behind them."""
+    """A failure of the log while changes are merged undoes them all, and later changes of others."""
 
     async def body(replica: Replica) -> None:
         world = replica.world
@@ -309,7 +313,7 @@ def test_a_failure_of_the_log_takes_back_all() -> None:
 
 
 def test_a_failure_before_it_stops_it() -> None:
-    """Rows before it are lost: it must not follow behind the gap."""
+    """If a row before a large transaction fails, it is not executed: it must not follow a gap."""
 
     async def body(replica: Replica) -> None:
         world = replica.world
@@ -349,7 +353,9 @@ def test_an_applier_that_stops_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("change", ["replace", "unique", "trigger", "plan"])
 def test_who_gets_in_its_way_makes_it_one_go(change: str) -> None:
-    """A key that it has changed, a unique key that it needs, a trigger, another layout: the outcome is that of now."""
+    """A writer of a key or unique key that the transaction uses, a new trigger or a new format makes the rest execute
+    at once.
+    """
 
     async def body(replica: Replica) -> None:
         world = replica.world
@@ -381,7 +387,7 @@ def test_who_gets_in_its_way_makes_it_one_go(change: str) -> None:
 
 
 def test_two_origins_one_after_the_other() -> None:
-    """The second waits until the changes of the first are merged."""
+    """A large transaction of a second origin waits until the first one is merged."""
 
     async def body(replica: Replica) -> None:
         world, rows = replica.world, _replaces(3000, first=1000)
@@ -401,7 +407,7 @@ def _space(node: Node) -> Any:
 
 
 async def _work_beside(node: Node, work: str, turns: int) -> list[Any]:
-    """The rows that are there in the end."""
+    """Run other work beside a large transaction, and return the rows at the end."""
     goods = await node.schema.create_space("goods")
     await goods.create_index("pk")
     await node.eval("for id = 3001, 6000 do box.space.goods:replace{id, 'old', 1} end")
@@ -437,8 +443,10 @@ async def _work_beside(node: Node, work: str, turns: int) -> list[Any]:
 @pytest.mark.parametrize("turns", [3, 45])
 @pytest.mark.parametrize("work", ["create_index", "truncate", "snapshot", "format", "select"])
 def test_work_on_its_space_beside_it(work: str, turns: int, tmp_path: Path) -> None:
-    """An index build, a truncation, a checkpoint, a check of a format and a long selection, begun while it is executed
-    or merged: the outcome is that of one after the other, also after the next start."""
+    """Work on the space beside a large transaction has the same result as before or after it, also after a restart.
+
+    The work is an index build, a truncation, a checkpoint, a check of a format, or a long select.
+    """
 
     async def main() -> None:
         options: dict[str, Any] = {"log": f"{tmp_path}/log"}
@@ -452,7 +460,9 @@ def test_work_on_its_space_beside_it(work: str, turns: int, tmp_path: Path) -> N
 
 
 def test_writes_find_tuples_the_short_way_again_when_all_is_merged(tmp_path: Path) -> None:
-    """A plan that was made while changes lay over the index looks at both of its trees."""
+    """While changes lie over an index, writes look at both of its trees; when all is merged, they take the short way
+    again.
+    """
 
     async def main() -> None:
         async with Node(tmp_path, log=f"{tmp_path}/log") as node:

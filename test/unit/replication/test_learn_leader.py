@@ -1,4 +1,4 @@
-"""What a subscription knows of the rows with which its peer was elected."""
+"""What a subscription knows of the rows that a leader had when it was elected."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ LEADER, FOLLOWER = RaftRequest(4, 2, Role.LEADER), RaftRequest(4, 2, Role.FOLLOW
     ],
 )
 def test_which_rows_the_leader_had(requests: list[RaftRequest], expected: list[Any]) -> None:
-    """Those of its request for votes; those of the subscription only if it led already: it may have got more before it
-    was elected."""
+    """The leader had the rows of its request for votes; those of the subscription count only if it led already then."""
 
     async def body() -> None:
         learned: list[Any] = []
@@ -70,8 +69,9 @@ def test_which_rows_the_leader_had(requests: list[RaftRequest], expected: list[A
 
 
 def test_a_full_disk_holds_up_the_rows_of_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They were taken for outdated ones while the rollback of what it does without could not be written; not for
-    longer than it leads."""
+    """While a full disk holds up the rollback of rows that the leader lacks, its rows wait and do not count as
+    outdated.
+    """
 
     async def body() -> None:
         attempts: list[Standing] = []

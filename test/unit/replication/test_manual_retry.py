@@ -1,4 +1,4 @@
-"""`box.ctl.promote` with manual elections, when the election was won and the promotion failed."""
+"""`box.ctl.promote` with manual elections is repeated after the election was won and the promotion failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole nodes: joining, following, catching up, leaving."""
+"""Whole nodes join, follow, catch up and leave."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_full_mesh_with_writes_everywhere() -> None:
 
 
 def test_catch_up_after_a_restart() -> None:
-    """What was written while the replica was down comes from the log files."""
+    """A replica that was down gets the rows that it missed from the master's log files."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -69,7 +69,7 @@ def test_catch_up_after_a_restart() -> None:
 
 
 def test_transactions_arrive_whole() -> None:
-    """A reader of the replica never sees half of a transaction, however the stream is cut into pieces."""
+    """A reader of the replica never sees half of a transaction, however the stream is fragmented."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -93,7 +93,9 @@ def test_transactions_arrive_whole() -> None:
 
 
 def test_local_and_temporary_spaces_stay() -> None:
-    """Definitions travel, data does not; a mixed transaction is whole on the replica and its vclock is right."""
+    """Definitions of local and temporary spaces replicate, their data does not; vclocks stay right in mixed
+    transactions.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -138,7 +140,7 @@ def test_reconfiguration_at_run_time() -> None:
 
 
 def test_rows_in_flight_are_not_applied_twice() -> None:
-    """A change of the configuration while rows are on their way to the journal: they come again, and are known."""
+    """Rows that were on their way to the journal during a reconfiguration come again, and are skipped."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -214,7 +216,7 @@ def test_anonymous_replicas_take_no_members() -> None:
 
 
 def test_duplicate_connection() -> None:
-    """Two ways to the same instance are refused, and the configuration stays."""
+    """A second URI of the same instance is refused, and the configuration stays."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -230,7 +232,7 @@ def test_duplicate_connection() -> None:
 
 
 def test_connection_to_itself() -> None:
-    """It counts as connected and in sync, and has no state."""
+    """A connection to the instance itself counts as connected and in sync, and has no upstream."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -246,7 +248,7 @@ def test_connection_to_itself() -> None:
 
 
 async def make_user(member: Member, name: str, password: str) -> None:
-    """A user with all rights."""
+    """Create a user with all rights."""
     digest = sha1(sha1(password.encode()).digest()).digest()
     hashes = {"chap-sha1": b64encode(digest).decode()}
     await member.put([32, 1, name, "user", hashes], space=SpaceId.USER)
@@ -254,7 +256,7 @@ async def make_user(member: Member, name: str, password: str) -> None:
 
 
 def test_wrong_password() -> None:
-    """The applier says what is wrong and tries again, until somebody gives the user the right password."""
+    """With a wrong password the applier shows the error and retries, until the user gets that password."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -274,7 +276,7 @@ def test_wrong_password() -> None:
 
 
 def test_restart_of_everything_with_passwords() -> None:
-    """All members start at once, and none knows its users before it has recovered: nobody waits for another."""
+    """Members that restart together follow each other, though none knows its users before it has recovered."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -341,7 +343,7 @@ def test_a_failed_start_can_be_repeated() -> None:
 
 
 def test_a_loading_master_is_waited_for() -> None:
-    """Instances that start together choose one founder; the others ask it until it is ready."""
+    """Instances that start together choose one to bootstrap; the others retry until it is ready."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -360,7 +362,7 @@ def test_a_loading_master_is_waited_for() -> None:
 
 
 def test_too_early_subscribe() -> None:
-    """A member that has not heard of the replica yet is asked again until it has."""
+    """A member that does not know the replica yet is asked again until it does."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -423,7 +425,7 @@ def test_orphan_until_the_quorum_is_in_sync() -> None:
 
 
 def test_status_while_the_instance_gets_in_sync() -> None:
-    """`running` and read-only, as Tarantool says; an orphan only if that fails, and the log tells both ends."""
+    """An instance that gets in sync is `running` and read-only, and an orphan only if that fails; the log shows both."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -462,7 +464,7 @@ def test_an_orphan_gets_well_when_its_peer_comes() -> None:
 
 
 def test_rows_lost_by_the_master_come_back() -> None:
-    """A master that has lost its newest rows gets them from its replica before it writes again."""
+    """A master that has lost its newest rows gets them from its replica before it accepts writes."""
 
     async def main() -> None:
         async with cluster() as running:

@@ -1,4 +1,4 @@
-"""The parts of replication that need no node: the replica set, filters, streams, and an applier before a script."""
+"""The replica set, row filters, streams and an applier with a scripted master, without a node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UUIDS = [UUID(int=n) for n in range(1, 6)]
 
 
 class FakeApplier:
-    """What the replica set looks at."""
+    """An applier with the attributes that the replica set reads."""
 
     def __init__(self, number: int, *, is_connected: bool = True, ballot: Ballot | None = None) -> None:
         self.uuid = UUIDS[number] if is_connected else None
@@ -154,7 +154,7 @@ def selected(row_filter: RowFilter, rows: Iterable[Row]) -> list[tuple[int, int,
 
 
 def test_row_filter() -> None:
-    """Local rows stay, own rows do not come back unless they were lost, filtered origins are left out."""
+    """A filter drops local rows, the subscriber's own rows unless it has lost them, and rows of filtered origins."""
     row_filter = RowFilter(2, VClock({2: 5}), frozenset({4}))
     rows = [row(1), row(5, 2), row(6, 2), row(1, 4), row(7, 0, group_id=GROUP_LOCAL), row(2, 3, group_id=GROUP_LOCAL)]
     assert selected(row_filter, rows) == [
@@ -167,7 +167,9 @@ def test_row_filter() -> None:
 
 @pytest.mark.parametrize(("version_id", "kind"), [(0x020801, RequestType.CONFIRM), (0x020B09, RequestType.NOP)])
 def test_later_versions_get_nops_for_claims(version_id: int, kind: RequestType) -> None:
-    """A CONFIRM like a claim ends the replication of a 2.11 that knows another owner of the queue."""
+    """Versions from 2.11 get a NOP for a CONFIRM that claims the limbo: they would stop replication if they know
+    another owner.
+    """
     claim = synchro_row(SynchroRequest(RequestType.CONFIRM, 1, 7, 0, 1, claim=Claim(3, 1, 8)))
     claim.replica_id, claim.lsn = 1, 9
     confirm = synchro_row(SynchroRequest(RequestType.CONFIRM, 1, 8, 0, 1))
@@ -184,7 +186,7 @@ def test_a_final_join_brings_own_rows_too() -> None:
 
 
 class Script:
-    """A master that answers VOTE, and then each request with the next entry of a list."""
+    """A master that answers VOTE, and each later request with the next entry of a list."""
 
     def __init__(self, path: str, answers: list[list[Row]]) -> None:
         self.path = path
@@ -216,20 +218,20 @@ class Script:
 
 
 class NoElections:
-    """`election_mode` off."""
+    """Elections that are off."""
 
     def hear(self, _source: int) -> None:
-        """Nobody waits for a leader."""
+        """Do nothing: no election waits for a leader."""
 
     def is_leader(self, _source: int) -> bool:
         return True
 
     def check_consistent(self) -> None:
-        """No decision contradicts another."""
+        """Do nothing: no decisions contradict each other."""
 
 
 class Host:
-    """An instance for one applier; applied transactions are kept. It plays all parts that the applier asks."""
+    """All parts of an instance that an applier needs; it keeps the applied transactions."""
 
     is_configured = True
     is_ro = False
@@ -257,7 +259,7 @@ class Host:
         self.progress = Waiters()
 
     def may_be_void(self, rows: list[Row]) -> bool:
-        """Nobody takes over a limbo here."""
+        """Return False: no instance takes over a limbo here."""
         return False
 
     @property
@@ -295,7 +297,7 @@ class Host:
         self.instance_id = 2
 
     def fetch_list(self, source: UUID | None) -> None:
-        """Everything."""
+        """Return None: everything is fetched."""
 
     def applier(self, uri: str) -> Applier:
         return Applier(
@@ -307,7 +309,7 @@ class Host:
 
 
 async def follow(tmp_path: Any, answers: list[list[Row]], host: Host, end: ApplierState) -> tuple[Applier, Script]:
-    """Run an applier against a script until it is in a state; then stop it."""
+    """Run an applier with a scripted master until it is in a state, then stop it."""
     async with Script(f"{tmp_path}/s", answers) as script:
         applier = host.applier(f"unix/:{tmp_path}/s")
         applier.resume()
@@ -321,7 +323,7 @@ SUBSCRIBED.replica_id = 1
 
 
 def test_states_of_a_subscription(tmp_path: Any) -> None:
-    """SYNC until everything is here that the master had; transactions of several rows are applied as one."""
+    """An applier is in SYNC until it has all rows that the master had, and applies several rows as one transaction."""
     host = Host()
     rows = [
         heartbeat_row(1, 1.0),
@@ -372,7 +374,7 @@ def test_another_cluster(tmp_path: Any) -> None:
 
 
 def test_a_row_of_an_unknown_type(tmp_path: Any) -> None:
-    """Nobody knows what it changes, so nothing after it is applied either."""
+    """An applier stops at a row of an unknown type and applies nothing after it."""
     host = Host()
     strange = Row(77, 1, 2, 1.0, body=b"\x80")
     answers = [[SUBSCRIBED, heartbeat_row(1, 1.0), row(1), strange, row(3)]]
@@ -405,7 +407,7 @@ def test_a_connection_to_itself(tmp_path: Any) -> None:
 
 
 def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
-    """It tries again and again, and says what is wrong once."""
+    """An applier without an answer retries, and logs the error once."""
 
     async def main() -> None:
         host = Host()
@@ -425,6 +427,6 @@ def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
 
 
 def test_quorum_of_sources() -> None:
-    """Nothing asks for all of them, and no number for more than there are."""
+    """By default all sources form the quorum; a greater number counts as all of them."""
     quorums = [ReplicationOptions({"replication_connect_quorum": value}).connect_quorum(3) for value in (None, 2, 31)]
     assert quorums == [3, 2, 3]

@@ -1,4 +1,4 @@
-"""Transactions that were passed over: how many are remembered, and what of them."""
+"""The record of transactions that were skipped: its limits, and what it keeps of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _transaction(first: int, rows: int) -> list[Row]:
 
 
 def test_bodies_are_let_go() -> None:
-    """Of a row that has no effect nobody needs the tuple."""
+    """The record drops the bodies of rows without an effect."""
     passed = PassedRows(lambda transaction: True)
     assert passed.add(_transaction(1, 3))
     [found] = passed
@@ -23,7 +23,7 @@ def test_bodies_are_let_go() -> None:
 
 @pytest.mark.parametrize(("rows", "remembered"), [(1, 5), (2, 5), (3, 3), (10, 1), (11, 0)])
 def test_transactions_and_rows_are_bounded(rows: int, remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five transactions or ten rows, whichever comes first."""
+    """The record keeps at most five transactions or ten rows."""
     monkeypatch.setattr(passed_rows, "_TRANSACTIONS", 5)
     monkeypatch.setattr(passed_rows, "_ROWS", 10)
     passed = PassedRows(lambda transaction: True)
@@ -33,7 +33,7 @@ def test_transactions_and_rows_are_bounded(rows: int, remembered: int, monkeypat
 
 
 def test_those_of_no_interest_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transactions that have come by another way are forgotten when there is no room."""
+    """Transactions that have arrived from another source are dropped when there is no room."""
     monkeypatch.setattr(passed_rows, "_ROWS", 4)
     here = 0
     passed = PassedRows(lambda transaction: transaction[-1].lsn > here)
@@ -47,7 +47,7 @@ def test_those_of_no_interest_make_room(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_who_cannot_take_more_looks_for_room_now_and_then() -> None:
-    """And not at all that it has for each that comes: that was a millisecond a row."""
+    """A full record looks for room now and then, not at each row."""
     looks = 0
 
     def may_be_void(transaction: list[Row]) -> bool:

@@ -1,4 +1,4 @@
-"""The text tree of who fetches whose rows from whom."""
+"""The text tree that shows which member fetches whose rows from whom."""
 
 from __future__ import annotations
 

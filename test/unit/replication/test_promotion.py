@@ -1,4 +1,4 @@
-"""`replication_promote_quorum`: a promotion asks a quorum first, so that nothing that was acknowledged is undone."""
+"""`replication_promote_quorum`: a promotion asks a quorum first, so that no acknowledged transaction is undone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPACE = 700
 
 
 async def three(running: Cluster, *, asks: bool) -> list[Member]:
-    """A full mesh with a quorum of two and a synchronous space."""
+    """Start a full mesh of three members with a quorum of two and a synchronous space."""
     members = await running.mesh(3)
     for member in members:
         await member.node.configure(
@@ -34,7 +34,7 @@ async def three(running: Cluster, *, asks: bool) -> list[Member]:
 
 
 def test_a_promotion_waits_for_the_rows_of_a_quorum() -> None:
-    """The third one has an empty limbo, but not the rows that a quorum has acknowledged."""
+    """A promotion waits for the rows that a quorum has acknowledged, though the instance's own limbo is empty."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -61,7 +61,7 @@ def test_a_promotion_waits_for_the_rows_of_a_quorum() -> None:
 
 
 def test_without_a_quorum_nothing_is_promoted() -> None:
-    """It says how many have answered; once they are back, it goes through."""
+    """Without a quorum of answers a promotion fails with their number; it succeeds when the members are back."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -106,7 +106,7 @@ def test_rows_that_do_not_come() -> None:
     ("members", "quorum", "size"), [(3, 2, 2), (5, 3, 3), (4, 3, 3), (4, 2, 3), (5, 2, 4), (3, 1, 3)]
 )
 def test_any_quorum_of_acknowledgements_is_met(members: int, quorum: int, size: int) -> None:
-    """Small quorums take many to be asked."""
+    """Each quorum of a promotion meets each quorum of acknowledgements: the smaller one is, the larger is the other."""
 
     async def main() -> None:
         async with cluster() as running:

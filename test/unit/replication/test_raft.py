@@ -1,4 +1,4 @@
-"""Rules of elections, on the state machine alone: no sockets, no clock, no waiting."""
+"""The state machine of elections, without sockets, clock or waiting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SELF, OTHER, THIRD = 1, 2, 3
 
 
 def machine(**vclock: int) -> Raft:
-    """A voter with the id SELF."""
+    """Make a voter with the id SELF."""
     raft = Raft(Random(1), lambda: VClock.of((int(key[1:]), lsn) for key, lsn in vclock.items()))
     raft.instance_id = SELF
     raft.enable(True)
@@ -26,13 +26,13 @@ def machine(**vclock: int) -> Raft:
 
 
 def record(raft: Raft) -> None:
-    """Write everything that is to be written."""
+    """Write all pending records."""
     while (request := raft.unrecorded) is not None:
         raft.recorded(request)
 
 
 def candidate(quorum: int = 2, **vclock: int) -> Raft:
-    """An instance that may become the leader and waits for one."""
+    """Make an instance that may become the leader and waits for one."""
     raft = machine(**vclock)
     raft.set_quorum(quorum)
     raft.configure_candidate(True)
@@ -40,7 +40,7 @@ def candidate(quorum: int = 2, **vclock: int) -> Raft:
 
 
 def asking(quorum: int = 2, **vclock: int) -> Raft:
-    """An instance that asks for votes in term 2."""
+    """Make an instance that asks for votes in term 2."""
     raft = candidate(quorum, **vclock)
     raft.time_out()
     record(raft)
@@ -48,14 +48,14 @@ def asking(quorum: int = 2, **vclock: int) -> Raft:
 
 
 def leading() -> Raft:
-    """The leader of term 2."""
+    """Make the leader of term 2."""
     raft = asking()
     raft.receive(RaftRequest(2, SELF, Role.FOLLOWER), OTHER)
     return raft
 
 
 def request_of(source: int, term: int = 2, **vclock: int) -> RaftRequest:
-    """A request for votes."""
+    """Make a request for votes."""
     clock = VClock.of((int(key[1:]), lsn) for key, lsn in vclock.items())
     return RaftRequest(term, source, Role.CANDIDATE, clock)
 
@@ -163,7 +163,9 @@ def test_a_row_of_a_later_term_without_a_vote_forgets_the_earlier_one() -> None:
 
 
 def test_a_row_of_an_earlier_term_than_the_snapshot_s_gives_no_vote_in_that() -> None:
-    """The snapshot knows what was recorded while it was written; the log begins before that."""
+    """A row of a term before the snapshot's brings no vote of that term: the snapshot has later records than the log's
+    start.
+    """
     raft = Raft(Random(1), VClock)
     for request in (RaftRequest(4), RaftRequest(3, OTHER), RaftRequest(4)):
         raft.recover(request)
@@ -187,7 +189,7 @@ def test_a_vote_needs_the_rows_that_we_have(own: dict[str, int], theirs: dict[st
 
 
 def test_rows_without_an_effect_are_not_needed() -> None:
-    """A former leader votes for who lacks what was rolled back, and still tells all that it has."""
+    """A former leader votes for a candidate without its rolled-back rows, and still announces its whole vclock."""
     raft = Raft(Random(1), lambda: VClock({1: 9, 2: 4}), needed=lambda: VClock({1: 7, 2: 4}))
     raft.instance_id = SELF
     raft.enable(True)
@@ -386,7 +388,7 @@ def test_the_text_of_a_message() -> None:
 
 
 class Cluster:
-    """Machines whose messages, records, crashes and timers a random source orders."""
+    """State machines whose messages, records, crashes and timers come in random order."""
 
     def __init__(self, seed: int, count: int, kind: type[Raft] = Raft) -> None:
         self.random = Random(seed)
@@ -430,7 +432,7 @@ class Cluster:
 
 
 def run(seed: int, count: int, kind: type[Raft] = Raft) -> int:
-    """How many terms had a leader; fails if one had two."""
+    """Run the cluster; return the number of terms with a leader, and fail if a term has two."""
     cluster = Cluster(seed, count, kind)
     for _ in range(1500):
         cluster.step()
@@ -443,7 +445,7 @@ def test_a_term_never_has_two_leaders(count: int) -> None:
 
 
 class Forgetful(Raft):
-    """Gives a vote to everybody who asks."""
+    """A broken state machine that votes for everybody who asks."""
 
     def _reason_to_skip(self, request: RaftRequest) -> str:
         reason = super()._reason_to_skip(request)
@@ -456,9 +458,9 @@ def test_a_second_vote_in_a_term_is_found_out() -> None:
 
 
 class Timed:
-    """Two candidates whose messages and records take time: the seconds until one of them leads.
+    """Two candidates with delays; `elect` returns the seconds until one leads.
 
-    `latency` are the least and the greatest seconds of a message; a record takes up to 20 ms.
+    `latency` has the least and greatest seconds of a message; a record takes up to 20 ms.
     """
 
     def __init__(self, seed: int, kinds: list[type[Raft]], lsns: list[int], latency: tuple[float, float]) -> None:
@@ -485,7 +487,7 @@ class Timed:
         heappush(self.events, (seconds, len(self.events) + self.random.randrange(1 << 30), event))
 
     def follow_up(self) -> None:
-        """Do what the machines ask for."""
+        """Carry out what the state machines ask for."""
         for number, raft in self.nodes.items():
             self.wait(number, raft)
             request = raft.unrecorded
@@ -521,7 +523,7 @@ class Timed:
 
 
 class Steady(Raft):
-    """Waits as Tarantool does."""
+    """A state machine with Tarantool's pauses before a new election."""
 
     def _compare(self, request: RaftRequest) -> None:
         pass
@@ -537,18 +539,18 @@ class Steady(Raft):
 def test_a_leader_is_found_while_messages_are_slow(
     kinds: list[type[Raft]], lsns: list[int], latency: tuple[float, float]
 ) -> None:
-    """The first seconds are the wait for a leader that may be there already."""
+    """With slow messages one of two candidates is elected in less than 25 seconds."""
     assert max(Timed(seed, kinds, lsns, latency).elect(60) for seed in range(40)) < 25
 
 
-def test_waits_of_the_peer_may_find_none() -> None:
-    """Or the test above would show nothing."""
+def test_tarantools_pause_before_a_claim_may_find_no_vote() -> None:
+    """With Tarantool's pauses the same elections often fail for a minute, so the test above is not trivial."""
     found = [Timed(seed, [Steady, Steady], [5, 6], (0.1, 0.3)).elect(60) for seed in range(40)]
     assert sum(seconds >= 60 for seconds in found) > 5
 
 
 def test_chance_grows_with_elections_that_nobody_wins() -> None:
-    """Until there is a leader."""
+    """The random pause grows with each election without a winner, until there is a leader."""
     raft = asking()
     longest = 0.0
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""A replica whose master has removed the rows that it lacks: it joins anew, unless that would lose rows of its own."""
+"""A replica whose master has removed log files that it needs joins anew, unless that would lose its own rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from test.support import until
 from .cluster import Cluster, Member, cluster, equal
 
 LOCAL = 600
-"""A space whose rows never leave the replica."""
+"""The id of a local space."""
 
 
 async def _leave_behind(running: Cluster) -> tuple[Member, Member]:
-    """A pair whose master has removed rows that its replica lacks."""
+    """Start a pair whose master has removed rows that its replica lacks."""
     master, replica = await running.pair()
     await until(lambda: replica.follows(master))
     await replica.stop()
@@ -32,7 +32,7 @@ async def _leave_behind(running: Cluster) -> tuple[Member, Member]:
 
 
 async def _rows_after(member: Member, vclock: VClock) -> list[PacketRun]:
-    """What a replica at a position would get; until there is an error."""
+    """Return the rows that a replica with a vclock would get, up to an error."""
     async with aclosing(member.node.journal.follow(vclock)) as follower:
         return [run async for runs in follower for run in runs]
 
@@ -70,7 +70,7 @@ def test_old_files_go_with_the_old_snapshot() -> None:
 
 
 def test_no_rejoin_with_rows_that_the_master_lacks() -> None:
-    """A rejoin would lose them; the applier keeps asking instead."""
+    """A replica with rows that the master lacks does not join anew, because that would lose them; it keeps retrying."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -97,7 +97,7 @@ def test_no_rejoin_with_rows_that_the_master_lacks() -> None:
 
 
 def test_no_rejoin_with_rows_of_local_spaces() -> None:
-    """No other instance has them: they stay, through every start, and follow the master as soon as it has the rows."""
+    """A replica with rows of local spaces does not join anew; it follows the master as soon as that has the rows."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -128,8 +128,11 @@ def test_no_rejoin_with_rows_of_local_spaces() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_rows_that_only_a_join_has_brought_are_not_passed_over(restarts: bool) -> None:
-    """A third instance was sent the rows before and behind them, as Tarantool sends them: the files seemed to follow
-    each other. It gets them from who has them, or is joined anew."""
+    """Rows of a third instance that only a join has brought are not skipped.
+
+    That instance got the rows before and after them, so its files seemed complete. It gets the missing rows from an
+    instance that has them, or joins anew.
+    """
 
     async def main() -> None:
         async with cluster() as running:

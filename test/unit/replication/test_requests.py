@@ -1,4 +1,4 @@
-"""JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE of clients that nobody knows, on a real node, byte by byte."""
+"""JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE of unknown clients on a real node, byte by byte."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SELECT = Row(RequestType.SELECT, sync=5, body=pack({0x10: SpaceId.VSPACE, 0x12: 
 
 
 def request_row(kind: RequestType, **fields: Any) -> Row:
-    """A request of a stranger."""
+    """Encode a request with an unknown UUID."""
     uuid = fields.pop("uuid", STRANGER)
     match kind:
         case RequestType.JOIN:
@@ -46,7 +46,7 @@ def request_row(kind: RequestType, **fields: Any) -> Row:
 
 @asynccontextmanager
 async def stranger(member: Member) -> AsyncIterator[RawClient]:
-    """A raw client of the member's socket; user guest."""
+    """Open a raw connection to the member as guest."""
     client = RawClient(*await asyncio.open_unix_connection(member.uri.removeprefix("unix/:")))
     client.greeting = await client.reader.readexactly(GREETING_SIZE)
     try:
@@ -57,7 +57,7 @@ async def stranger(member: Member) -> AsyncIterator[RawClient]:
 
 @pytest.mark.parametrize("kind", [RequestType.JOIN, RequestType.FETCH_SNAPSHOT, RequestType.REGISTER])
 def test_a_refused_request_leaves_an_ordinary_connection(kind: RequestType) -> None:
-    """The refusal answers the request's sync; requests behind it in the same packet of bytes are served too."""
+    """A refused request gets an error with its sync, and later requests on the connection are served."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -89,7 +89,7 @@ def test_a_refused_subscription_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("version", [0, 0x020A00])
 def test_metadata_of_a_join(version: int) -> None:
-    """Who announces a version gets the elections' term and the limbo's owner before the rows, others the rows alone."""
+    """A JOIN that names a version gets the term and the limbo's owner before the rows; another one gets the rows alone."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -116,7 +116,7 @@ def test_metadata_of_a_join(version: int) -> None:
 
 @pytest.mark.parametrize("kind", [RequestType.JOIN, RequestType.FETCH_SNAPSHOT, RequestType.REGISTER])
 def test_requests_go_on_after_one_that_succeeds(kind: RequestType) -> None:
-    """As a joining instance subscribes on the same connection, so may it do anything else."""
+    """After a JOIN that succeeds, the connection accepts SUBSCRIBE and any other request."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -136,13 +136,13 @@ def test_requests_go_on_after_one_that_succeeds(kind: RequestType) -> None:
 
 
 def memory() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def send_until_refused(client: RawClient, total: int) -> int:
-    """Send zeros until the server ends the connection; how many have gone."""
+    """Send zeros until the server closes the connection; return how many were sent."""
     sent = 0
     try:
         while sent < total:
@@ -156,7 +156,7 @@ async def send_until_refused(client: RawClient, total: int) -> int:
 
 @pytest.mark.parametrize("is_subscriber", [False, True])
 def test_a_giant_packet_is_refused_before_it_is_stored(is_subscriber: bool) -> None:
-    """After a refused JOIN, and from a subscriber too: 2^40 bytes announced are the end, and none of them is kept."""
+    """A packet that announces 2^40 bytes closes the connection before they are stored, of a client and of a subscriber."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -182,7 +182,7 @@ def test_a_giant_packet_is_refused_before_it_is_stored(is_subscriber: bool) -> N
 
 
 def test_a_join_that_is_left_in_the_middle() -> None:
-    """A replica that goes away while it waits for its registration leaves no session and no consumer behind."""
+    """A replica that leaves while it waits for its registration leaves no session and no consumer of logs behind."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -200,7 +200,7 @@ def test_a_join_that_is_left_in_the_middle() -> None:
 
 
 def test_a_replica_that_does_not_tell_who_it_is() -> None:
-    """Its UUID counts as nil: nobody knows it."""
+    """A request without a UUID counts as one with the nil UUID, which is unknown."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -216,7 +216,9 @@ def test_a_replica_that_does_not_tell_who_it_is() -> None:
 
 @pytest.mark.parametrize("id_filter", [frozenset(), frozenset({1})])
 def test_the_first_heartbeat_follows_what_there_is(id_filter: frozenset[int]) -> None:
-    """Rows that were written before come first, whether they are wanted or not; an up-to-date replica hears at once."""
+    """The first heartbeat follows the rows that were written before, sent or filtered; an up-to-date replica gets it at
+    once.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -239,7 +241,9 @@ def test_the_first_heartbeat_follows_what_there_is(id_filter: frozenset[int]) ->
 
 
 def test_rows_that_come_while_others_are_sent_go_before_the_first_heartbeat() -> None:
-    """A replica is in sync when it has them, too: it waits for as long as its lag is too large."""
+    """The first heartbeat also follows rows that are written while others are sent: a replica with too large a lag is
+    not in sync.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -259,7 +263,7 @@ def test_rows_that_come_while_others_are_sent_go_before_the_first_heartbeat() ->
 
 
 def test_a_delay_of_relays_holds_for_snapshots_too() -> None:
-    """ERRINJ_RELAY_SEND_DELAY: who joins is not registered while no row can be sent."""
+    """ERRINJ_RELAY_SEND_DELAY delays a join, too: the replica is not registered while no row can be sent."""
 
     async def main() -> None:
         async with cluster() as running:

@@ -1,4 +1,6 @@
-"""The order of rows that come from several peers: positions of the white list, and transactions that are held."""
+"""The order of rows from several peers: positions that a relay sends with a list of members, and transactions that
+wait.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def row(origin: int, lsn: int, **fields: Any) -> Row:
 
 
 def white_list(*wanted: int, left_out: frozenset[int] = frozenset(), members: int = 4) -> WhiteList:
-    """Of instance 1, for subscriber 4."""
+    """Make the list filter of instance 1 for subscriber 4."""
     replicaset = ReplicaSet()
     for number in range(1, members + 1):
         replicaset.register(number, UUIDS[number])
@@ -47,18 +49,20 @@ LOG = [row(2, 7), row(1, 5), row(4, 9), row(2, 8), row(3, 4), row(1, 6), row(1, 
 
 
 def sent(rows: list[Row]) -> list[tuple[int, int] | dict[int, int] | None]:
-    """Rows as `(origin, lsn)`, positions as maps."""
+    """Return the sent rows as `(origin, lsn)` and positions as maps."""
     return [(each.replica_id, each.lsn) if each.lsn else decode_after(each) for each in rows]
 
 
 def test_rows_of_listed_instances_and_what_came_before() -> None:
-    """As the module's text shows it; the subscriber's own rows are nothing to wait for."""
+    """Rows of listed members are sent with positions of the rows before them; the subscriber's own rows need none."""
     found = sent(list(white_list(1).select(LOG)))
     assert found == [{2: 7}, (1, 5), {2: 8, 3: 4}, (1, 6), (1, 7)]
 
 
 def test_rows_of_third_instances_stand_behind_what_came_before_them_here() -> None:
-    """But rows that the subscriber itself has lost wait for nothing."""
+    """Rows of members that are not listed are replaced by positions; rows that the subscriber has lost wait for
+    nothing.
+    """
     found = sent(list(white_list(1, 3).select(LOG)))
     assert found == [{2: 7}, (1, 5), {2: 8}, (3, 4), (1, 6), (1, 7), (3, 5)]
     assert sent(list(white_list(3).select(LOG))) == [{1: 5, 2: 8}, (3, 4), {1: 7}, (3, 5)]
@@ -73,7 +77,7 @@ def test_positions_reach_over_batches() -> None:
 
 
 def test_strangers_are_let_through_unless_they_are_left_out() -> None:
-    """Nobody else may know whose rows they are."""
+    """Rows of unknown origins are sent unless the list excludes them, because no other source may know them."""
     assert sent(list(white_list(1).select([row(7, 1)]))) == [(7, 1)]
     assert sent(list(white_list(1, left_out=frozenset({7})).select([row(7, 1)]))) == []
 
@@ -107,7 +111,7 @@ def test_whole_runs_are_filtered_like_single_rows(sync: int) -> None:
 
 
 class Sink:
-    """Applies what it can: `errors` are raised one after the other first."""
+    """Applies transactions; `errors` are raised first, one for each."""
 
     def __init__(self) -> None:
         self.applied = VClock()
@@ -128,7 +132,7 @@ class Sink:
 
 
 class Held:
-    """An order in instance 3 with a patience of `seconds`, and its sink."""
+    """The order of rows in instance 3, which waits for `seconds`, and the sink of its transactions."""
 
     def __init__(self, seconds: float = 20.0) -> None:
         self.sink = Sink()
@@ -159,7 +163,7 @@ def test_a_transaction_waits_for_what_comes_before_it() -> None:
 
 
 def test_what_has_come_between_a_position_and_its_row_is_not_waited_for() -> None:
-    """Everybody else may wait for this very row."""
+    """Rows that come between a position and its row are not waited for, because their source may wait for this row."""
 
     async def main() -> None:
         held = Held()
@@ -245,7 +249,7 @@ def promote(origin: int, former: int, lsn: int) -> Row:
 
 
 def test_a_promotion_waits_for_the_rows_that_it_decides_about() -> None:
-    """Those of the former owner up to the confirmed one; not for its own, nor for ours."""
+    """A promotion waits for the rows of the former owner up to the confirmed one, not for its own or ours."""
 
     async def main() -> None:
         for former in (2, 3, 0):

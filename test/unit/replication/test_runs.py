@@ -1,4 +1,4 @@
-"""Runs of changes: applied together as each of them is applied alone."""
+"""Runs of changes have the same result as their rows applied one by one."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ steps = st.lists(
 @settings(max_examples=80, deadline=None)
 @given(steps, st.booleans())
 def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> None:
-    """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
-    by step, also when rows come again, when synchronous ones are confirmed or rolled back, when the log fails and when
-    it refuses."""
+    """A run and single rows give equal indexes, log rows, counters, triggers, limbo and errors after each step.
+
+    This holds also when rows come again, when synchronous transactions are confirmed or rolled back, and when the log
+    fails or refuses.
+    """
 
     last: list[tuple[int, int, bytes]] = []
     flags = 0
@@ -81,7 +83,7 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
 @settings(max_examples=60, deadline=None)
 @given(steps, st.booleans())
 def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list[Any], skips: bool) -> None:
-    """Everything that the outside can see agrees, as above."""
+    """Rows of a transaction executed together and one by one give equal indexes, log rows, counters, limbo and errors."""
 
     async def apply(pair: Pair, step: Any) -> None:
         if step == "repeat":
@@ -98,7 +100,7 @@ def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list
 
 
 def test_rows_of_a_transaction_take_the_short_way() -> None:
-    """Or the test above would compare the general way with itself; the changes can be taken back."""
+    """Rows of a transaction take the short way (else the comparisons would not test it), and can be undone."""
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False)
@@ -120,7 +122,7 @@ def test_rows_of_a_transaction_take_the_short_way() -> None:
 
 @pytest.mark.parametrize("flags", [0, SYNCHRONOUS_FLAGS])
 def test_usual_changes_take_the_short_way(flags: int) -> None:
-    """Or the test above would compare the general way with itself."""
+    """Usual changes take the short way; else the comparisons would not test it."""
 
     async def body() -> None:
         world = World()
@@ -145,7 +147,7 @@ def test_usual_changes_take_the_short_way(flags: int) -> None:
 
 
 def test_others_hear_of_a_confirm_with_the_next_transaction() -> None:
-    """Nobody waits for the acknowledgement of a CONFIRM: it is sent with that of the next transaction, or soon."""
+    """A replica's acknowledgement of a CONFIRM is sent with that of the next transaction, or a little later."""
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False)
@@ -175,7 +177,7 @@ def test_others_hear_of_a_confirm_with_the_next_transaction() -> None:
 
 
 def test_only_void_transactions_are_taken_from_who_does_not_lead() -> None:
-    """Synchronous ones and decisions of an instance whose limbo another one has taken over, in their order, as NOPs."""
+    """Synchronous rows and decisions of an instance whose limbo was taken over are applied as NOPs, in their order."""
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False)

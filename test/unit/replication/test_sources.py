@@ -1,4 +1,4 @@
-"""Sources of `box.cfg.replication`: how many there may be, and the states that their appliers go through."""
+"""`box.cfg.replication`: the greatest number of sources, and the states of their appliers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cluster import Member, cluster, fails
 
 
 def test_more_sources_than_a_replica_set_has_members() -> None:
-    """32 are too many, at the start and later; the ones before stay."""
+    """32 sources are refused, at the start and later; the former ones stay."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -31,12 +31,12 @@ def test_more_sources_than_a_replica_set_has_members() -> None:
 
 
 def states(member: Member) -> list[str]:
-    """The states that the appliers of the member have told in its log."""
+    """Return the states of the member's appliers, as its log has them."""
     return re.findall("=> ([A-Z_]+)", member.log)
 
 
 def test_states_of_an_anonymous_replica_that_registers() -> None:
-    """As Tarantool tells them: a stopped applier is OFF when it ends, and again when it has been waited for."""
+    """The log shows Tarantool's states when an anonymous replica registers: a stopped applier is OFF twice."""
 
     async def main() -> None:
         async with cluster() as running:

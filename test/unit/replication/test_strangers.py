@@ -1,4 +1,4 @@
-"""Masters that do not keep to the protocol, before a real node: the peer's error is told, nothing is passed over."""
+"""Masters that break the protocol: a real node shows the error and skips no row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def subscribed(uuid: UUID, source: int = 2) -> Row:
 
 
 async def fed(running: Cluster, member: Member, *rows: Row, source: int = 2, end: Callable[[], bool]) -> None:
-    """Let the member follow a script that sends rows, until something has come true."""
+    """Let a member follow a script that sends rows, until a condition is true."""
     answer = subscribed(member.node.state.replicaset_uuid, source)
     async with Script(f"{running.directory}/script", [[answer, *rows]]) as script:
         await member.replicate(f"unix/:{script.path}")
@@ -81,7 +81,9 @@ ROW = Row(RequestType.REPLACE, 2, 1, 1.0, body=msgpack.packb({0x10: 512, 0x21: [
 def test_what_breaks_the_protocol_stops_the_applier(
     rows: list[Row], source: int, code: ErrorCode | None, text: str
 ) -> None:
-    """The error is in box.info.replication and in the log; what comes behind it is not applied."""
+    """After a violation of the protocol box.info.replication and the log have the error, and later rows are not
+    applied.
+    """
 
     async def main() -> None:
         async with cluster() as running:
@@ -101,7 +103,7 @@ def test_what_breaks_the_protocol_stops_the_applier(
 
 
 def test_rows_of_another_replica_set() -> None:
-    """They are never asked for: the answer tells whose they are."""
+    """Rows of another replica set are not requested: the reply to VOTE names its UUID."""
 
     async def main() -> None:
         async with cluster() as running:
@@ -122,7 +124,7 @@ def test_rows_of_another_replica_set() -> None:
 
 @pytest.mark.parametrize("is_registered", [False, True])
 def test_votes_of_strangers_do_not_count(is_registered: bool) -> None:
-    """A candidate needs two votes of three; the second one comes from an id that `_cluster` has, or has not."""
+    """A vote counts only if its sender's id is in `_cluster`."""
 
     async def main() -> None:
         async with cluster() as running:

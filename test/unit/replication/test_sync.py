@@ -1,6 +1,6 @@
-"""Synchronous transactions between real nodes: quorum, timeout, owners that change, restarts in the middle.
+"""Synchronous transactions between real nodes: quorum, timeout, changes of the owner, restarts.
 
-The concurrent ones run several times, with other work on the loop in between, because their order is what matters.
+Tests with concurrent events run several times, with other work on the loop in between, so that orders vary.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUNDS, BUSY_ROUNDS = 20, 5
 
 
 async def sync_mesh(running: Cluster, count: int, **options: Any) -> list[Member]:
-    """A full mesh with a synchronous space."""
+    """Start a full mesh with a synchronous space."""
     settings: dict[str, Any] = {"replication_synchro_quorum": count, "replication_synchro_timeout": 1000} | options
     members = await running.mesh(count, **settings)
     await members[0].make_space(SYNC, "sync", is_sync=True)
@@ -41,14 +41,14 @@ async def all_have(members: list[Member], keys: list[int]) -> None:
 
 
 async def settled(members: list[Member], keys: list[int]) -> None:
-    """Everybody has these keys, an empty limbo and the same vclock."""
+    """Wait until all members have these keys, an empty limbo and equal vclocks."""
     await all_have(members, keys)
     await equal(members, SYNC)
     await until(lambda: all(member.node.limbo.is_empty for member in members), "empty limbos")
 
 
 async def begin(owner: Member, others: list[Member], key: int) -> Commit:
-    """A synchronous transaction that has no quorum, once it is in the journals of all."""
+    """Begin a synchronous transaction without a quorum, and wait until it is in all journals."""
     lsn = owner.node.state.vclock[owner.id] + 1
     commit = owner.begin_put([key], space=SYNC)
     assert commit is not None
@@ -58,7 +58,7 @@ async def begin(owner: Member, others: list[Member], key: int) -> Commit:
 
 
 def repeat(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], rounds: int, *, busy: bool = False) -> None:
-    """Run a scenario several times; `busy` keeps the loop busy beside it, so that wake-ups come in other orders."""
+    """Run a scenario several times; `busy` runs other work on the loop, so that wake-ups come in other orders."""
 
     def work() -> None:
         sum(range(5_000))
@@ -86,7 +86,7 @@ def repeat(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], rounds: int
 
 
 def test_quorum() -> None:
-    """The commit returns when so many instances have the transaction."""
+    """A commit returns when a quorum of instances has the transaction."""
 
     async def scenario(running: Cluster) -> None:
         one, two, three = members = await sync_mesh(running, 3)
@@ -167,8 +167,7 @@ def test_others_are_read_only_while_the_limbo_is_foreign() -> None:
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_delayed_confirm_and_a_new_owner(busy: bool) -> None:
-    """The CONFIRM of the first owner waits in the journal of one instance, while another has become the owner: its
-    transaction comes with the CONFIRM before it, and waits until that is written."""
+    """A transaction of a new owner waits until the CONFIRM of the former one, which a journal holds up, is written."""
 
     async def scenario(running: Cluster) -> None:
         one, slow, fast = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
@@ -194,8 +193,7 @@ def test_a_delayed_confirm_and_a_new_owner(busy: bool) -> None:
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
-    """One instance's CONFIRM is on its way to its journal while another takes the limbo over: whoever comes first,
-    everybody ends with the same data, and no transaction meets a limbo that is about to change hands."""
+    """A promotion while another instance writes a CONFIRM leads to equal data, whichever row comes first."""
 
     async def scenario(running: Cluster) -> None:
         one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
@@ -221,7 +219,7 @@ def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
 
 
 def test_a_late_confirm_reaches_an_owner_that_waits_for_its_quorum() -> None:
-    """The new owner confirms its transaction, although the lsns that the former one confirms are greater."""
+    """A new owner confirms its transaction though the former owner's confirmed LSNs are greater."""
 
     async def scenario(running: Cluster) -> None:
         one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
@@ -244,7 +242,7 @@ def test_a_late_confirm_reaches_an_owner_that_waits_for_its_quorum() -> None:
 
 
 def test_promotion_rolls_back_what_it_did_not_have() -> None:
-    """The former owner learns of the promotion; its later transaction never reached the new one."""
+    """A promotion rolls back the former owner's transactions that the new owner lacks."""
 
     async def scenario(running: Cluster) -> None:
         one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
@@ -266,7 +264,7 @@ def test_promotion_rolls_back_what_it_did_not_have() -> None:
 
 
 def test_a_confirm_that_cannot_be_written_is_tried_again() -> None:
-    """At once (WAL_IO) and in the WAL thread (WAL_WRITE): the transaction stays in the limbo and is confirmed later."""
+    """A CONFIRM that cannot be written (WAL_IO, WAL_WRITE) is tried again, and its transaction waits in the limbo."""
 
     async def scenario(running: Cluster, injection: str) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
@@ -285,7 +283,9 @@ def test_a_confirm_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_a_confirm_that_a_replica_cannot_write() -> None:
-    """Its applier stops, its limbo stays; after a new subscription the CONFIRM comes again."""
+    """A replica that cannot write a CONFIRM stops its applier and keeps its limbo; after a new subscription the CONFIRM
+    comes again.
+    """
 
     async def scenario(running: Cluster, injection: str) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
@@ -308,7 +308,7 @@ def test_a_confirm_that_a_replica_cannot_write() -> None:
 
 
 def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
-    """The journal fails with it behind the transaction. Written, it would hide that the transaction is missing."""
+    """A CONFIRM that follows a transaction whose write fails is not written: it would hide that the transaction lacks."""
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=1)
@@ -331,7 +331,7 @@ def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
 
 
 def test_a_confirm_that_waits_does_not_overtake_a_transaction_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for its turn while the journal fails, as a CONFIRM does that may not go to the log at once."""
+    """A CONFIRM that waits for its turn is not written if the transaction before it is lost meanwhile."""
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=1)
@@ -358,7 +358,7 @@ def test_a_confirm_that_waits_does_not_overtake_a_transaction_that_is_lost(monke
 
 
 def test_an_applier_that_is_stopped_while_a_confirm_is_written() -> None:
-    """The row is written all the same, and applied once."""
+    """A CONFIRM under way when its applier stops is written, and applied once."""
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
@@ -397,7 +397,7 @@ def test_versions_stay_invisible_until_the_confirm_is_written() -> None:
 
 
 def test_restart_of_the_owner_with_unconfirmed_transactions() -> None:
-    """They wait in the limbo again, and are confirmed when enough others have them, or by the owner's promotion."""
+    """After a restart unconfirmed transactions wait in the limbo until a quorum has them or the owner is promoted."""
 
     async def scenario(running: Cluster, *, promotes: bool) -> None:
         one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
@@ -433,7 +433,7 @@ def test_restart_of_a_replica_with_unconfirmed_transactions() -> None:
 
 
 def test_a_join_waits_for_the_limbo() -> None:
-    """What a new replica gets is confirmed: the join waits, and is refused with what was rolled back."""
+    """A join waits until the limbo is empty; if transactions are rolled back meanwhile, it is refused."""
 
     async def scenario(running: Cluster) -> None:
         (one,) = await sync_mesh(running, 1, replication_synchro_quorum=2)
@@ -452,7 +452,7 @@ def test_a_join_waits_for_the_limbo() -> None:
 
 
 def test_clearing_a_dead_owners_queue() -> None:
-    """`box.ctl.clear_synchro_queue` on a replica whose master is gone; the master comes back and follows."""
+    """`box.ctl.clear_synchro_queue` works on a replica whose master is gone, and the master follows when it is back."""
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)

@@ -1,4 +1,4 @@
-"""Which of two logs is the later one: who may be voted for."""
+"""Which of two logs is the later one, and so which candidate may get a vote."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from .test_raft import OTHER, SELF, record, request_of
 def test_the_term_of_the_log_comes_before_its_rows(
     ours: int, theirs: int, vclock: dict[str, int], is_chosen: bool
 ) -> None:
-    """Where either does not know it, rows alone count, as in Tarantool."""
+    """The term of the last row decides before the number of rows; if either side has no term, rows alone count, as in
+    Tarantool.
+    """
     raft = Raft(Random(1), lambda: VClock({1: 9, 2: 4}), log_term=lambda: ours)
     raft.instance_id = SELF
     raft.enable(True)
@@ -41,7 +43,9 @@ def test_the_term_of_the_log_comes_before_its_rows(
 
 
 def test_rows_on_their_way_to_the_log_are_asked_for_whatever_the_term() -> None:
-    """A leader that tells no term in its messages may count them when they are there."""
+    """A candidate without a term must have the rows on their way to our log, too: a leader may count them as
+    acknowledged.
+    """
     raft = Raft(Random(1), lambda: VClock({1: 9, 2: 4}), log_term=lambda: 3, arriving=lambda: VClock({2: 5}))
     raft.instance_id = SELF
     raft.enable(True)

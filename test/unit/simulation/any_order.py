@@ -1,11 +1,11 @@
-"""Plays scenarios while sets give their elements in an order of chance: what comes of a run must not follow from it.
+"""Plays scenarios while sets are iterated in random order, because no result of a run may depend on that order.
 
-    python -m test.unit.simulation.any_order CHANCE SCENARIO.json...
+    python -m test.unit.simulation.any_order SEED SCENARIO.json...
 
-Prints for each the digest of the trace and, so far, the places where something else than names and numbers was taken
-from a set. The order of a set of objects follows from their addresses, which is nearly always the same one and then
-once is not. So the product is compiled with each loop, comprehension, `*argument` and call that goes through something
-asking first.
+Prints for each scenario the digest of its trace, and the places so far where a set of other values than names and
+numbers was iterated. The order of a set of objects follows from their addresses: it is nearly always the same, and then
+once is not. So the product is compiled with every loop, comprehension, `*argument` and iterating call passed through a
+function that shuffles sets.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Any, Final
 
 _PACKAGES: Final = ("box", "lua")
 _CALLS: Final = {"list", "tuple", "iter", "next", "enumerate", "map", "filter", "zip", "dict", "min", "max", "deque"}
-"""Functions that go through their arguments."""
+"""Names of functions that iterate over their arguments."""
 _NAME: Final = "__in_any_order__"
 
 
 class AnyOrder:
-    """Shuffles sets. `places` are those where it has done so, with the types of what the sets had."""
+    """Shuffles sets. `places` are the places where it did so, with the types of the sets' elements."""
 
     def __init__(self, chance: int) -> None:
         self.places: dict[str, set[str]] = {}
         self._random = Random(chance)
 
     def __call__(self, values: Any, place: str) -> Any:
-        """The same values; those of a set in an order of chance."""
+        """Return an iterable unchanged, or the elements of a set in random order."""
         if not isinstance(values, (set, frozenset)) or len(values) < 2:
             return values
         types = {type(value).__name__ for value in values}
@@ -47,7 +47,7 @@ class AnyOrder:
 
 
 class _Compiler(ast.NodeTransformer):
-    """Lets whatever goes through something ask."""
+    """Rewrites loops and calls so that what they iterate over passes through `AnyOrder`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -97,7 +97,7 @@ class _Finder(MetaPathFinder):
 
 
 def main(chance: str, *scenarios: str) -> None:
-    """See the module's text."""
+    """Play the scenarios that the command line names."""
     any_order = AnyOrder(int(chance))
     setattr(builtins, _NAME, any_order)
     sys.meta_path.insert(0, _Finder())

@@ -12,7 +12,7 @@ from box.wire.messages import Claim
 
 @pytest.fixture
 def without_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let leaders write a PROMOTE without a claim, as Tarantool 2.8.1 does: there may be one that no majority has."""
+    """Let leaders write a PROMOTE without a claim, as Tarantool 2.8.1 does, so that no majority may know of it."""
 
     async def unclaimed(self: Promoter, term: int, check_leads: Callable[[], None]) -> Claim:
         check_leads()

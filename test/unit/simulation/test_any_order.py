@@ -1,4 +1,4 @@
-"""What comes of a run does not follow from the addresses of objects."""
+"""The result of a simulated run does not depend on addresses of objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from box.testing.simulation.run import Scenario
 
 
 def restarts(nodes: int) -> tuple[Fault, ...]:
-    """An instance that stops breaks off whatever it serves: connections, streams, tasks."""
+    """Make a scenario whose instances stop while they serve connections, streams and tasks."""
     return tuple(Fault(0.5 + number, "restart", f"node{number + 1}", "node1", 0.1, 0.5) for number in range(nodes))
 
 
@@ -31,7 +31,7 @@ def play_in_any_order(scenarios: list[Path], chance: int) -> list[str]:
 
 @pytest.mark.slow
 def test_sets_of_objects_are_never_gone_through(tmp_path: Path) -> None:
-    """Their order is that of addresses: nearly always the same, and then once another one."""
+    """No set of objects is iterated: its order, that of addresses, would be the same nearly always."""
     paths = []
     for scenario in SCENARIOS:
         paths.append(tmp_path / f"{scenario.workload}.json")

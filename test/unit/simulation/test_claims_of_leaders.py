@@ -1,4 +1,4 @@
-"""What claims and the terms of logs are for: leaders whose time ends before a majority has their decision.
+"""Claims, and the terms of logs, protect against leaders that end before a majority has their decision.
 
 ```
 decided alone   node2 leads, and has written a row that node3 alone has got, when it is cut off; node1 is elected
@@ -24,7 +24,7 @@ FIRST, WAITING, LATER = 1, 100, 2
 
 
 async def _cluster(simulation: Simulation, size: int) -> list[SimulatedNode]:
-    """Node2 leads and has a row that all of them have."""
+    """Start a cluster in which node2 leads and has a row that all nodes have."""
     quorum = size // 2 + 1
     options = {"replication_synchro_quorum": quorum, "replication_synchro_timeout": 1e6, "election_timeout": 1}
     nodes = await simulation.start_cluster(size, replication_keep_promotions=True, **options)
@@ -43,7 +43,7 @@ async def _cluster(simulation: Simulation, size: int) -> list[SimulatedNode]:
 
 
 def _cut_off(simulation: Simulation, node: SimulatedNode, but: SimulatedNode) -> None:
-    """Leave the ways between a node and one other alone."""
+    """Cut all links but the one between two nodes."""
     simulation.network.isolate(node.name)
     simulation.network.mend(node.name, but.name)
     simulation.network.mend(but.name, node.name)
@@ -84,7 +84,7 @@ async def _decided_alone(simulation: Simulation) -> None:
 
 
 def test_a_decision_that_no_majority_knows_of_has_no_effect_anywhere() -> None:
-    """Node3 rolled back what node2 confirmed afterwards, and stopped to follow it."""
+    """A decision that no majority knows has no effect; without claims node3 rolled back what node2 confirmed later."""
     with Simulation(1) as simulation:
         simulation.run(_decided_alone(simulation))
 
@@ -112,6 +112,6 @@ async def _two_are_left(simulation: Simulation) -> None:
 
 
 def test_the_later_log_leads_though_the_other_one_has_a_row_of_its_own() -> None:
-    """Neither voted for the other one, as each has rows that the other one lacks."""
+    """The node with the later log is elected, though each has rows that the other lacks; before, neither got a vote."""
     with Simulation(1) as simulation:
         simulation.run(_two_are_left(simulation))

@@ -1,4 +1,4 @@
-"""Rules of `lunabox-sim`."""
+"""The command `lunabox-sim`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_file_is_played_exactly_and_drawn(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_clients_make_as_many_calls_as_the_rate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """At most, on the average; the file of a run remembers it."""
+    """Clients make at most as many calls as the rate allows on average, and the file of a run keeps the rate."""
     arguments = ["--workload", "set", "--time", "10", "--faults", "none"]
     main([*arguments, "--rate", "5"])
     main(arguments)
@@ -59,7 +59,7 @@ def test_clients_make_as_many_calls_as_the_rate_says(tmp_path: Path, capsys: pyt
 
 
 def test_a_run_that_hangs_ends_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its file is there to play it again."""
+    """A run that hangs ends with exit code 1, and its scenario is kept in a file."""
     arguments = ["--workload", "set", "--time", "100000", "--deadline", "0.5", "--no-shrink", "--save", str(tmp_path)]
     assert main(arguments) == 1
     assert "the time for this run is over, and these wait" in capsys.readouterr().out
@@ -67,7 +67,7 @@ def test_a_run_that_hangs_ends_with_status_1(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_runs_at_the_same_time_have_the_same_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
-    """Equal traces, in the order of the seeds; a run that fails is shortened as well."""
+    """Concurrent runs have the traces of single ones, in the order of seeds; a run that fails is shortened, too."""
     arguments = ["--seed", "3-4", "--workload", "set", "--time", "2", "--faults", "network"]
     assert main(arguments) == 0
     assert main([*arguments, "--jobs", "2"]) == 0

@@ -1,4 +1,4 @@
-"""Rules of injections that delay the log and snapshots of a simulated node: only what they delay waits."""
+"""Error injections that delay the log or snapshots of a simulated node delay nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test.unit.simulation.test_simulation import keys, make_space, put
 
 
 def inject(node: SimulatedNode, name: str, value: object) -> None:
-    """Set an injection from outside, in the name of the process."""
+    """Set an error injection from outside of the simulated process."""
     assert node.process.run(node.instance.errinj.set, f"ERRINJ_{name}", value) == "ok"
 
 

@@ -1,4 +1,4 @@
-"""Rules of traces and of their diagrams."""
+"""Traces of simulated runs, and diagrams of them."""
 
 from __future__ import annotations
 

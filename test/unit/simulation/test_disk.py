@@ -1,4 +1,4 @@
-"""Rules of simulated disks: what is durable, and from when on."""
+"""Simulated disks: which data is durable, and when."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from box.testing.simulation.disk import SimulatedDisk
 
 
 class Clock:
-    """Seconds."""
+    """A clock that tests set, in seconds."""
 
     now = 0.0
 
@@ -20,8 +20,10 @@ def make(clock: Clock, seed: int = 1) -> SimulatedDisk:
 
 
 def kept(after: float) -> set[tuple[bool, int]]:
-    """A file is written, synced, given its name, and the name is synced; so many seconds after that began, in which the
-    clock stood, the power goes: whether the name is there, and with how many of its four bytes, in any case."""
+    """Write a file, sync it, rename it and sync the directory, then cut the power so many seconds later.
+
+    Returns, for all possible outcomes, whether the name is there and with how many of its four bytes.
+    """
     found = set()
     for seed in range(40):
         clock = Clock()
@@ -38,15 +40,14 @@ def kept(after: float) -> set[tuple[bool, int]]:
 
 
 def test_a_sync_counts_when_it_is_over() -> None:
-    """Nor is what comes behind it there before: a name that was left with half of its file stopped a node for good."""
+    """A sync takes effect at its end, and so does a rename after it: else a name was left with half of its file."""
     assert kept(1.0) == {(True, 4)}
     assert kept(0.0) == {(False, 0)}
     assert set().union(*(kept(step * 5e-5) for step in range(40))) == {(False, 0), (True, 4)}
 
 
 def test_a_sync_counts_though_another_one_has_begun() -> None:
-    """Who syncs a file that another thread has just made does not undo what that had waited for: a name was left with a
-    part of its meta, and a node could not start."""
+    """A sync of a file takes effect though another one of it has begun: else a name was left with a part of its header."""
     sizes = set()
     for seed in range(20):
         clock = Clock()

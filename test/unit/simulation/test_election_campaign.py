@@ -1,4 +1,4 @@
-"""The campaign of elections over real processes: its faults, its judgement, its members."""
+"""The campaign "elections" over real processes: its faults, its checks, its members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from box.testing.simulation.history import Ending
 from test.soak.reality.election_faults import LEADER, ElectionInjector, draw_faults
 from test.soak.reality.election_run import RunChoice, run
 from test.soak.reality.member import OURS, Member
-from test.soak.reality.orders import Client, Told
+from test.soak.reality.orders import Client, ReportedOutcomes
 from test.support import until
 
 NAMES = ("n1", "n2", "n3")
@@ -32,9 +32,9 @@ def test_a_seed_decides_the_faults() -> None:
     assert max(fault.at for fault in faults) < 120
 
 
-def told(**endings: Ending) -> Told:
-    """Keys k1, k2, ... of the synchronous space."""
-    found = Told()
+def told(**endings: Ending) -> ReportedOutcomes:
+    """Make reported outcomes of keys of the synchronous space: `k1` is the outcome of key 1."""
+    found = ReportedOutcomes()
     for name, ending in endings.items():
         found.note("orders", int(name[1:]), ending, "n1")
     return found
@@ -52,7 +52,7 @@ def told(**endings: Ending) -> Told:
     ],
 )
 def test_rows_are_held_against_what_clients_were_told(tables: tuple[set[int], set[int]], expected: list[str]) -> None:
-    """Key 1 was acknowledged, 2 refused, and of 3 nobody knows."""
+    """The check compares rows with outcomes: key 1 was acknowledged, key 2 refused, key 3 is unknown."""
     answers = told(k1=Ending.OK, k2=Ending.FAILED, k3=Ending.UNKNOWN)
     rows = {name: {"orders": table, "notes": set[int]()} for name, table in zip(NAMES, tables, strict=False)}
     assert list(answers.disagreements(rows)) == expected
@@ -72,7 +72,7 @@ def with_a_member(story: Callable[[Member], Awaitable[None]], directory: Path) -
 
 def test_a_member_keeps_what_clients_were_told_over_its_lives(tmp_path: Path) -> None:
     async def story(member: Member) -> None:
-        loop, answers = asyncio.get_running_loop(), Told()
+        loop, answers = asyncio.get_running_loop(), ReportedOutcomes()
         clients = [Client([member], ["orders", "notes"], count(1), Random(1))]
         calls = asyncio.gather(*(client.run(answers, loop.time() + 60) for client in clients))
         await until(lambda: answers.counts()["ok"] > 5, "some rows")
@@ -85,7 +85,7 @@ def test_a_member_keeps_what_clients_were_told_over_its_lives(tmp_path: Path) ->
         await until(lambda: answers.counts()["ok"] > before, "more rows")
         calls.cancel()
         await asyncio.gather(calls, return_exceptions=True)
-        assert member.standing.status == "running"
+        assert member.state.status == "running"
         rows = {"n1": {space: await member.keys(space) for space in ("orders", "notes")}}
         assert not list(answers.disagreements(rows))
         assert not member.violations

@@ -1,4 +1,4 @@
-"""Faults that runs of the simulation have found, each as the shortest story of it."""
+"""Defects that runs of the simulation have found, each as the shortest sequence of events that shows it."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ async def candidates(simulation: Simulation) -> list[SimulatedNode]:
 
 
 def test_the_first_rows_of_a_new_leader_do_not_meet_those_of_the_former() -> None:
-    """A new leader took synchronous transactions before its PROMOTE was written: where the former leader's still waited
-    they were refused, and replication stopped for good."""
+    """Synchronous transactions of a new leader follow its PROMOTE.
+
+    Before, instances where transactions of the former leader waited refused them, and replication stopped.
+    """
 
     async def insist(node: SimulatedNode) -> None:
-        """Write at the first moment at which the node takes changes."""
+        """Write at the first moment when the node is writable."""
         while True:
             try:
                 await put(node, 2)

@@ -1,4 +1,4 @@
-"""Rules of `fio` and `xlog` in a simulated node: its files are those of its disk, which fail and may be lost."""
+"""`fio` and `xlog` in a simulated node use its disk, whose calls fail and whose data may be lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def start(simulation: Simulation) -> SimulatedNode:
 
 
 async def run(node: SimulatedNode, text: str, *arguments: Any) -> Any:
-    """The values of a text of Lua that knows `fio`."""
+    """Return the values of Lua text that may use `fio`."""
     return await node.run(node.application.eval(f"local fio = require('fio') {text}", *arguments))
 
 
@@ -149,8 +149,9 @@ KEEPER = """
 
 
 def keep_state(seed: int, *, is_synced: bool) -> list[Any]:
-    """The problems of a program that replaces a file again and again, and notes each time in a space of the node: the
-    power goes at any moment."""
+    """Run a program that replaces a file repeatedly and notes each version in a space, cut the power, and return the
+    problems.
+    """
 
     async def scenario(simulation: Simulation) -> list[str]:
         node, random, problems = await start(simulation), simulation.random("ends"), []

@@ -1,4 +1,4 @@
-"""A snapshot tells nothing of promotions, as in Tarantool, unless `replication_keep_promotions` is on.
+"""A snapshot has no promotions, as in Tarantool, unless `replication_keep_promotions` is on.
 
 ```
 1   node2 leads, and is cut off with a row that waits; node1 leads, and the row is void
@@ -6,8 +6,8 @@
 3   node2 leads; node1 is started again from its snapshot. Does it know that the row of 1 is void?
 ```
 
-The void row is in the log of node2 alone until 3: node1 fetches nothing from node2 before. A leader takes void rows
-of all others as NOPs, and would have that row before its snapshot otherwise.
+Until 3 the void row is in the log of node2 alone, because node1 fetches nothing from node2 before. A leader takes void
+rows of all others as NOPs, and so would have that row before its snapshot otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def stopped(node: SimulatedNode) -> list[Applier]:
 
 
 async def story(simulation: Simulation, *, keeps: bool, restarts: bool, waits: bool = True) -> list[SimulatedNode]:
-    """The three steps of the module's text, or with node1 running on."""
+    """Play the three steps of the module's docstring, with node1 restarted or not."""
     options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "election_timeout": 1}
     nodes = one, two, three = await simulation.start_cluster(3, replication_keep_promotions=keeps, **options)
     sources = one.options["replication"]
@@ -92,7 +92,9 @@ def test_who_knows_of_promotions_takes_void_rows_without_an_effect(keeps: bool, 
 
 
 def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_without_an_effect() -> None:
-    """As in Tarantool, which stops there, too (`Failed to write to disk`), and goes on in the same way."""
+    """A node that has forgotten promotions stops with "Failed to write to disk", as Tarantool does, until a leader has
+    the void rows.
+    """
 
     async def scenario(simulation: Simulation) -> None:
         nodes = one, two, three = await story(simulation, keeps=False, restarts=True)
@@ -111,7 +113,9 @@ def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_wit
 
 
 def test_who_has_forgotten_them_and_has_nothing_that_waits_rolls_void_rows_back() -> None:
-    """The next promotion of their origin does so, as nobody has confirmed them."""
+    """A node that has forgotten promotions, and has nothing that waits, rolls void rows back by the next promotion of
+    their origin.
+    """
 
     async def scenario(simulation: Simulation) -> None:
         nodes = await story(simulation, keeps=False, restarts=True, waits=False)

@@ -1,4 +1,4 @@
-"""Acknowledgements that come to a leader which others have deposed: its rows may be without an effect there."""
+"""Acknowledgements at a leader that others have deposed, whose rows may be void there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITING = 100
 
 @pytest.mark.parametrize("is_deposed", [False, True])
 def test_what_waits_at_a_deposed_leader_is_not_its_to_confirm(is_deposed: bool) -> None:
-    """With no leader after it, it was just slow to hear what others have."""
+    """A deposed leader does not confirm what waits, because others may have it as void rows."""
 
     async def scenario(simulation: Simulation) -> None:
         options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6}
@@ -50,8 +50,10 @@ def test_what_waits_at_a_deposed_leader_is_not_its_to_confirm(is_deposed: bool) 
 
 
 def test_a_transaction_that_outlives_its_leader_is_refused() -> None:
-    """It was written behind the PROMOTE of the next leader, waited for a quorum that it could never get, and was in the
-    way of all that this leader sent: replication stopped until `replication_synchro_timeout`."""
+    """A transaction written after the next leader's PROMOTE is refused.
+
+    Before, it waited for a quorum that it could never get, and replication stopped until `replication_synchro_timeout`.
+    """
 
     async def scenario(simulation: Simulation) -> None:
         options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "memtx_use_mvcc_engine": True}

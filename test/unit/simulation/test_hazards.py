@@ -25,7 +25,7 @@ Story = Callable[[Simulation, HazardFaults, SimulatedNode], Awaitable[None]]
 
 
 async def keep_writing(leader: SimulatedNode) -> None:
-    """Write as soon as something is answered, whatever the answer is."""
+    """Write as soon as the previous write is answered, whatever the answer."""
     for key in count(100):
         try:
             await put(leader, key)
@@ -34,7 +34,7 @@ async def keep_writing(leader: SimulatedNode) -> None:
 
 
 def tell(story: Story) -> None:
-    """Tell a story of three candidates, one of whom leads while a client writes there."""
+    """Play a run of three candidates with a client that writes at the leader."""
 
     async def scenario(simulation: Simulation) -> None:
         nodes = await candidates(simulation)
@@ -85,7 +85,7 @@ def test_a_leader_hears_the_others_again_shortly_before_the_time_of_its_row_is_o
 
 @pytest.mark.parametrize("amount", [0.2, 0.8])
 def test_a_leader_stands_still_while_something_waits_and_goes_on(amount: float) -> None:
-    """With the smaller amount not before another one leads."""
+    """The fault halts a leader while a transaction waits; with the smaller amount it goes on before another one leads."""
 
     async def story(simulation: Simulation, faults: HazardFaults, leader: SimulatedNode) -> None:
         freeze = asyncio.ensure_future(faults.freeze(fault("freeze", leader, amount, 0.2), leader))
@@ -110,7 +110,7 @@ def test_a_candidate_stands_still_in_its_election() -> None:
 
 
 def test_an_administrator_lets_another_candidate_be_elected() -> None:
-    """It begins a term at once, and is a candidate again afterwards."""
+    """The fault makes a node begin a term at once without standing in it, so that another one is elected."""
 
     async def story(simulation: Simulation, faults: HazardFaults, leader: SimulatedNode) -> None:
         heir = next(node for node in simulation.nodes.values() if node is not leader)
@@ -172,7 +172,7 @@ def test_all_faults_are_those_of_runs_with_long_timeouts() -> None:
 
 
 def test_short_timeouts_belong_to_the_scenario() -> None:
-    """They follow from the seed, other options stay as they would be without, and the file has them."""
+    """Short timeouts are drawn from the seed, leave other options as they were, and are kept in the file."""
     plain, short = (Scenario(3, hazards=hazards, elections="candidate").with_faults() for hazards in (False, True))
     assert "replication_synchro_timeout" not in plain.options
     timeout = short.options["replication_synchro_timeout"]

@@ -1,4 +1,4 @@
-"""Rules of the invariants: each is noticed between two callbacks, and by its name."""
+"""The invariants of the simulation: a violation is noticed between two callbacks, and named."""
 
 from __future__ import annotations
 
@@ -90,8 +90,7 @@ def test_a_healthy_cluster_breaks_none() -> None:
 def test_a_vote_whose_file_has_gone_is_not_missed_and_one_without_a_row_is(
     monkeypatch: pytest.MonkeyPatch, keeps_first: bool
 ) -> None:
-    """A snapshot has it, and whoever reads the logs now and then comes too late for its row. An older file may still
-    be there."""
+    """A vote is noticed as missing if the log lacks its row, but not if the file is gone because a snapshot has it."""
 
     async def scenario(simulation: Simulation) -> list[str]:
         (node,) = await simulation.start_cluster(1, checkpoint_count=1, wal_cleanup_delay=0)
@@ -135,7 +134,7 @@ def test_a_vote_whose_file_has_gone_is_not_missed_and_one_without_a_row_is(
 
 
 def test_a_confirmation_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As soon as it happens, although the transaction arrives later and nothing is lost in the end."""
+    """A confirmation without a quorum is noticed at once, though the transaction arrives later and is not lost."""
 
     async def scenario(simulation: Simulation) -> list[str]:
         nodes = await simulation.start_cluster(3, replication_synchro_quorum=2)
@@ -152,7 +151,7 @@ def test_a_confirmation_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_applier_that_has_stopped_without_a_reason_is_noticed_and_helped() -> None:
-    """A row that is in the way is no fault of a disk."""
+    """An applier that stops without a fault, at a conflicting row, is a violation, and is restarted."""
 
     async def scenario(simulation: Simulation) -> list[str]:
         one, two = await simulation.start_cluster(2)
@@ -173,7 +172,7 @@ def test_an_applier_that_has_stopped_without_a_reason_is_noticed_and_helped() ->
 
 
 def test_a_leader_whose_latest_promotion_has_failed_is_replaced() -> None:
-    """The limbo is its own, from the promotion before."""
+    """A leader whose latest promotion has failed is replaced, though it owns the limbo by an earlier one."""
 
     async def scenario(simulation: Simulation) -> tuple[int, int]:
         one, two = await simulation.start_cluster(2, replication_synchro_quorum=2)
@@ -197,7 +196,7 @@ def test_a_leader_whose_latest_promotion_has_failed_is_replaced() -> None:
 
 
 def test_raft_tells_the_recorded_state_only() -> None:
-    """The invariants look at what `local_state` gives: it changes when the log has it."""
+    """`local_state`, which the invariants read, changes only once the log has the state."""
     raft = Raft(Random(1), dict)
     before = raft.local_state()
     raft.is_enabled = True

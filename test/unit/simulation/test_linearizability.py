@@ -1,4 +1,4 @@
-"""The checker of linearisability agrees with a search through all orders."""
+"""The checker of linearizability agrees with a search through all orders."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_model_refuses_what_it_does_not_know() -> None:
 
 
 def by_all_orders(operations: list[ClientCall], model: Model) -> bool:
-    """The definition, word by word."""
+    """Check a history by its definition: try all orders."""
     certain = [one for one in operations if one.ended != inf]
     unknown = [one for one in operations if one.ended == inf]
     for chosen in range(1 << len(unknown)):
@@ -112,7 +112,7 @@ def test_the_search_agrees_with_the_definition(operations: list[ClientCall]) -> 
 
 
 class AnyAppend:
-    """A list by the definition: whatever comes is added."""
+    """A list in which every append is allowed."""
 
     initial = ()
 
@@ -143,7 +143,7 @@ def test_the_search_in_lists_agrees_with_the_definition(operations: list[ClientC
 
 
 def test_appends_of_unknown_outcome_are_no_longer_search() -> None:
-    """A leader that is gone leaves dozens of them: every second one has taken effect, late."""
+    """Dozens of appends without an answer, of which every second has taken effect, do not slow the search down."""
     operations, seen = [], []
     for number in range(80):
         operations.append(call("append", number, number, inf))

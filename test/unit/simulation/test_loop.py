@@ -1,4 +1,4 @@
-"""Rules of the simulated loop."""
+"""The simulated event loop."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_calls_of_other_threads_take_time() -> None:
 
 
 def test_a_call_of_a_pool_takes_as_long_as_its_disk(loop: SimulatedLoop) -> None:
-    """Whoever goes on before a sync is over could give a file its name that has not its bytes yet."""
+    """A call in a thread pool ends when its disk call does; else a file might be renamed before its sync is over."""
     disk = SimulatedDisk(loop.time, loop.time, Random(1))
     disk.sync_delay = 2.0
     pool = SimulatedThreads(loop, disk, Random(1)).pool(1, "readers")

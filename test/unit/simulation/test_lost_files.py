@@ -1,4 +1,4 @@
-"""Rules of simulated files that programs write: a failing disk refuses, and a power failure takes, what it may."""
+"""Simulated files of programs: what a failing disk may refuse, and what a power failure may lose."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEEDS = range(60)
 
 
 class Machine:
-    """A disk and the files of the process that has it. Each step takes a second, so that syncs are over."""
+    """A disk and the files of its process. Each step takes a second, so that syncs are over."""
 
     def __init__(self, seed: int = 1) -> None:
         self.now = 0.0
@@ -48,26 +48,26 @@ class Machine:
         self.now += 1
 
     def put_at(self, path: bytes, data: bytes, offset: int) -> None:
-        """Write over bytes of a file."""
+        """Overwrite bytes of a file."""
         fd = self.files.open(path, WRITE, 0)
         self.files.pwrite(fd, data, offset)
         self.files.close(fd)
 
     def sync(self, path: bytes) -> None:
-        """Of a file its bytes, of a directory its names."""
+        """Sync the bytes of a file, or the names of a directory."""
         fd = self.files.open(path, READ, 0)
         self.files.fsync(fd)
         self.files.close(fd)
         self.now += 1
 
     def lose_power(self) -> None:
-        """Another process begins with what is left."""
+        """Cut the power; another process starts with what is left."""
         self.disk.lose_power()
         self.disk = self.disk.successor()
         self.files = SimulatedFiles(self.disk, Random(1))
 
     def get(self, path: bytes) -> bytes | None:
-        """The bytes of a file, None without it."""
+        """Return the bytes of a file, None if there is none."""
         try:
             fd = self.files.open(path, READ, 0)
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class Machine:
 
 
 def left(prepare: Callable[[Machine], Any], *paths: bytes) -> list[tuple[bytes | None, ...]]:
-    """The bytes of files after the power has gone, for many seeds."""
+    """Return the bytes of files after the power was cut, for many seeds."""
     found = []
     for seed in SEEDS:
         machine = Machine(seed)
@@ -139,7 +139,7 @@ def test_a_file_that_is_written_anew_without_a_sync_is_old_or_a_part_of_the_new_
 
 
 def replace(machine: Machine, steps: int, *, is_synced: bool = True) -> None:
-    """The usual way to replace a file, as far as it comes."""
+    """Replace a file in the usual way, as far as the disk allows."""
     machine.put(b"a", b"old bytes", is_synced=True)
     machine.sync(b".")
     files = machine.files
@@ -154,7 +154,9 @@ def replace(machine: Machine, steps: int, *, is_synced: bool = True) -> None:
 
 @pytest.mark.parametrize("steps", range(4))
 def test_a_file_that_is_replaced_is_never_torn(steps: int) -> None:
-    """Write another one, sync it, rename it, sync the directory."""
+    """A file that is replaced by another one, which is synced and renamed before the directory is synced, is never
+    torn.
+    """
     found = {data for (data,) in left(lambda machine: replace(machine, steps), b"a")}
     assert found == [{b"old bytes"}, {b"old bytes"}, {b"old bytes", b"the new bytes"}, {b"the new bytes"}][steps]
 
@@ -231,7 +233,7 @@ STEPS = st.lists(
 
 
 class Versions:
-    """The bytes that each place of a file may have, and the sizes that it may have."""
+    """The values that each byte of a file may have, and the sizes it may have."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -239,14 +241,14 @@ class Versions:
         self.seen: list[set[int]] = []
 
     def become(self, data: bytes) -> None:
-        """The file is so now."""
+        """Set the content of the file."""
         self.data, self.smallest = data, min(self.smallest, len(data))
         self.seen += [set() for _ in range(len(data) - len(self.seen))]
         for seen, byte in zip(self.seen, data, strict=False):
             seen.add(byte)
 
     def sync(self) -> None:
-        """Nothing else is possible."""
+        """Make the present content the only possible one."""
         self.seen = [{byte} for byte in self.data]
         self.smallest = len(self.data)
 
@@ -256,7 +258,7 @@ class Versions:
 
 
 def take(machine: Machine, fd: int, step: tuple[Any, ...], data: bytes) -> bytes:
-    """A step; what the file is after it."""
+    """Take a step; return the content of the file afterwards."""
     name, files = step[0], machine.files
     if name == "append":
         files.pwrite(fd, step[1], len(data))
@@ -297,7 +299,7 @@ def test_after_any_program_each_byte_is_what_it_was_at_some_time_since_the_last_
 
 
 def failing(machine: Machine) -> Iterator[tuple[str, set[str], Callable[[], Any]]]:
-    """Calls, the faults that they fail with, and how they are made."""
+    """Return calls, the faults that they fail with, and how to make them."""
     files = machine.files
     fd = files.open(b"a", BOTH, 0)
     directory = files.open(b".", READ, 0)
@@ -405,7 +407,7 @@ def test_nothing_can_be_done_after_the_end_of_the_process() -> None:
 
 
 def test_the_disk_tells_of_what_programs_do() -> None:
-    """So that the power may go at any of it."""
+    """The trace has the disk calls of programs, so that the power may be cut at any of them."""
     machine, told = Machine(), []
     machine.disk.on_operation = told.append
     machine.put(b"a", b"x", is_synced=True)

@@ -1,4 +1,4 @@
-"""Rules of Lua in a simulated process that ends: it is freed then, and runs nothing any more."""
+"""Lua of a simulated process that ends is freed, and runs nothing any more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ end)
 
 @pytest.mark.parametrize("end", [SimulatedNode.kill, SimulatedNode.lose_power, None])
 def test_no_finalizer_runs_at_the_end_of_a_process(end: Callable[[SimulatedNode], Any] | None) -> None:
-    """It did when the garbage was collected, and what it needs was gone. None: `os.exit()`."""
+    """No finalizer runs when a simulated process ends, as with `os.exit()`: before, they ran later without what they
+    need.
+    """
 
     async def scenario(simulation: Simulation) -> Any:
         (node,) = await simulation.start_cluster(1, lua=True, wal_mode="fsync")

@@ -1,4 +1,4 @@
-"""`os.remove` and `os.rename` in a simulated node do to its disk what they do to a real one, with the same outcomes."""
+"""`os.remove` and `os.rename` in a simulated node have the results of a real disk."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A promotion without an effect whose row reaches others after the rows that it would roll back.
+"""A void promotion whose row reaches others after the rows that it would roll back.
 
 ```
 1   node3 leads, and is cut off with a row that waits; node5 is cut off until the end
 2   node2 is elected, and cut off before its promotion leaves
 3   node3 is elected without that promotion; the others get the row that waits
-4   node2 comes back under node3: its promotion was none
-5   node2 is elected, and confirms the row; its log has the promotion that was none before
+4   node2 comes back under node3: its promotion is void
+5   node2 is elected, and confirms the row; its log has the void promotion before
 ```
 """
 
@@ -27,7 +27,7 @@ from .test_forgotten_promotions import promote, put_in_vain
 from .test_promotion_without_effect import OPTIONS, has_rows_of, lead, told_with_a_join
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""The promotions of these stories are such that no majority has them."""
+"""Without claims: these promotions are such that no majority has them."""
 
 FIRST, WAITING, LAST = 1, 100, 2
 
@@ -35,18 +35,18 @@ Then = Callable[[Simulation, list[SimulatedNode]], Awaitable[None]]
 
 
 async def _nothing(simulation: Simulation, nodes: list[SimulatedNode]) -> None:
-    """Node2 goes on."""
+    """Let node2 go on."""
 
 
 async def _starts(simulation: Simulation, nodes: list[SimulatedNode]) -> None:
-    """From its log, where the promotion stands behind the row."""
+    """Restart node2 from its log, in which the promotion comes after the row."""
     for node in (nodes[0], nodes[3]):
         node.kill()
         await node.start()
 
 
 async def _another_leader(simulation: Simulation, nodes: list[SimulatedNode]) -> None:
-    """Who comes back gets the promotion from the log of node1."""
+    """Elect node1, so that nodes that return get the promotion from its log."""
     one, two, *_ = nodes
     await lead(simulation, one, two)
     await simulation.until(lambda: not leads(two), 20, "the end of the leader before")
@@ -58,7 +58,7 @@ async def _another_leader_after_a_start(simulation: Simulation, nodes: list[Simu
 
 
 async def _elected(simulation: Simulation, node: SimulatedNode) -> asyncio.Task[None]:
-    """Lead, without the time for a promotion yet."""
+    """Elect a node that has not promoted yet."""
     promotion = simulation.loop.create_task(promote(simulation, node))
     while node.instance.elections.raft.role is not Role.LEADER:
         await simulation.sleep(0.0001)
@@ -123,6 +123,6 @@ async def _story(simulation: Simulation, then: Then) -> None:
 
 @pytest.mark.parametrize("then", [_nothing, _starts, _another_leader, _another_leader_after_a_start])
 def test_it_rolls_nothing_back(then: Then) -> None:
-    """Nodes 1 and 4 rolled back what node 2 had confirmed."""
+    """The promotion rolls nothing back; before, nodes 1 and 4 rolled back what node2 had confirmed."""
     with Simulation(1) as simulation:
         simulation.run(_story(simulation, then))

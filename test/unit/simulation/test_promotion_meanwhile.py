@@ -1,9 +1,9 @@
-"""A promotion that comes while somebody makes a view of all data, which waits for what is not confirmed yet.
+"""A promotion that arrives while a view of all data waits for unconfirmed transactions.
 
 ```
 1   a row of node1 waits; node2 makes a snapshot, or sends all to an instance that joins again: both wait for it
 2   another row of node1 waits; node3 is promoted, which confirms both
-3   the second row and the promotion are behind the view, and come again from the log, or from the master
+3   the second row and the promotion come after the view, and come again from the log, or from the master
 ```
 """
 
@@ -21,7 +21,7 @@ from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""The promotions of these stories are such that no majority has them."""
+"""Without claims: these promotions are such that no majority has them."""
 
 CONFIRMED, WAITING, BEHIND = 1, 2, 3
 MORE_THAN_THERE_ARE = 9
@@ -38,7 +38,7 @@ async def _cluster(simulation: Simulation) -> list[SimulatedNode]:
 
 
 async def _story(simulation: Simulation, nodes: list[SimulatedNode], view: View) -> None:
-    """`nodes` are the first three."""
+    """Play the events with these three nodes."""
     one, _, three = nodes
     await put(one, CONFIRMED)
     await one.configure(replication_synchro_quorum=MORE_THAN_THERE_ARE)
@@ -58,8 +58,11 @@ async def _story(simulation: Simulation, nodes: list[SimulatedNode], view: View)
 
 
 def test_a_promotion_without_effect_behind_a_snapshot_has_none_after_a_start() -> None:
-    """The first one of node3, of an earlier term than that of node1, comes only with the second. A snapshot that knew
-    of it would make the start take it for one that is new, and roll back what all have confirmed."""
+    """A void promotion after a snapshot stays void after a restart.
+
+    The first one of node3, of an earlier term than that of node1, comes only with the second. With a snapshot that has
+    it, a restart would take it for a new one and roll back what all have confirmed.
+    """
 
     async def scenario(simulation: Simulation) -> None:
         nodes = one, two, three, _ = await _cluster(simulation)
@@ -90,7 +93,7 @@ def test_a_promotion_without_effect_behind_a_snapshot_has_none_after_a_start() -
 
 
 def test_rows_behind_a_join_are_confirmed_by_a_promotion_behind_it() -> None:
-    """Who joins is told of the promotions before the view, and gets those behind it as rows."""
+    """An instance that joins gets the promotions before the view with it, and later ones as rows."""
 
     async def scenario(simulation: Simulation) -> None:
         nodes = one, two, _, four = await _cluster(simulation)

@@ -1,4 +1,4 @@
-"""A leader that is cut off right after its promotion, and another one that never hears of it.
+"""A leader that is cut off right after its promotion, and a later leader that never hears of it.
 
 ```
 1   node2 leads, and is cut off with a row that waits
@@ -24,13 +24,13 @@ from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""The promotions of these stories are such that no majority has them."""
+"""Without claims: these promotions are such that no majority has them."""
 
 FIRST, WAITING, LOST, LATER = 1, 100, 200, 3
 
 
 async def lead_alone(simulation: Simulation, node: SimulatedNode) -> None:
-    """Be elected, and be cut off before the promotion leaves."""
+    """Elect a node, and cut it off before its promotion leaves."""
     promotion = asyncio.ensure_future(promote(simulation, node))
     while node.instance.elections.raft.role is not Role.LEADER:
         await simulation.sleep(0.0001)
@@ -101,13 +101,13 @@ async def story(simulation: Simulation) -> None:
 
 
 def test_what_is_confirmed_later_is_taken() -> None:
-    """The leader that was cut off rolls its own row back, and has what the others have."""
+    """The leader that was cut off rolls its own row back, and gets what the others have confirmed."""
     with Simulation(1) as simulation:
         simulation.run(story(simulation))
 
 
 async def story_of_a_slow_disk(simulation: Simulation) -> None:
-    """As above, but the row of node1 is on its way to the log when it hears who leads."""
+    """Play the events with the row of node1 still on its way to the log when it hears who leads."""
     options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "election_timeout": 1}
     nodes = one, two, _ = await simulation.start_cluster(3, wal_mode="fsync", **options)
     await make_space(one, is_sync=True)
@@ -144,6 +144,8 @@ async def story_of_a_slow_disk(simulation: Simulation) -> None:
 
 
 def test_what_is_on_its_way_to_the_log_is_rolled_back_too() -> None:
-    """Its leader kept its promotion, and took what the others have confirmed for rows without an effect."""
+    """A row on its way to the log is rolled back, too; before, node1 kept its promotion and took confirmed rows for
+    void.
+    """
     with Simulation(1) as simulation:
         simulation.run(story_of_a_slow_disk(simulation))

@@ -1,9 +1,9 @@
-"""A promotion that had no effect, the row of which is with the leader under whom its instance comes back.
+"""A void promotion whose row the next leader has, when the promoted instance comes back.
 
 ```
 1   node2 leads, and is cut off with a row that waits
 2   node1 is elected, and cut off when node3 alone has its promotion
-3   node2 is elected without node3, and confirms its row: for node3 there was no promotion of node1
+3   node2 is elected without node3, and confirms its row: for node3 the promotion of node1 is void
 4   somebody leads who has the row of that promotion, without its effect
 5   node1 comes back
 ```
@@ -26,7 +26,7 @@ from .test_findings import SPACE, leads, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""The promotions of these stories are such that no majority has them."""
+"""Without claims: these promotions are such that no majority has them."""
 
 FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
 
@@ -38,7 +38,7 @@ def has_rows_of(node: SimulatedNode, other: SimulatedNode) -> bool:
 
 
 async def lead(simulation: Simulation, node: SimulatedNode, after: SimulatedNode) -> None:
-    """Have the rows of the present leader, and be elected."""
+    """Give a node the rows of the present leader, and elect it."""
     await simulation.until(lambda: has_rows_of(node, after), 60, "the same rows")
     await promote(simulation, node)
 
@@ -48,7 +48,7 @@ async def _who_withdrew_it(simulation: Simulation, nodes: list[SimulatedNode]) -
 
 
 async def _the_same_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
-    """Its log tells by the rows behind the promotion."""
+    """Restart a node: its log shows that the promotion is void by the rows after it."""
     nodes[2].kill()
     await nodes[2].start()
     return nodes[2]
@@ -80,7 +80,7 @@ def told_with_a_join(node: SimulatedNode) -> tuple[tuple[int, int], ...]:
 
 
 async def _who_tells_one_that_joins(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
-    """A sixth instance has no older rows to give, but may be asked for its vote, or ask."""
+    """Let a sixth instance join, which has no older rows, but may vote and be elected."""
     one, two, three, *_ = nodes
     await lead(simulation, three, two)
     joined = simulation.add_node("node6", **OPTIONS, replication=[three.uri])
@@ -108,7 +108,7 @@ WAYS: list[Handover] = [
 
 
 async def _lead_with(simulation: Simulation, node: SimulatedNode, only: SimulatedNode) -> None:
-    """Be elected, and be cut off from all but one before the promotion leaves."""
+    """Elect a node, and cut it off from all but one before its promotion leaves."""
     promotion = asyncio.ensure_future(promote(simulation, node))
     while node.instance.elections.raft.role is not Role.LEADER:
         await simulation.sleep(0.0001)
@@ -159,6 +159,6 @@ async def story(simulation: Simulation, hand_over: Handover) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_it_would_have_made_void_is_taken(way: Handover) -> None:
-    """Node 1 took the rows that node 2 has confirmed for ones that its promotion had rolled back."""
+    """Node1 takes rows that node2 has confirmed; before, it took them for rows that its own promotion had rolled back."""
     with Simulation(1) as simulation:
         simulation.run(story(simulation, way))

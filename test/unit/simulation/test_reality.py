@@ -1,4 +1,6 @@
-"""Workloads, faults and checks of the simulation with processes of the operating system, and the way to these."""
+"""The campaign "reality": workloads, faults and checks of the simulation with real processes, and their control
+channel.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def test_a_leader_is_elected_among_real_processes() -> None:
 
 
 def test_a_run_that_hangs_ends_and_says_who_has_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that nobody lets go on: the end of the run waits for it."""
+    """A run whose node is never resumed ends after its time, and names the node that has not answered."""
     monkeypatch.setattr(RealNode, "go_on", lambda node: None)
     faults = (Fault(0.2, "halt", "node2", "node2", 0.1, 0.0),)
     scenario = Scenario(7, workload="async", seconds=1, faults=faults, options={"wal_mode": "write"})
@@ -132,7 +134,7 @@ def test_results_and_errors_come_back(tmp_path: Path) -> None:
 
 
 def test_nobody_knows_of_a_call_whose_process_dies(tmp_path: Path) -> None:
-    """What it had not committed is gone, and what was acknowledged is there."""
+    """A call whose process dies has no outcome: what it had not committed is gone, acknowledged rows are there."""
 
     async def story(node: RealNode) -> None:
         await node.transaction(partial(insert_rows, SYNC, [[1]]))
@@ -153,7 +155,7 @@ def test_nobody_knows_of_a_call_whose_process_dies(tmp_path: Path) -> None:
 
 
 def test_a_start_waits_for_the_end_of_who_was_killed(tmp_path: Path) -> None:
-    """Two processes have no directory in common."""
+    """A start waits until the killed process has ended, so that no two processes use one directory."""
 
     async def story(node: RealNode) -> None:
         for _ in range(3):
@@ -213,7 +215,7 @@ def test_an_orderly_end_loses_nothing(tmp_path: Path) -> None:
         await node.transaction(partial(insert_rows, SYNC, [[1]]))
         await node.stop()
         assert not node.is_up
-        assert not node.last_words()
+        assert not node.unexpected_output()
         await node.start()
         await node.look()
         assert node.rows(SYNC) == [[1]]
@@ -254,7 +256,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process that stands still outlives its test")
 def test_no_process_outlives_a_test_that_was_killed(tmp_path: Path) -> None:
-    """Not even one that stands still."""
+    """Killing the test ends its processes, also those that are stopped."""
     test = subprocess.Popen([sys.executable, "-c", ORPHAN, str(tmp_path)], cwd=ROOT)
     assert test.wait(PATIENCE) == -signal.SIGKILL
     pid = int((tmp_path / "pid").read_text())
@@ -262,7 +264,7 @@ def test_no_process_outlives_a_test_that_was_killed(tmp_path: Path) -> None:
 
 
 def test_logs_that_differ_are_told_of(tmp_path: Path) -> None:
-    """The files of two nodes that take each other's place: the same row has two contents."""
+    """The check of logs reports equal LSNs with different rows: two nodes exchange their files."""
     names = ("one", "other")
 
     async def write() -> None:

@@ -1,4 +1,4 @@
-"""Rest, at which nodes are compared: nothing may be under way that the end of a run would break."""
+"""Rest, the state in which nodes are compared: nothing may be under way that the end of a run would break."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .test_findings import make_space, put
 async def _start_slowly(
     simulation: Simulation, administrator: Administrator, node: SimulatedNode
 ) -> asyncio.Task[None]:
-    """The administrator's round in which a node that is down is started, with its sources far away."""
+    """Let the administrator start a node that is down, with slow links to its sources."""
     await simulation.sleep(1)
     node.options["replication_connect_quorum"] = 2
     node.kill()
@@ -27,7 +27,7 @@ async def _start_slowly(
 
 
 def test_a_node_that_is_being_started_is_waited_for() -> None:
-    """It has all rows long before its `box.cfg` returns; cancelled there, the process would end."""
+    """Rest waits for the `box.cfg` of a starting node, which has all rows before; cancelling it would end the process."""
 
     async def scenario(simulation: Simulation) -> tuple[bool, Unrest | None, bool]:
         one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
@@ -46,7 +46,7 @@ def test_a_node_that_is_being_started_is_waited_for() -> None:
 
 
 def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
-    """Workloads that need no rest are compared right behind it."""
+    """The end of all faults waits for a starting node, because workloads that need no rest are compared right after it."""
 
     async def scenario(simulation: Simulation) -> tuple[bool, bool]:
         one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
@@ -66,7 +66,7 @@ def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
 
 
 def test_the_end_of_all_faults_waits_for_a_node_that_is_started_meanwhile() -> None:
-    """By the administrator, while another one is started by the end of the faults."""
+    """The end of all faults waits for a node that the administrator starts while the end of faults starts another one."""
 
     async def scenario(simulation: Simulation) -> tuple[bool, bool]:
         one, two, three = await simulation.start_cluster(3, replication_timeout=30, replication_connect_timeout=60)
@@ -97,7 +97,7 @@ def test_the_end_of_all_faults_waits_for_a_node_that_is_started_meanwhile() -> N
 
 
 async def _apart(simulation: Simulation) -> list[SimulatedNode]:
-    """Two nodes, one of which does not hear of what the other has written and put into a snapshot."""
+    """Keep two nodes apart, one of which writes rows and makes a snapshot."""
     nodes = one, _ = await simulation.start_cluster(2, wal_max_size=2000, checkpoint_count=1, replication_timeout=1)
     await make_space(one)
     await simulation.until(lambda: is_at_rest(nodes), 10)
@@ -111,7 +111,7 @@ async def _apart(simulation: Simulation) -> list[SimulatedNode]:
 
 
 def test_no_rest_is_no_violation_where_a_full_disk_has_cost_the_rows() -> None:
-    """A leader without a majority had let go of rows that nobody else had, and could never tell others of them."""
+    """A cluster that a full disk keeps from rest is no violation: it may have removed rows that another node needs."""
 
     async def scenario(simulation: Simulation) -> Unrest | None:
         one, _ = await _apart(simulation)
@@ -138,7 +138,7 @@ def test_no_rest_is_a_violation_where_all_rows_are_there() -> None:
 
 
 def test_a_wrong_byte_in_a_log_that_nobody_reads() -> None:
-    """A node that is joined anew was said to have passed over it."""
+    """A damaged log that a node does not read, because it joins anew, is not counted as skipped."""
 
     async def scenario(simulation: Simulation) -> tuple[bool, dict[str, None] | list[str]]:
         one, two = await simulation.start_cluster(2, checkpoint_count=1, wal_cleanup_delay=0, replication_timeout=1)

@@ -1,4 +1,4 @@
-"""Runs of workloads under faults: the product passes, and what is broken on purpose does not."""
+"""Workloads under simulated faults: the product passes, and deliberately broken versions fail."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_runs_that_failed_once_pass(path: Path) -> None:
 
 @pytest.mark.parametrize("workload", ["async", "token", "set"])
 def test_every_record_once(workload: str) -> None:
-    """Five nodes of which each fetches from each its own rows: the same holds."""
+    """Five nodes with `replication_fetch_once` pass all checks."""
     options = {"replication_fetch_once": True}
     outcome = play(Scenario(3, nodes=5, workload=workload, seconds=5, options=options), deadline=120)
     assert not outcome.violations
@@ -57,7 +57,7 @@ def test_every_record_once(workload: str) -> None:
 
 
 def test_rows_that_overtake_what_they_build_upon_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of several peers' rows without the order between them."""
+    """With `replication_fetch_once`, but without the order between sources, rows that arrive too early are noticed."""
     monkeypatch.setattr(WhiteList, "position_before", lambda white_list, origin: None)
     options = {"replication_fetch_once": True}
     scenarios = (Scenario(seed, nodes=5, workload="token", seconds=12, options=options) for seed in range(1, 8))
@@ -65,7 +65,7 @@ def test_rows_that_overtake_what_they_build_upon_are_noticed(monkeypatch: pytest
 
 
 def play_an_absence(workload: str, amount: float) -> Outcome:
-    """The third node is away while rows are written, and the others let go of old files."""
+    """Play a run in which the third node is away while the others write rows and remove old files."""
     options = {"wal_max_size": 2000, "checkpoint_count": 1, "wal_cleanup_delay": 0.5}
     faults = (Fault(1.0, "away", "node3", "node1", 1.0, amount),)
     return play(Scenario(5, workload=workload, seconds=4, faults=faults, options=options), deadline=120)
@@ -130,7 +130,7 @@ def test_an_answer_before_the_write_is_found_and_few_faults_are_enough(monkeypat
     submit = Journal.submit
 
     def acknowledge_early(journal: Journal, entry: Any) -> None:
-        """Tell the writer before the write; what the journal says later is heard by nobody."""
+        """Answer the writer before the write, and ignore the journal's outcome."""
         submit(journal, entry)
         if entry in journal._pending:
             told, entry.on_complete = entry.on_complete, lambda entry: None
@@ -149,7 +149,7 @@ def test_an_answer_before_the_write_is_found_and_few_faults_are_enough(monkeypat
 
 
 def make_quorum_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By one."""
+    """Make the quorum smaller by one."""
     quorum_ack = Limbo._quorum_ack
 
     def one_too_small(limbo: Limbo) -> int:
@@ -170,7 +170,7 @@ def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_long_run_ends_early_when_it_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong confirmation shows at once: neither what comes later is needed, nor faults of other kinds."""
+    """Shortening a run that fails early drops its later time, and faults of other kinds."""
     make_quorum_too_small(monkeypatch)
     scenario = Scenario(3, workload="set", seconds=120, kinds=kinds_of(["isolate", "slow", "snapshot", "jump"]), rate=2)
     outcome = play(scenario, deadline=60)
@@ -200,11 +200,11 @@ def test_a_run_that_takes_too_long_says_who_waits() -> None:
 
 
 async def at_once(*_: Any) -> None:
-    """In the place of a wait."""
+    """Return at once instead of waiting."""
 
 
 def sees_its_writer(slot: Slot, txn: Transaction | None) -> bytes | None:
-    """`Slot.visible` with a read view that includes the transaction that it is there to exclude."""
+    """A broken `Slot.visible`: a read view includes the transaction that it should exclude."""
     if txn is None or not txn.read_view:
         return VISIBLE(slot, txn)
     txn.read_view += 1
@@ -215,12 +215,12 @@ def sees_its_writer(slot: Slot, txn: Transaction | None) -> bytes | None:
 
 
 def claim_a_vote(raft: Raft) -> RaftRequest:
-    """`Raft.local_state` of who thinks of a vote that was never written."""
+    """A broken `Raft.local_state`: it reports a vote before it is written."""
     return RaftRequest(raft.recorded_term, raft._recorded.vote % 3 + 1)
 
 
 def recover_in_any_order(raft: Raft, request: RaftRequest) -> None:
-    """`Raft.recover` that takes the vote of a term which is over."""
+    """A broken `Raft.recover`: it takes a vote of a past term."""
     if request.term > raft.term:
         raft.term, raft.vote = request.term, 0
     raft.vote = request.vote or raft.vote
@@ -228,7 +228,7 @@ def recover_in_any_order(raft: Raft, request: RaftRequest) -> None:
 
 
 def tell_before_recorded(raft: Raft) -> RaftRequest:
-    """`Raft.remote_state` that tells what is not in the log yet."""
+    """A broken `Raft.remote_state`: it reports state before the log has it."""
     vclock = VClock(raft._own_vclock()).without_zero() if raft.role is Role.CANDIDATE else None
     return RaftRequest(raft.term, raft.vote, raft.role, vclock)
 
@@ -279,16 +279,21 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
 def test_faults_that_look_for_their_moment_find_what_chance_does_not(
     monkeypatch: pytest.MonkeyPatch, scenario: Scenario, broken: tuple[type, str, Any], text: str
 ) -> None:
-    """A snapshot that does not wait for the limbo, a promotion without a quorum, a vote told before it is recorded, a
-    leader that takes changes before its PROMOTE, a read view with its writer, a vote that is not in the log, one of a
-    term that is over."""
+    """Faults that wait for a certain state find defects that random times miss.
+
+    The defects: a snapshot that does not wait for the limbo, a promotion without a quorum, a vote announced before it
+    is recorded, a leader that is writable before its PROMOTE, a read view with its writer, a vote that is not in the
+    log, and a vote of a past term.
+    """
     assert not play(scenario, deadline=60).violations
     monkeypatch.setattr(*broken)
     assert any(text in violation for violation in play(scenario, deadline=60).violations)
 
 
 def test_clocks_that_differ_do_not_keep_a_cluster_from_rest() -> None:
-    """A node whose clock is minutes wrong is never in sync by `replication_sync_lag`: it is set right in the end."""
+    """A node whose clock is minutes wrong is out of sync by `replication_sync_lag`, until the clock is corrected at the
+    end.
+    """
     faults = (Fault(0.5, "jump", "node1", "node1", 1.0, 0.54), Fault(1.0, "sources", "node1", "node1", 0.1, 0.5))
     scenario = Scenario(7, workload="unique", seconds=2, faults=faults, elections="manual")
     assert not play(scenario, deadline=60).violations

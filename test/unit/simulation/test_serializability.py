@@ -1,4 +1,4 @@
-"""Rules of the check for serialisability: what it allows, and every anomaly that it names."""
+"""The check for serializability: what it allows, and the anomalies that it names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_transactions_at_the_same_time_may_come_in_either_order() -> None:
 
 
 def test_write_skew_is_a_cycle() -> None:
-    """Both have read what the other has not yet written."""
+    """Write skew is reported: both transactions have read what the other has not yet written."""
     calls = [call(0, 9, read("x"), append("y", 1)), call(0, 9, read("y"), append("x", 2))]
     text = violations(calls, x=(2,), y=(1,))
     assert "not serialisable" in text
@@ -60,7 +60,7 @@ def test_who_begins_after_an_end_sees_what_was_written_before_it() -> None:
 
 
 def test_a_phantom_is_a_cycle() -> None:
-    """One has found no row in two places, another one has put one into both between the two looks."""
+    """A phantom is reported: one transaction finds nothing in two places, between which another one adds a row to both."""
     calls = [call(0, 9, read("x"), read("y", 2), append("z", 3)), call(0, 9, append("x", 1), append("y", 2))]
     assert "not serialisable" in violations(calls, x=(1,), y=(2,), z=(3,))
 
@@ -82,7 +82,7 @@ def test_what_was_acknowledged_is_there_and_what_nobody_knows_may_be() -> None:
 
 
 def test_reports_read_one_state() -> None:
-    """Twice the same, and nobody's half."""
+    """Two reports of one transaction that differ, or that show half of another transaction, are reported."""
 
     transactions = [call(0, 1, append("a", 10), append("b", 20), append("c", 30))]
     whole = call(0, 1, read("a", 10), read("b", 5, 20), read("a", 10))

@@ -1,4 +1,4 @@
-"""Rules of clocks and of chance as Lua modules of a simulated node see them: they follow from the simulation alone."""
+"""Clocks and random numbers in Lua of simulated nodes follow from the simulation alone."""
 
 from __future__ import annotations
 

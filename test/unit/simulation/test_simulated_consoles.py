@@ -39,7 +39,7 @@ def test_an_administrator_comes_from_another_host() -> None:
 
 
 def test_a_console_ends_with_its_process() -> None:
-    """Who is connected sees the end, and the next life listens anew."""
+    """A console's clients are disconnected when its process ends, and the next process listens again."""
 
     async def scenario(simulation: Simulation) -> None:
         first, second = await simulation.start_cluster(2, lua=True)

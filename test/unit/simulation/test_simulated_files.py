@@ -1,4 +1,4 @@
-"""Rules of simulated files: results and errnos are those of the operating system."""
+"""Simulated files have the results and errnos of the operating system."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def make(seed: int = 1) -> SimulatedFiles:
 
 
 class OneSide:
-    """The files of a machine below a directory, told what to do by a program of both sides. Descriptors are known by
-    the order in which they were opened; paths that begin with a slash are below the root, which is so deep that no
-    program climbs out of it."""
+    """The files below a directory, real or simulated, driven by a generated program.
+
+    Descriptors are numbered in the order of their opening. Paths that begin with a slash are below a root so deep that
+    no program climbs out of it.
+    """
 
     def __init__(self, files: Files, base: bytes) -> None:
         self.files = files
@@ -43,7 +45,7 @@ class OneSide:
         files.chdir(self._root)
 
     def run(self, name: str, *arguments: Any) -> Any:
-        """The outcome of a call: what it tells, or the name of its errno."""
+        """Make a call; return its result, or the name of its errno."""
         try:
             return self._plain(self._call(name, *arguments))
         except OSError as error:
@@ -80,7 +82,7 @@ class OneSide:
         return result.removeprefix(self._base) if isinstance(result, bytes) else result
 
     def tree(self) -> dict[bytes, Any]:
-        """Everything that there is, and what is in it."""
+        """Return all files and directories with their contents."""
         found: dict[bytes, Any] = {}
 
         def walk(directory: bytes) -> None:
@@ -100,14 +102,14 @@ class OneSide:
         return read(self.files, path) if stat.S_ISREG(mode) else None
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Close all descriptors."""
         for fd in self._opened:
             if fd != NO_DESCRIPTOR:
                 self.files.close(fd)
 
 
 def read(files: Files, path: bytes) -> bytes:
-    """What is in a file."""
+    """Return the content of a file."""
     fd = files.open(path, READ, 0)
     try:
         return files.read(fd, 10**6)
@@ -117,7 +119,7 @@ def read(files: Files, path: bytes) -> bytes:
 
 DEPTH = 40
 MEMORY = "/dev/shm"
-"""Syncs cost nothing there."""
+"""A memory file system, in which syncs are quick."""
 NO_DESCRIPTOR = 10**6
 BY_DESCRIPTOR = frozenset("close read pread write pwrite lseek ftruncate fsync fdatasync fstat".split())
 
@@ -204,7 +206,7 @@ PROGRAMS = st.builds(
 
 @contextmanager
 def real_side() -> Iterator[OneSide]:
-    """The operating system's files, below a directory that goes away."""
+    """Yield the operating system's files below a temporary directory."""
     before, mask = os.getcwd(), os.umask(0o022)
     directory = tempfile.mkdtemp(dir=MEMORY if os.path.isdir(MEMORY) else None)
     side = OneSide(SystemFiles(), os.fsencode(directory))
@@ -228,7 +230,7 @@ def test_programs_do_the_same_on_both_sides(program: list[tuple[Any, ...]]) -> N
 
 
 def fails(number: int, call: Callable[..., Any], *arguments: Any) -> None:
-    """A call has an errno."""
+    """Assert that a call fails with an errno."""
     with pytest.raises(OSError) as caught:
         call(*arguments)
     assert caught.value.errno == number
@@ -285,7 +287,7 @@ def test_equal_seeds_give_equal_numbers_and_names() -> None:
 
 
 def test_a_descriptor_is_never_given_twice() -> None:
-    """Who uses one that he has closed does not hit the file of somebody else."""
+    """A descriptor is never reused, so that a use after its close cannot reach another file."""
     files = make()
     first = files.open(b"a", CREAT | WRITE, 0o644)
     files.close(first)

@@ -1,4 +1,4 @@
-"""Rules of the sockets of simulated nodes: a Lua program sees there what it sees on the loopback of a real machine."""
+"""Sockets in Lua of simulated nodes behave as on the loopback of a real machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ end
 
 
 def on_real(source: str, path: Path) -> Any:
-    """The results on this machine."""
+    """Return the results on this machine."""
 
     async def main() -> Any:
         instance = LuaInstance(None, write=lambda data: None)
@@ -56,7 +56,7 @@ def on_real(source: str, path: Path) -> Any:
 
 
 def on_simulated(source: str, path: Path, seed: int = 1) -> Any:
-    """The results in a simulated node."""
+    """Return the results in a simulated node."""
 
     async def scenario(simulation: Simulation) -> Any:
         (node,) = await simulation.start_cluster(1, lua=True)
@@ -435,11 +435,11 @@ CALLS = {
     "peer() == nil": 0.7,
     "linger(true, 0)": 0.3,
 }
-"""Calls of one end of a connection, by how likely they are."""
+"""Calls on one end of a connection, with their weights."""
 
 
 def generated(random: Random, number: int) -> str:
-    """The body of a function: calls of both ends of a connection, and what each of them gave."""
+    """Generate a function that makes calls on both ends of a connection and returns the result of each."""
     place = f"'unix/', path .. '.{number}'" if number % 3 == 0 else ""
     lines = [f"local results, ends, server = {{}}, {{}} ends.a, ends.b, server = pair({place})"]
     for _ in range(14):
@@ -460,7 +460,7 @@ def generated(random: Random, number: int) -> str:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_generated_programs_see_the_same_on_a_real_machine(seed: int, tmp_path: Path) -> None:
-    """Many connections at once, each with calls by chance."""
+    """Generated programs with many connections have equal results on a real machine and in a simulated node."""
     random = Random(seed)
     fibers = [f"fibers[{number}] = in_fiber(function() {generated(random, number)} end)" for number in range(1, 41)]
     source = "\n".join(
@@ -478,7 +478,7 @@ def test_generated_programs_see_the_same_on_a_real_machine(seed: int, tmp_path: 
 
 
 def has_ipv6() -> bool:
-    """Whether this machine has a loopback of that kind."""
+    """Return whether this machine has an IPv6 loopback."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
@@ -496,7 +496,7 @@ def test_a_program_sees_the_same_on_a_real_machine(name: str, tmp_path: Path) ->
 
 
 def on_real_path(source: str, directory: Path) -> Any:
-    """The results on this machine, with the path of the simulated one."""
+    """Return the results on this machine, with the path of the simulated one."""
     return _renamed(on_real(source, directory / "realistic"))
 
 

@@ -1,4 +1,4 @@
-"""Rules of simulated clusters: one seed, one run; processes that stop, die and come back."""
+"""Simulated clusters: one seed gives one run; processes stop, die and come back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keys(node: SimulatedNode) -> list[int]:
 
 
 async def stormy(simulation: Simulation, *, lua: bool = False) -> list[list[int]]:
-    """A little of everything."""
+    """Make a scenario with faults of all kinds."""
     nodes = await simulation.start_cluster(3, lua=lua)
     one, two, three = nodes
     await make_space(one, is_sync=True)
@@ -60,12 +60,12 @@ async def stormy(simulation: Simulation, *, lua: bool = False) -> list[list[int]
 
 
 async def stormy_with_lua(simulation: Simulation) -> list[list[int]]:
-    """The same on nodes with a Lua runtime."""
+    """Make a scenario with faults of all kinds, on nodes with a Lua runtime."""
     return await stormy(simulation, lua=True)
 
 
 async def busy_in_lua(simulation: Simulation) -> list[Any]:
-    """Fibers, timers, calls over net.box, clocks and chance on three nodes, one of which dies."""
+    """Run fibers, timers, net.box calls, clocks and random numbers on three nodes, one of which dies."""
     nodes = await simulation.start_cluster(3, lua=True)
     one, two, three = nodes
     await one.run(one.application.eval(_APPLICATION + "create()"))
@@ -125,7 +125,7 @@ with Simulation(sys.argv[1], keeps_messages=True) as simulation:
 
 
 def digest(seed: int, hash_seed: str, scenario: Callable[..., Any] = stormy, flavour: str = "") -> str:
-    """The trace of a scenario in a process of its own."""
+    """Return the digest of a scenario's trace, played in a child process."""
     result = subprocess.run(
         [sys.executable, "-c", STORM, str(seed), scenario.__name__],
         env=os.environ | {"PYTHONHASHSEED": hash_seed, "LUNABOX_LUAJIT": flavour},
@@ -138,7 +138,7 @@ def digest(seed: int, hash_seed: str, scenario: Callable[..., Any] = stormy, fla
 
 
 def test_equal_seeds_give_equal_traces_in_every_process() -> None:
-    """Neither the addresses of objects nor the order of sets has a say."""
+    """Equal seeds give equal traces in every process, whatever the addresses of objects and the order of sets."""
     first = digest(1, "0")
     assert first.endswith(" True True []")
     assert digest(1, "12345") == first
@@ -153,7 +153,7 @@ def test_lua_changes_nothing_about_that() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_neither_does_the_compiler_of_lua(seed: int) -> None:
-    """Maps of rows are written in the order of `pairs()`, which differs; nothing else does."""
+    """Equal seeds give equal traces with both LuaJIT flavours, but for the order of maps, which follows `pairs()`."""
     first = digest(seed, "0", busy_in_lua, "luajit20")
     assert first.endswith(" True True []")
     assert digest(seed, "77", busy_in_lua, "luajit21") == first
@@ -174,7 +174,7 @@ def test_lua_fibers_run_in_simulated_time() -> None:
 
 
 def test_the_log_of_a_node_with_lua_is_kept_and_ends_with_its_process(caplog: pytest.LogCaptureFixture) -> None:
-    """Coroutines of a dead process are closed: whatever they say then, nobody has said."""
+    """The log of a dead process keeps its lines; what closed coroutines log afterwards is dropped."""
 
     async def scenario(simulation: Simulation) -> None:
         first, second = await simulation.start_cluster(2, lua=True)
@@ -233,7 +233,7 @@ def test_a_power_failure_takes_nothing_that_was_synced(seed: int) -> None:
 
 
 def test_a_start_that_syncs_what_it_has_read_waits_for_the_disk() -> None:
-    """What comes after a sync cannot be durable before it."""
+    """A start that syncs what it has read waits for the disk before it writes."""
 
     async def scenario(simulation: Simulation) -> None:
         (node,) = await simulation.start_cluster(1, wal_mode="fsync")
@@ -267,7 +267,7 @@ def test_a_disk_that_fails_is_an_error_of_the_write_only() -> None:
 
 
 def test_one_direction_can_be_cut() -> None:
-    """What is acknowledged over the way that works arrives; the other way nothing does."""
+    """A link can be cut in one direction: what is sent in the other one arrives."""
 
     async def scenario(simulation: Simulation) -> None:
         one, two = await simulation.start_cluster(2)
@@ -286,7 +286,7 @@ def test_one_direction_can_be_cut() -> None:
 
 
 def test_a_fault_that_ends_in_the_middle_of_a_stop() -> None:
-    """The node was left closed and counted as one that runs."""
+    """A fault that ends in the middle of a stop restarts the node; before, it was left closed and counted as running."""
 
     async def story(simulation: Simulation) -> None:
         one, two = await simulation.start_cluster(2)

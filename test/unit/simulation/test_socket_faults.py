@@ -1,4 +1,4 @@
-"""Rules of the sockets of simulated nodes where something happens to the network or to a process."""
+"""Sockets of simulated nodes under faults of the network and of processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def lua(node: SimulatedNode, source: str, *args: Any) -> Any:
 
 
 def play(story: Story, seed: int = 1) -> Any:
-    """The result of a story of two nodes, of which the second one has a server."""
+    """Return the result of a run of two nodes, the second of which has a server."""
 
     async def scenario(simulation: Simulation) -> Any:
         one, two = await simulation.start_cluster(2, lua=True)
@@ -78,7 +78,7 @@ def test_a_socket_reads_the_greeting_of_a_node() -> None:
 
 
 def test_a_program_between_two_nodes_sees_what_they_say() -> None:
-    """`net.box` connects to a server in Lua, which connects to a node; both ways, with more than buffers hold."""
+    """`net.box` works over a Lua proxy between two nodes, in both directions, with more than buffers hold."""
 
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
         await lua(
@@ -172,7 +172,7 @@ def test_a_unix_socket_of_a_node_belongs_to_its_host() -> None:
 
 
 def test_hosts_have_names_and_addresses() -> None:
-    """Also those whose process does not run; nobody else has."""
+    """Hosts have names and addresses, also those whose process does not run; other names are unknown."""
 
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
         simulation.add_node("node3")
@@ -506,7 +506,7 @@ return #log, require('digest').md5_hex(table.concat(log))
 
 
 async def busy(simulation: Simulation) -> Any:
-    """Many connections, and some faults."""
+    """Run many connections with some faults."""
     one, two = await simulation.start_cluster(2, lua=True)
     await lua(one, SERVER)
     await lua(two, SERVER)
@@ -519,7 +519,7 @@ async def busy(simulation: Simulation) -> Any:
 
 
 def storm(seed: int, hash_seed: str) -> str:
-    """The results and the trace of many connections, in a process of its own."""
+    """Return the results and the trace of many connections, from a child process."""
     result = subprocess.run(
         [sys.executable, "-c", STORM, str(seed)],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
@@ -532,7 +532,7 @@ def storm(seed: int, hash_seed: str) -> str:
 
 
 def test_equal_seeds_give_equal_sockets_in_every_process() -> None:
-    """Descriptors, ports, what is read and in which order."""
+    """Equal seeds give equal descriptors, ports and reads in every process."""
     first = storm(1, "0")
     assert first.endswith(" []")
     assert storm(1, "12345") == first

@@ -1,4 +1,4 @@
-"""The mutations of `make teeth` fit the product as it is."""
+"""The mutations of `make teeth` fit the present code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_texts_of_a_mutation_occur_once(mutation: Mutation) -> None:
 
 
 def test_files_of_the_corpus_belong_to_mutations() -> None:
-    """Each has failed without a remedy, or without several that are each enough: a mutation takes them back."""
+    """Each file of the corpus belongs to a mutation that undoes the fix of its defect."""
     assert {path.stem for path in CORPUS.glob("*.json")} == {one.corpus for one in MUTATIONS if one.corpus}
 
 

@@ -1,4 +1,4 @@
-"""The tutorial: its test finds the bug of its queue, and passes with its remedy."""
+"""The tutorial of the simulation: its test finds the defect of its queue, and passes with the fix."""
 
 from __future__ import annotations
 

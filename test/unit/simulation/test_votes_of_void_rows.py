@@ -1,10 +1,10 @@
-"""Rows that were rolled back: acknowledgements are no votes for them, and nobody waits for them.
+"""Rows that were rolled back: their acknowledgements count for no quorum, and nobody waits for them.
 
 ```
 1   node2 leads, and is cut off with a row that waits; node3 has got it
 2   node4 is elected without it: everywhere but at node2 the row is rolled back
-3   node3 is elected, and the others take the row from its log as one without an effect
-4   node2 hears of the others again, but not of the rows of the leader: all of them have its row, as they say
+3   node3 is elected, and the others take the row from its log as a void one
+4   node2 hears of the others again, but not of the rows of the leader: all of them acknowledge its row
 ```
 """
 
@@ -32,7 +32,7 @@ async def put_and_tell(node: SimulatedNode, key: int, codes: list[int]) -> None:
 
 
 async def cluster(simulation: Simulation, fetches_once: bool) -> list[SimulatedNode]:
-    """Five nodes; node2 leads and has a row that all of them have."""
+    """Start five nodes; node2 leads and has a row that all nodes have."""
     options = {"replication_synchro_quorum": 3, "replication_synchro_timeout": 1e6, "election_timeout": 1}
     nodes = await simulation.start_cluster(5, replication_fetch_once=fetches_once, **options)
     await make_space(nodes[0], is_sync=True)
@@ -92,7 +92,7 @@ async def story(simulation: Simulation, fetches_once: bool) -> None:
 
 
 async def story_of_one_that_follows_nobody(simulation: Simulation) -> None:
-    """As above, but only acknowledgements reach node2 when it is heard again."""
+    """Play the events with only acknowledgements reaching node2 in the end."""
     _, two, three, four, _ = await cluster(simulation, fetches_once=False)
     network = simulation.network
     network.isolate(two.name)
@@ -137,7 +137,9 @@ async def return_of_the_former_leader(simulation: Simulation, fetches_once: bool
 
 @pytest.mark.parametrize("fetches_once", [False, True])
 def test_who_was_replaced_does_not_take_them_for_votes(fetches_once: bool) -> None:
-    """It confirmed its row, to the client too, and nobody else had it."""
+    """A replaced leader does not count acknowledgements of void rows; before, it confirmed a row that no other node
+    had.
+    """
     with Simulation(1) as simulation:
         simulation.run(story(simulation, fetches_once))
         assert simulation.errors == []
@@ -145,14 +147,16 @@ def test_who_was_replaced_does_not_take_them_for_votes(fetches_once: bool) -> No
 
 @pytest.mark.parametrize("fetches_once", [False, True])
 def test_nobody_waits_for_them(fetches_once: bool) -> None:
-    """Who was to lead stayed an orphan for ever where each row is fetched once."""
+    """Nobody waits for void rows; before, a candidate with `replication_fetch_once` stayed an orphan for ever."""
     with Simulation(1) as simulation:
         simulation.run(return_of_the_former_leader(simulation, fetches_once))
         assert simulation.errors == []
 
 
 def test_acknowledgements_tell_the_term() -> None:
-    """Who followed nobody heard of no later term, and confirmed the row."""
+    """Acknowledgements have the term; before, a leader that followed nobody did not hear of a later one, and confirmed
+    the row.
+    """
     with Simulation(1) as simulation:
         simulation.run(story_of_one_that_follows_nobody(simulation))
         assert simulation.errors == []

@@ -1,4 +1,4 @@
-"""A transaction manager with spaces, a journal that completes when the test says so, and nothing else."""
+"""A transaction manager with spaces and a journal that completes when the test says so."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INSTANCE_ID = 1
 
 
 class FakeJournal:
-    """Entries wait in `queue` until `write` or `fail`; with `is_quick` they complete at once."""
+    """A journal whose entries wait in `queue` until `write` or `fail`; with `is_quick` they complete at once."""
 
     is_void = False
     takes_runs = True
@@ -43,7 +43,7 @@ class FakeJournal:
         self.is_quick = False
         self.refuses = False
         self.submitted = asyncio.Event()
-        """Set while entries wait."""
+        """An event that is set while entries wait."""
 
     def pass_rows(self, count: int) -> None:
         raise AssertionError("not a void journal")
@@ -93,7 +93,7 @@ def index_def(space_id: int, iid: int, name: str, kind: str, unique: bool, *part
 
 
 class World:
-    """`quorum` counts for synchronous spaces; `mvcc` chooses the storage."""
+    """The parts of an instance that write; `quorum` is that of synchronous spaces, `mvcc` turns versions on."""
 
     def __init__(self, *, mvcc: bool = False, quorum: int = 1, timeout: float = 5.0) -> None:
         self.loop = asyncio.get_running_loop()
@@ -114,7 +114,7 @@ class World:
     def space(
         self, name: str = "s", *extra: tuple[str, str, bool, Any], space_id: int = 512, kind: str = "TREE", **opts: Any
     ) -> Space:
-        """A space with a primary key on field 1 (unsigned) and more indexes: (name, type, unique, parts)."""
+        """Make a space with a primary key on field 1 (unsigned) and more indexes: (name, type, unique, parts)."""
         engine = opts.pop("engine", "memtx")
         definition = SpaceDef(space_id, 1, name, engine, opts=SpaceOpts(**opts))
         key = KeyDef([PartDef(0, FieldType.UNSIGNED)])
@@ -133,13 +133,13 @@ class World:
     # -- short forms with decoded values, committing at once
 
     def write(self, space: Space, request: Request, ctx: Context | None = None) -> bytes | None:
-        """The result of a write; one whose commit is not complete is in `pending`."""
+        """Write and return the result; a commit that is not complete goes to `pending`."""
         outcome = self.dml.write(ctx or self.ctx, space, request)
         self.pending = outcome if isinstance(outcome, Pending) else None
         return outcome.result if isinstance(outcome, Pending) else outcome
 
     def commit(self, ctx: Context | None = None) -> None:
-        """Commit; if it is not complete, it is in `pending`."""
+        """Commit; if that is not complete, it goes to `pending`."""
         self.pending = self.txns.commit(ctx or self.ctx)
 
     def replace(self, space: Space, *fields: Any, ctx: Context | None = None) -> Any:

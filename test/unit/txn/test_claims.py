@@ -1,4 +1,4 @@
-"""Claims: the row before a PROMOTE that says what the PROMOTE will decide, and binds whoever leads next."""
+"""Claims: rows before a PROMOTE that say what it will decide, and that bind the next leader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMER, OTHER = 2, 3
 
 
 def world_of(quorum: int = 2, *, timeout: float = 1000) -> World:
-    """An instance of three that elect a leader with two votes, and that has the id 1."""
+    """Make instance 1 of three that elect a leader with two votes."""
     world = World(quorum=quorum, timeout=timeout)
     world.synchro.voters_needed = lambda: 2
     world.space(is_sync=True)
@@ -30,7 +30,7 @@ def world_of(quorum: int = 2, *, timeout: float = 1000) -> World:
 
 
 def waiting(world: World, *lsns: int) -> None:
-    """Synchronous transactions of the former leader are in the log, and in the limbo."""
+    """Put synchronous transactions of the former leader into the log and the limbo."""
     space = world.schema.space(512)
     for lsn in lsns:
         ctx = world.context()
@@ -48,7 +48,7 @@ def claim_of(origin_id: int, lsn: int, claim: Claim) -> Row:
 
 
 async def taken(world: World, row: Row) -> None:
-    """A row of another instance is in the log."""
+    """Let the log have a row of another instance."""
     task = asyncio.ensure_future(world.synchro.apply(row))
     await asyncio.wait_for(world.journal.submitted.wait(), 5)
     world.journal.write()
@@ -56,7 +56,7 @@ async def taken(world: World, row: Row) -> None:
 
 
 async def written(world: World) -> Row:
-    """The next row of our own, which is in the log now."""
+    """Return the next row of this instance, and write it."""
     await asyncio.wait_for(world.journal.submitted.wait(), 5)
     world.journal.write()
     return world.journal.entries[-1].rows[0]
@@ -73,7 +73,7 @@ async def promotion(world: World, term: int, check: Callable[[], None] = lambda:
 
 
 def test_a_promote_is_written_when_a_quorum_has_the_claim() -> None:
-    """That others have the transactions is not enough."""
+    """A PROMOTE is written when a quorum has its claim; that a quorum has the transactions is not enough."""
 
     async def body() -> None:
         world = world_of()
@@ -109,7 +109,7 @@ def test_the_row_of_a_claim_confirms_nothing_to_who_does_not_know_claims() -> No
 
 
 def test_a_claim_is_written_once_a_term() -> None:
-    """The wait for a quorum is over and begins anew."""
+    """After a failed wait for a quorum another promotion of the term waits again without another claim."""
 
     async def body() -> None:
         world = world_of(timeout=0.01)
@@ -139,7 +139,9 @@ def test_an_instance_that_elects_itself_claims_nothing() -> None:
 
 @pytest.mark.parametrize(("claimed", "left"), [(6, [5, 6]), (5, [5]), (4, [])])
 def test_an_open_claim_binds_the_next_leader(claimed: int, left: list[int]) -> None:
-    """Its author may have written the PROMOTE, whatever waits here or is proposed."""
+    """A claim without its PROMOTE binds the next leader, whatever waits in the limbo: its author may have written the
+    PROMOTE.
+    """
 
     async def body() -> None:
         world = world_of()
@@ -158,7 +160,7 @@ def test_an_open_claim_binds_the_next_leader(claimed: int, left: list[int]) -> N
 
 
 def test_the_claim_of_the_latest_term_binds() -> None:
-    """The order in which they come does not matter; the older one is not needed any more."""
+    """The claim of the latest term binds, in whatever order claims arrive; older ones are dropped."""
 
     async def body() -> None:
         world = world_of()
@@ -174,7 +176,7 @@ def test_the_claim_of_the_latest_term_binds() -> None:
 
 
 def test_who_has_a_claim_needs_nothing_that_it_rolls_back() -> None:
-    """A candidate with the same claim may lack it."""
+    """A candidate with a claim needs none of the rows that the claim rolls back."""
 
     async def body() -> None:
         world = world_of()
@@ -203,7 +205,7 @@ def test_a_claim_whose_author_leads_no_longer_is_not_written() -> None:
 
 
 def test_the_term_of_the_log() -> None:
-    """Claims and promotions count; a PROMOTE settles the claim before it."""
+    """The term of the log is that of its last claim or promotion; a PROMOTE settles the claim before it."""
 
     async def body() -> None:
         world = world_of()

@@ -1,4 +1,4 @@
-"""Decisions that contradict each other, and who learns of them."""
+"""Decisions about synchronous transactions that contradict each other, and how they are prevented and found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .test_synchro import CONFIRM, PROMOTE, ROLLBACK, commit_of, remote, synchro
 
 
 def elected(world: World, *, leads: bool = True, voters: int = 2) -> None:
-    """Elections are on; `leads`: this instance decides."""
+    """Turn elections on; with `leads` this instance decides."""
     world.synchro.voters_needed = lambda: voters
     world.synchro.may_decide = lambda: leads
 
@@ -29,7 +29,9 @@ async def told(commit: Any) -> BoxError:
 
 
 def test_a_deposed_leader_leaves_the_outcome_to_the_next() -> None:
-    """Its timeout tells the caller that nobody knows; the PROMOTE of the next leader commits the row here, too."""
+    """After a timeout at a deposed leader its caller gets "unknown"; the next leader's PROMOTE may still commit the
+    row.
+    """
 
     async def body() -> None:
         world = World(quorum=2, timeout=0.01)
@@ -55,7 +57,9 @@ def test_a_deposed_leader_leaves_the_outcome_to_the_next() -> None:
 
 
 def test_a_leader_without_contact_decides_nothing() -> None:
-    """It may have been deposed; what a quorum acknowledges later is confirmed."""
+    """A leader without contact to a quorum rolls nothing back, because it may be deposed; it confirms what is
+    acknowledged later.
+    """
 
     async def body() -> None:
         world = World(quorum=2, timeout=0.01)
@@ -76,7 +80,7 @@ def test_a_leader_without_contact_decides_nothing() -> None:
 
 
 def test_a_leader_in_contact_proposes_before_it_rolls_back() -> None:
-    """The ROLLBACK comes when a quorum has the proposal; only then callers learn that they are refused."""
+    """A leader in contact writes a proposal, and its ROLLBACK when a quorum has it; callers are refused only then."""
 
     async def body() -> None:
         world = World(quorum=3, timeout=0.05)
@@ -104,7 +108,7 @@ def test_a_leader_in_contact_proposes_before_it_rolls_back() -> None:
 
 
 def test_who_has_a_proposal_rolls_back_when_it_leads() -> None:
-    """A quorum may have it as well, and its author may have rolled back what waits."""
+    """A new leader with a proposal rolls back what it names, because its author may have done so."""
 
     async def body() -> None:
         world = World(quorum=2)
@@ -136,7 +140,7 @@ def test_who_has_a_proposal_rolls_back_when_it_leads() -> None:
 def test_a_contradiction_is_never_silent(
     earlier: tuple[int, int, int, int, int], later: tuple[int, int, int, int, int], is_recovered: bool
 ) -> None:
-    """It is not written, and the state says so; one that stands in the log already is found at the start."""
+    """A contradicting decision is not written and box.info shows it; one in the log is found at the start."""
 
     async def body() -> None:
         world, found = World(quorum=3), []
@@ -190,8 +194,27 @@ def test_a_deposed_leader_that_decides_alone_has_diverged(lsns: tuple[int, ...],
     asyncio.run(body())
 
 
+def test_a_snapshot_keeps_what_was_confirmed() -> None:
+    """An instance that starts from it finds out which former leader has diverged."""
+
+    async def body() -> None:
+        earlier, later = World(quorum=3), World(quorum=3)
+        space = earlier.space(is_sync=True)
+        remote(earlier, space, 2, 5, 1)
+        earlier.journal.write()
+        earlier.synchro.recover(synchro(PROMOTE, 2, 5, 3, 1))
+        kept = earlier.synchro.promotions.kept()
+        assert kept is not None
+        later.synchro.promotions.restore(kept)
+        with pytest.raises(BoxError, match="rolls back what a decision before the snapshot has confirmed here"):
+            await later.synchro.apply(synchro(ROLLBACK, 2, 5, 2, 6))
+        assert list(later.synchro.promotions.diverged) == [2]
+
+    asyncio.run(body())
+
+
 def test_a_promotion_that_knows_of_the_rollback_contradicts_nothing() -> None:
-    """Its lsn is that of an older row, or of a newer one."""
+    """A promotion that decides about an older or a newer LSN than a rollback does not contradict it."""
 
     async def body() -> None:
         world = World(quorum=3)

@@ -1,4 +1,4 @@
-"""Rows of system spaces from a snapshot: runs take a short way, with the same dictionary or the same error."""
+"""Rows of system spaces from a snapshot take a short way, with the same dictionary or error as by the general way."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ rows = st.one_of(
 
 
 class Loaded:
-    """What became of runs of rows. `is_short`: they may take the short way."""
+    """The result of loading runs of rows; with `is_short` they may take the short way."""
 
     def __init__(self, runs: list[tuple[int, list[bytes]]], *, is_short: bool, has_mvcc: bool = False) -> None:
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class Loaded:
             self.error = f"{code(error)} {error.message}"
 
     def all(self) -> list[Any]:
-        """Everything that the dictionary says and the system spaces hold."""
+        """Return everything in the dictionary and the system spaces."""
         schema = self.schema
         return [
             schema.version,
@@ -122,7 +122,7 @@ def _indexes(space: Space) -> list[Any]:
 
 @pytest.mark.parametrize("has_mvcc", [False, True], ids=["plain", "mvcc"])
 def test_bootstrap(has_mvcc: bool) -> None:
-    """Both ways make the same dictionary of the rows of a new instance; listeners hear of every space."""
+    """Both ways make equal dictionaries from the rows of a new instance, and tell listeners of every space."""
 
     async def body() -> None:
         one, other = Loaded(BOOTSTRAP, is_short=True, has_mvcc=has_mvcc), Loaded(BOOTSTRAP, is_short=False)
@@ -138,7 +138,7 @@ def test_bootstrap(has_mvcc: bool) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(rows, max_size=12), st.booleans(), st.booleans())
 def test_both_ways_agree(program: list[Row], is_sorted: bool, has_mvcc: bool) -> None:
-    """The same dictionary, or the same error with its text, of rows that may be wrong."""
+    """Both ways make equal dictionaries, or raise equal errors, from generated rows with mistakes."""
     if is_sorted:
         program.sort(key=lambda row: int(row[0]))
     runs = BOOTSTRAP + [(int(space_id), [pack(list(row))]) for space_id, row in program]
@@ -153,7 +153,7 @@ def test_both_ways_agree(program: list[Row], is_sorted: bool, has_mvcc: bool) ->
 
 
 def test_versions_of_tuples_are_looked_at() -> None:
-    """While a transaction is open that has read or written, rows go the general way: it must not see them change."""
+    """Rows take the general way while a transaction with versions is open, which must not see them change."""
 
     async def body() -> None:
         loaded = Loaded(BOOTSTRAP, is_short=True, has_mvcc=True)
@@ -173,7 +173,7 @@ def test_versions_of_tuples_are_looked_at() -> None:
 
 
 def test_triggers_of_users_run() -> None:
-    """A system space with a trigger of a user's goes the general way, which runs it."""
+    """A system space with a trigger of a user takes the general way, which runs the trigger."""
 
     async def body() -> None:
         loaded = Loaded(BOOTSTRAP, is_short=True)

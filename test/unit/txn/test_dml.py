@@ -21,7 +21,7 @@ BY_THREE = ("three", "TREE", False, [(3, "unsigned", True)])
 
 
 def test_quick_replace_waits_for_the_journal() -> None:
-    """A change is visible at once, and done when the journal says so."""
+    """A change is visible at once; its commit is complete when the journal has written it."""
 
     async def body() -> None:
         world = World()
@@ -71,7 +71,7 @@ def test_failed_write_undoes_newest_first(extra: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("extra", [(), (SK,)])
 def test_refused_write_raises_at_once(extra: tuple[Any, ...]) -> None:
-    """When the journal takes no entries the request fails and leaves nothing."""
+    """A request that the journal refuses raises at once and changes nothing."""
 
     async def body() -> None:
         world = World()
@@ -88,7 +88,7 @@ def test_refused_write_raises_at_once(extra: tuple[Any, ...]) -> None:
 
 
 def test_unique_indexes() -> None:
-    """A tuple that collides in any unique index is refused with both tuples in the text."""
+    """A tuple with a duplicate in any unique index is refused; the error has both tuples."""
 
     async def body() -> None:
         world = World()
@@ -113,7 +113,9 @@ def test_unique_indexes() -> None:
 
 
 def test_update_delete_upsert_and_their_rows() -> None:
-    """The journal holds requests as given; a key of a secondary index becomes the primary one when it found a tuple."""
+    """The journal gets requests as given; a key of a secondary index is replaced by the primary one if a tuple is
+    found.
+    """
 
     async def body() -> None:
         world = World()
@@ -147,7 +149,7 @@ def test_update_delete_upsert_and_their_rows() -> None:
 
 
 def test_update_of_the_primary_key() -> None:
-    """An update may not move a tuple: to a free key it is CANT_UPDATE_PRIMARY_KEY, to a taken one TUPLE_FOUND."""
+    """An update of the primary key fails: with CANT_UPDATE_PRIMARY_KEY, or with TUPLE_FOUND if the new key is taken."""
 
     async def body() -> None:
         world = World()
@@ -182,7 +184,7 @@ def test_too_large_tuple() -> None:
 
 
 def test_temporary_local_and_blackhole_spaces() -> None:
-    """Temporary spaces are not logged, local ones in their own group, blackhole keeps nothing but logs."""
+    """Temporary spaces are not logged, local ones are logged in their own group, blackhole spaces are logged only."""
 
     async def body() -> None:
         world = World()
@@ -217,7 +219,7 @@ def test_temporary_local_and_blackhole_spaces() -> None:
 
 
 class Recorder:
-    """A trigger that notes its arguments and returns what it is told to."""
+    """A trigger that records its arguments and returns a given value."""
 
     def __init__(self, answer: Any = NOTHING) -> None:
         self.answer = answer
@@ -230,7 +232,9 @@ class Recorder:
 
 
 def test_triggers() -> None:
-    """before_replace decides what is stored, on_replace sees what was; the journal holds the outcome."""
+    """before_replace decides what is stored, on_replace sees the old and new tuples, and the journal gets the stored
+    one.
+    """
 
     async def body() -> None:
         world = World()
@@ -312,7 +316,7 @@ def test_nested_statements() -> None:
 
 
 def test_trigger_that_waits() -> None:
-    """Without MVCC a trigger that yields costs the statement its changes."""
+    """Without MVCC a trigger that yields makes the statement fail."""
 
     async def body() -> None:
         world = World()
@@ -334,7 +338,7 @@ def test_trigger_that_waits() -> None:
 
 
 def test_rows_of_other_instances_keep_their_origin() -> None:
-    """An applier's transaction is logged with the rows as they came."""
+    """A transaction of an applier is logged with the rows as they came."""
 
     async def body() -> None:
         world = World()
@@ -362,7 +366,7 @@ def test_rows_of_other_instances_keep_their_origin() -> None:
 
 
 def test_reads() -> None:
-    """select, count, min, max, len, random and cursors; wrong keys and iterators are refused."""
+    """select, count, min, max, len, random and cursors return the right tuples, and refuse wrong keys and iterators."""
 
     async def body() -> None:
         world = World()
@@ -412,7 +416,7 @@ def test_reads() -> None:
 
 
 def test_access() -> None:
-    """A user without the privilege is refused before anything happens."""
+    """A user without the privilege is refused before anything changes."""
 
     async def body() -> None:
         world = World()
@@ -437,7 +441,9 @@ def test_access() -> None:
 
 
 def test_a_refused_store_counts_in_a_transaction_as_outside() -> None:
-    """A request is counted before the user's rights are looked at, whatever its entrance."""
+    """A refused request counts in the statistics, in a transaction and outside: it is counted before rights are
+    checked.
+    """
 
     async def body() -> None:
         world = World()

@@ -1,4 +1,4 @@
-"""The interface of engines: a strange one is used by spaces, transactions and joins as the node's own are."""
+"""Spaces, transactions and joins work with another engine through its interface alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from test.unit.txn._world import World, code
 
 
 class ShelfEngine(Engine):
-    """Keeps tuples by the first field on a shelf of its own, and none in indexes."""
+    """An engine that keeps tuples in a dict by the first field, without indexes."""
 
     name: ClassVar[str] = "shelf"
     is_transactional: ClassVar[bool] = True
@@ -153,7 +153,7 @@ async def test_joins_ask_the_engine_and_snapshots_leave_it_out() -> None:
 
 
 def test_which_engines_have_rows_in_snapshots() -> None:
-    """Spark, which knows files only, has the same list."""
+    """Spark's list of engines with rows in snapshots equals that of the node."""
     engines = make_engines().values()
     assert {engine.name for engine in engines if engine.keeps_tuples} == SNAPSHOT_ENGINES
     assert {engine.name for engine in engines if not engine.keeps_tuples} == EMPTY_ENGINES

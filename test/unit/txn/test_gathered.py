@@ -1,4 +1,4 @@
-"""What a commit knows of its statements: the same whether it was gathered while the transaction grew or at the end."""
+"""A commit gathers the same facts of its statements while a transaction grows and at its end."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ steps = st.lists(
 
 @contextmanager
 def gathered_every(statements: int) -> Iterator[None]:
-    """A transaction is large from so many statements on."""
+    """Make transactions large from so many statements on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dml, "_STATEMENTS_A_SIGN", statements)
         yield
 
 
 def _commit(program: list[Any], every: int) -> tuple[Any, ...]:
-    """Rows as they go to the journal, the size of their bodies, whether they are synchronous."""
+    """Return the rows for the journal, the size of their bodies, and whether they are synchronous."""
 
     async def body() -> tuple[Any, ...]:
         world = World()
@@ -75,12 +75,12 @@ def _commit(program: list[Any], every: int) -> tuple[Any, ...]:
 @settings(max_examples=60, deadline=None)
 @given(steps, st.integers(1, 4))
 def test_gathering_on_the_way_changes_nothing(program: list[Any], every: int) -> None:
-    """Savepoints across what is gathered already, spaces of all kinds, NOPs."""
+    """Gathering on the way gives the same rows, also with savepoints, spaces of all kinds and NOPs."""
     assert _commit(program, every) == _commit(program, 10**9)
 
 
 def test_statements_taken_back_are_not_committed() -> None:
-    """A synchronous change that is rolled back does not make the transaction wait for a quorum."""
+    """A synchronous change that is rolled back does not make the transaction synchronous."""
     program = [(_PLAIN, 1), "savepoint", (_SYNCHRONOUS, 2), (_SYNCHRONOUS, 3), (_PLAIN, 4), "back", (_PLAIN, 5)]
     for every in (1, 2, 100):
         rows, size, waiting = _commit(program, every)
@@ -90,14 +90,14 @@ def test_statements_taken_back_are_not_committed() -> None:
 
 
 def test_the_last_row_has_the_flags_of_a_synchronous_transaction() -> None:
-    """One synchronous change among others is enough."""
+    """One synchronous change gives the last row the flags of a synchronous transaction."""
     rows, _, waiting = _commit([(_PLAIN, 1), (_SYNCHRONOUS, 2), (_PLAIN, 3), (_PLAIN, 4)], 2)
     assert [flags for *_, flags in rows] == [0, 0, 0, int(Flag.WAIT_SYNC | Flag.WAIT_ACK)]
     assert waiting == 1
 
 
 def test_a_commit_looks_at_the_newest_statements_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others were looked at while the transaction grew: a large commit is no long turn."""
+    """A large commit looks only at its newest statements, so that it takes no long turn."""
     looked_at: list[int] = []
 
     def counting(txn: Transaction) -> None:
@@ -121,7 +121,7 @@ def test_a_commit_looks_at_the_newest_statements_only(monkeypatch: pytest.Monkey
 
 
 def test_many_spaces_in_turns_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a transaction over many spaces knows of each is found at once."""
+    """What a transaction knows of each of its many spaces is found without a search."""
     comparisons = 0
 
     def compare(space: Space, other: object) -> bool:

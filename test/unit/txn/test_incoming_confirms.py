@@ -1,4 +1,4 @@
-"""CONFIRM rows of another instance that follow each other without waiting."""
+"""CONFIRM rows of another instance go to the journal one after another, without waits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_transactions_and_confirms_go_to_the_log_together(mvcc: bool) -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_transaction_of_the_next_owner_waits(mvcc: bool) -> None:
-    """It is accepted when all CONFIRM rows on their way are written; more of them wait behind it."""
+    """A transaction of the next owner waits until all CONFIRM rows under way are written, and further ones wait for it."""
 
     async def body() -> None:
         world = World(mvcc=mvcc)
@@ -84,7 +84,7 @@ def test_transaction_of_the_next_owner_waits(mvcc: bool) -> None:
 
 
 def test_decision_waits_for_the_confirms() -> None:
-    """A ROLLBACK is written when they are; the transaction that they confirm stays."""
+    """A ROLLBACK waits until all CONFIRM rows under way are written, and keeps what they confirm."""
 
     async def body() -> None:
         world = World()
@@ -107,7 +107,7 @@ def test_decision_waits_for_the_confirms() -> None:
 
 
 def test_journal_fails() -> None:
-    """Nothing is confirmed, and each row gets the error."""
+    """If the journal fails, nothing is confirmed and each CONFIRM row gets the error."""
 
     async def body() -> None:
         world = World()
@@ -151,7 +151,7 @@ def test_journal_refuses() -> None:
 
 
 def test_rows_that_are_left_to_the_slow_way() -> None:
-    """These are the CONFIRM of a former owner, a ROLLBACK, and any row behind a decision that is being written."""
+    """The CONFIRM of a former owner, a ROLLBACK, and rows after a decision under way take the slow way."""
 
     async def body() -> None:
         world = World()

@@ -8,7 +8,7 @@ from box.txn.latch import RWLatch
 
 
 def test_free_latch_needs_no_wait() -> None:
-    """Readers share, a writer excludes."""
+    """Readers share a free latch, and a writer holds it alone."""
     latch = RWLatch()
     assert latch.try_read()
     assert latch.try_read()
@@ -24,7 +24,7 @@ def test_free_latch_needs_no_wait() -> None:
 
 
 def test_first_come_first_served() -> None:
-    """A waiting writer holds back later readers; those are let in together."""
+    """A waiting writer holds back later readers, which then get the latch together."""
     latch, notes = RWLatch(), []
     assert latch.try_read()
     latch.when_writable(lambda: notes.append("w1"))
@@ -43,7 +43,7 @@ def test_first_come_first_served() -> None:
 
 
 def test_tasks_and_cancellation() -> None:
-    """A cancelled waiter lets the others pass, whether it was granted the latch already or not."""
+    """A cancelled waiter lets the others pass, whether or not it had got the latch."""
 
     async def body() -> None:
         latch, notes = RWLatch(), []
@@ -71,7 +71,7 @@ def test_tasks_and_cancellation() -> None:
 
 
 def test_cancelled_between_grant_and_run() -> None:
-    """A future that was cancelled by its task gives the latch back at once."""
+    """A waiter that is cancelled after it got the latch, and before it runs, releases it at once."""
 
     async def body() -> None:
         latch = RWLatch()
@@ -87,7 +87,7 @@ def test_cancelled_between_grant_and_run() -> None:
 
 
 def test_writer_becomes_a_reader() -> None:
-    """Readers that wait join it; a writer waits for all of them."""
+    """A writer can become a reader: waiting readers join it, a waiting writer waits for all of them."""
 
     async def body() -> None:
         latch = RWLatch()

@@ -16,7 +16,7 @@ ME, OTHER, THIRD = 1, 2, 3
 
 
 def limbo_of(owner: int, *lsns: int, quorum: int = 2) -> Limbo:
-    """A limbo on instance ME with entries of the owner; lsn 0 makes an entry that is not synchronous."""
+    """Make a limbo on instance ME with entries of an owner; LSN 0 stands for an asynchronous entry."""
     limbo = Limbo(quorum, timeout=5.0)
     limbo.instance_id = ME
     for lsn in lsns:
@@ -28,7 +28,7 @@ def limbo_of(owner: int, *lsns: int, quorum: int = 2) -> Limbo:
 
 
 class Entry(LimboEntry):
-    """A commit of which the limbo knows nothing else."""
+    """A commit with only what the limbo reads."""
 
     def __init__(self, *, wait_ack: bool = True) -> None:
         self.wait_ack = wait_ack
@@ -49,7 +49,7 @@ def write(limbo: Limbo, decision: Decision | None) -> LimboOutcome:
 
 
 def test_quorum_counts_instances() -> None:
-    """The owner's own write is one acknowledgement; the newest entry that a quorum has is confirmed."""
+    """The owner's own write counts as an acknowledgement; the newest entry with a quorum is confirmed."""
     limbo = limbo_of(ME, 10, 11, 12, quorum=2)
     limbo.acknowledge(ME, 12)
     assert limbo.decide(100) is None
@@ -64,7 +64,7 @@ def test_quorum_counts_instances() -> None:
 
 
 def test_three_of_four() -> None:
-    """A quorum of three wants three."""
+    """A quorum of three in four instances needs three acknowledgements."""
     limbo = limbo_of(ME, 10, quorum=3)
     for replica_id in (ME, OTHER):
         limbo.acknowledge(replica_id, 10)
@@ -74,7 +74,7 @@ def test_three_of_four() -> None:
 
 
 def test_acknowledgement_before_the_own_write() -> None:
-    """A replica may have a transaction before its owner learns that its own write is done."""
+    """An acknowledgement of a replica may come before the owner's own write is complete."""
     limbo = limbo_of(ME, quorum=2)
     entry = Entry()
     limbo.append(0, entry)
@@ -86,7 +86,7 @@ def test_acknowledgement_before_the_own_write() -> None:
 
 
 def test_smaller_quorum_confirms() -> None:
-    """A change of the quorum decides anew."""
+    """A smaller quorum confirms entries that it satisfies at once."""
     limbo = limbo_of(ME, 10, quorum=3)
     limbo.acknowledge(ME, 10)
     limbo.acknowledge(OTHER, 10)
@@ -96,7 +96,7 @@ def test_smaller_quorum_confirms() -> None:
 
 
 def test_timeout_rolls_everything_back() -> None:
-    """The first entry's deadline takes the whole queue with it, newest first."""
+    """When the first entry times out, all entries are rolled back, newest first."""
     limbo = limbo_of(ME, 10, 0, 12)
     assert limbo.deadline == 105.0
     assert limbo.decide(104.9) is None
@@ -116,7 +116,7 @@ def test_timeout_rolls_everything_back() -> None:
 
 
 def test_confirm_on_its_way_excludes_the_timeout() -> None:
-    """What is being confirmed cannot be rolled back any more; after a failed write it can."""
+    """Entries that are being confirmed do not time out, unless the write of the CONFIRM fails."""
     limbo = limbo_of(ME, 10, 11, quorum=1)
     limbo.acknowledge(ME, 10)
     decision = limbo.decide(1000)
@@ -132,7 +132,7 @@ def test_confirm_on_its_way_excludes_the_timeout() -> None:
 
 
 def test_others_between_synchronous_ones() -> None:
-    """Entries that are not synchronous are committed with what is before them."""
+    """Asynchronous entries are committed with the synchronous ones before them."""
     limbo = limbo_of(ME, 10, 0, 11, 0, 0, quorum=1)
     limbo.acknowledge(ME, 10)
     outcome = write(limbo, limbo.decide(100))
@@ -144,7 +144,9 @@ def test_others_between_synchronous_ones() -> None:
 
 
 def test_an_owner_who_comes_again_makes_nobody_read_only() -> None:
-    """As in Tarantool, the mode follows changes of the owner; who writes all the same is refused by the queue."""
+    """Entries of a former owner that comes again leave the instance writable, as in Tarantool; the limbo refuses its
+    writes.
+    """
     limbo = limbo_of(OTHER, 10)
     assert limbo.is_read_only
     limbo.process(SynchroRequest(RequestType.CONFIRM, OTHER, 10, 0, OTHER))
@@ -176,7 +178,7 @@ def test_foreign_entries() -> None:
 
 
 def test_rollback_row() -> None:
-    """A ROLLBACK row takes the entries from its lsn on, with everything behind the first of them."""
+    """A ROLLBACK row removes the entries from its LSN on, newest first."""
     limbo = limbo_of(OTHER, 10, 0, 11, 0, 12)
     outcome = limbo.process(SynchroRequest(RequestType.ROLLBACK, OTHER, 11, 0, OTHER))
     assert lsns(outcome.rolled_back) == [12, NO_LSN, 11]
@@ -185,7 +187,7 @@ def test_rollback_row() -> None:
 
 
 def test_promote_row() -> None:
-    """PROMOTE confirms up to its lsn, rolls back the rest and changes the owner."""
+    """PROMOTE confirms up to its LSN, rolls back the rest and changes the owner."""
     limbo = limbo_of(OTHER, 10, 11, 12)
     outcome = limbo.process(SynchroRequest(RequestType.PROMOTE, OTHER, 11, 1, THIRD))
     assert (lsns(outcome.committed), lsns(outcome.rolled_back)) == ([10, 11], [12])
@@ -196,7 +198,7 @@ def test_promote_row() -> None:
 
 
 def test_demote_row_of_newer_versions() -> None:
-    """DEMOTE decides as PROMOTE does, and leaves the queue to nobody: anybody may claim it."""
+    """DEMOTE decides as PROMOTE does and leaves the limbo without an owner, so that any instance may claim it."""
     limbo = limbo_of(OTHER, 10, 11, 12)
     outcome = limbo.process(SynchroRequest(RequestType.PROMOTE, OTHER, 11, 3, OTHER, is_demotion=True))
     assert (lsns(outcome.committed), lsns(outcome.rolled_back)) == ([10, 11], [12])
@@ -206,7 +208,7 @@ def test_demote_row_of_newer_versions() -> None:
 
 
 def test_promote_of_somebody_who_did_not_have_the_queue() -> None:
-    """A new owner that knew another queue rolls everything back; one of an older term is ignored."""
+    """A PROMOTE of a new owner that knew another limbo rolls everything back; one of an older term is ignored."""
     limbo = limbo_of(OTHER, 10)
     assert lsns(limbo.process(SynchroRequest(RequestType.PROMOTE, THIRD, 50, 5, THIRD)).rolled_back) == [10]
     assert limbo.owner_id == THIRD
@@ -215,7 +217,7 @@ def test_promote_of_somebody_who_did_not_have_the_queue() -> None:
 
 
 def test_failed_write_of_an_entry() -> None:
-    """Entries leave backwards when the journal fails."""
+    """When the journal fails, entries leave the limbo newest first."""
     limbo = limbo_of(ME, 10, 11)
     first, second = limbo
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Selects of many tuples: slices while the index stands still, and always the tuples of one moment."""
+"""Selects of many tuples read in slices, and return the tuples of one moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = 300
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few tuples are many, and a slice has seven."""
+    """Make a few tuples count as many, and read slices of seven."""
     monkeypatch.setattr(reads, "LONG", 100)
     monkeypatch.setattr(long_read, "_SLICE", 7)
     monkeypatch.setattr(long_read, "_VIEW_SLICE", 5)
@@ -39,7 +39,7 @@ def world_with(kind: str = "TREE", *, mvcc: bool = False) -> tuple[World, Space]
 @pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("kind", ["TREE", "HASH"])
 def test_it_finds_what_a_select_finds(kind: str, mvcc: bool) -> None:
-    """For every iterator, key, offset and limit that it takes; it takes those of many tuples in their order."""
+    """A sliced select returns what an ordinary one does, for every iterator, key, offset and limit."""
 
     async def run() -> None:
         world, space = world_with(kind, mvcc=mvcc)
@@ -72,7 +72,7 @@ def test_it_finds_what_a_select_finds(kind: str, mvcc: bool) -> None:
 
 
 def change_some(world: World, space: Space, ctx: Context) -> None:
-    """Changes of a transaction that stays open, which nobody else may see."""
+    """Make changes in a transaction that stays open, invisible to others."""
     world.txns.begin(ctx)
     for number in range(0, COUNT, 11):
         world.write(space, Request.replace(pack([number, 4])), ctx)
@@ -85,7 +85,7 @@ def change_some(world: World, space: Space, ctx: Context) -> None:
 @pytest.mark.parametrize("offset", [0, 30])
 @pytest.mark.parametrize("steps", [0, 1, 10, 37])
 def test_changes_meanwhile_are_not_in_it(iterator: IteratorType, offset: int, steps: int, mvcc: bool) -> None:
-    """Whatever is written while it goes on, ahead or behind: what it finds is what was there at its beginning."""
+    """Changes during a sliced select, before or behind its position, are not in its result."""
 
     async def run() -> None:
         world, space = world_with(mvcc=mvcc)
@@ -130,7 +130,7 @@ def test_an_emptied_index_is_read_anew(steps: int) -> None:
 
 
 def test_one_that_is_given_up_leaves_nothing() -> None:
-    """Before, within and after changes."""
+    """A sliced select that is cancelled leaves nothing behind."""
 
     async def run() -> None:
         world, space = world_with()
@@ -150,7 +150,7 @@ def test_one_that_is_given_up_leaves_nothing() -> None:
 
 
 def test_what_is_read_at_once() -> None:
-    """Few tuples, a small limit, a transaction."""
+    """Few tuples, a small limit and a select in a transaction are read at once."""
 
     async def run() -> None:
         world, space = world_with()

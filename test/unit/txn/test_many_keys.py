@@ -1,4 +1,4 @@
-"""Changes of spaces with multikey indexes, in every way that a change can go: short, general, with versions."""
+"""Changes of spaces with multikey indexes by the short way, by the general way and with MVCC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOSE = ("loose", "TREE", False, [(2, "unsigned", False, "[*]")])
 
 
 def assert_in_step(world: World, space: Space) -> None:
-    """Every index has the keys of the tuples that the primary index has, and no others."""
+    """Assert that every index has exactly the keys of the tuples in the primary index."""
     rows = world.all(space)
     for iid in (1, 2):
         expected = sorted((tag, row) for row in rows for tag in set(row[1]))
@@ -49,7 +49,7 @@ def step(world: World, space: Space, source: random.Random) -> None:
 @pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_indexes_keep_in_step(mvcc: bool, seed: int) -> None:
-    """Autocommitted changes, transactions that are committed, rolled back, or whose write fails."""
+    """Indexes agree after autocommits and after transactions that commit, roll back or fail."""
     asyncio.run(_keep_in_step(mvcc, seed))
 
 
@@ -77,7 +77,7 @@ async def _keep_in_step(mvcc: bool, seed: int) -> None:
 
 
 def test_a_reader_is_in_conflict_by_the_key_that_it_has_read() -> None:
-    """With versions: the range of a multikey index up to the last tuple counts."""
+    """With MVCC a read of a range of a multikey index, up to its last tuple, conflicts with later changes in it."""
 
     async def body() -> None:
         world = World(mvcc=True)

@@ -1,4 +1,4 @@
-"""`memtx_memory`: the sum of what tuples and indexes take, and the limit."""
+"""`memtx_memory`: the memory that tuples and indexes take, and the limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOO_LITTLE = "Failed to allocate %d bytes in slab allocator for memtx_tuple"
 
 
 def metered(*, mvcc: bool = False, **opts: Any) -> tuple[World, Space]:
-    """A space whose tuples are counted from the beginning."""
+    """Make a space whose tuples are counted from the beginning."""
     world = World(mvcc=mvcc)
     space = world.space("s", SK, **opts)
     space.index(0).use_memory(world.schema.memory)
@@ -34,7 +34,7 @@ def metered(*, mvcc: bool = False, **opts: Any) -> tuple[World, Space]:
 
 
 def counted(space: Space) -> tuple[int, int]:
-    """Bytes of tuples, and of tuples and indexes, counted anew."""
+    """Count the bytes of tuples, and of tuples and indexes, from what is stored."""
     values = [each.base or b"" if isinstance(each, Slot) else each for each in space.index(0).values_list()]
     size = sum(map(len, values))
     weight = TUPLE_COST + sum(index.place_cost for index in space.indexes.values())
@@ -42,7 +42,7 @@ def counted(space: Space) -> tuple[int, int]:
 
 
 def check(world: World, space: Space) -> None:
-    """The sums are those of the tuples that are there."""
+    """Assert that the counters equal a new count."""
     assert (space.index(0).tuple_bytes, world.schema.memory.used) == counted(space)
 
 
@@ -62,7 +62,7 @@ control = st.sampled_from(["begin", "commit", "rollback", "written", "failed"])
 @given(program=st.lists(st.one_of(requests, requests, control), max_size=40), is_short=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_the_sum_is_that_of_the_tuples(mvcc: bool, program: list[Any], is_short: bool) -> None:
-    """Whatever is written, undone and rolled back, by the short way and by the general one."""
+    """The counters stay right through writes, undos and rollbacks, by the short way and by the general one."""
 
     async def run() -> None:
         world, space = metered(mvcc=mvcc)
@@ -98,7 +98,7 @@ def _take(world: World, space: Space, step: str | Callable[[], Request]) -> None
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_tuple_over_the_limit_is_refused(mvcc: bool) -> None:
-    """Nothing else changes: not the space, not the transaction, and smaller tuples still fit."""
+    """A tuple over the limit is refused and nothing changes; smaller tuples still fit, also in its transaction."""
 
     async def run() -> None:
         world, space = metered(mvcc=mvcc)
@@ -125,7 +125,7 @@ def test_a_tuple_over_the_limit_is_refused(mvcc: bool) -> None:
 
 
 def fill(world: World, space: Space) -> int:
-    """The number of tuples after which there is no room."""
+    """Insert tuples until there is no room, and return their number."""
     for number in range(100):
         try:
             world.insert(space, number, "x" * 500)
@@ -156,7 +156,7 @@ def test_deletes_make_room_and_open_transactions_take_it(mvcc: bool) -> None:
 
 
 def test_a_run_of_another_instance_ends_at_the_limit() -> None:
-    """What fits is executed; the first that does not is refused by the general way."""
+    """A run of another instance executes the changes that fit; the first one that does not fit is refused."""
 
     async def run() -> None:
         world, space = metered()
@@ -176,7 +176,7 @@ def test_a_run_of_another_instance_ends_at_the_limit() -> None:
 
 
 def test_a_large_transaction_of_another_instance_counts_as_it_grows() -> None:
-    """It is executed beside the indexes; what it will take is known before."""
+    """A large transaction of another instance counts towards the limit while it is executed, before it is merged."""
 
     async def run() -> None:
         world, space = metered()

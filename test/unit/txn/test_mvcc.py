@@ -1,4 +1,4 @@
-"""Versions: who sees what, who conflicts with whom, and that nothing is left behind."""
+"""MVCC: which versions a transaction sees, which transactions conflict, and that no version stays."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Players:
         return self.world.all(self.space, ctx, iid)
 
     def commit(self, ctx: Context) -> str:
-        """The outcome: `ok` or the error's name."""
+        """Commit, and return `ok` or the error's name."""
         try:
             self.world.txns.commit(ctx)
         except BoxError as error:
@@ -60,7 +60,7 @@ class Players:
 
 
 def test_uncommitted_changes_are_private() -> None:
-    """A transaction sees its own changes, nobody else does, in any index and in counts."""
+    """A transaction sees its own uncommitted changes in all indexes and counts, and no other one does."""
 
     async def body() -> None:
         play = Players(SK)
@@ -88,7 +88,7 @@ def test_uncommitted_changes_are_private() -> None:
 
 
 def test_prepared_changes() -> None:
-    """On the way to the log a change is visible in transactions and in checkpoints, not outside."""
+    """A change on its way to the log is visible in transactions and checkpoints, not outside."""
 
     async def body() -> None:
         play = Players()
@@ -112,7 +112,7 @@ def test_prepared_changes() -> None:
 
 
 def test_lost_update_is_refused() -> None:
-    """Of two transactions that read and write the same tuple, the later committer is aborted."""
+    """Of two transactions that read and write one tuple, the one that commits later is aborted."""
 
     async def body() -> None:
         play = Players()
@@ -131,7 +131,7 @@ def test_lost_update_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", [SK, LOOSE])
 def test_a_transaction_in_conflict_finds_a_row_that_it_has_changed_once(kind: Any) -> None:
-    """What others make of the row meanwhile has another secondary key, which hides nothing of it."""
+    """A transaction in conflict finds one tuple for a row that others have moved to another secondary key."""
 
     async def body() -> None:
         play = Players(kind)
@@ -162,7 +162,7 @@ def test_a_transaction_in_conflict_finds_a_row_that_it_has_changed_once(kind: An
 
 @pytest.mark.parametrize("extra", [(), (SK,), (LOOSE,)])
 def test_blind_replaces_do_not_conflict(extra: Any) -> None:
-    """The one that commits later wins; secondary keys of the earlier one are gone."""
+    """Of two replaces without reads, the later commit wins and no secondary key of the earlier one stays."""
 
     async def body() -> None:
         play = Players(*extra)
@@ -183,8 +183,11 @@ def test_blind_replaces_do_not_conflict(extra: Any) -> None:
 
 
 def test_replaces_that_are_behind_are_seen_as_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While secondary keys have not followed yet their transaction sees one tuple a primary key, and what others have
-    put under a key that it had hidden; its commit waits, so that nobody else sees anything."""
+    """While the secondary keys of a replace lag behind, its transaction still sees one tuple for each primary key.
+
+    It also sees tuples of others under keys that it had hidden. Its commit waits for the keys, so that others never see
+    this state.
+    """
     monkeypatch.setattr(slots, "MANY", 2)
     monkeypatch.setattr(slots, "SLICE", 1)
 
@@ -229,8 +232,9 @@ def test_replaces_that_are_behind_are_seen_as_the_last_ones(monkeypatch: pytest.
 
 @pytest.mark.parametrize("spoiler", ["a reader of the row", "a failure", "the end"])
 def test_a_commit_that_waits_may_still_fail(spoiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no place in the order of commits yet; whoever waits for it hears of a conflict and of the log. The end of
-    the instance makes it at once."""
+    """A commit that waits may still fail: it raises a conflict or an error of the log; the end of the instance commits
+    it at once.
+    """
     monkeypatch.setattr(slots, "MANY", 2)
     monkeypatch.setattr(slots, "SLICE", 1)
 
@@ -269,7 +273,7 @@ def test_a_commit_that_waits_may_still_fail(spoiler: str, monkeypatch: pytest.Mo
 
 
 def test_reader_goes_to_a_read_view() -> None:
-    """A transaction that only reads keeps seeing what it began to see, and commits."""
+    """A transaction that only reads keeps its view when others commit, and commits itself."""
 
     async def body() -> None:
         play = Players(SK)
@@ -310,7 +314,7 @@ def test_write_after_read_view() -> None:
 
 @pytest.mark.parametrize("kind", ["TREE", "HASH"])
 def test_reading_nothing_counts(kind: str) -> None:
-    """What was not there when it was looked for may not appear."""
+    """A read that found nothing conflicts with a tuple that appears there."""
 
     async def body() -> None:
         play = Players(kind=kind)
@@ -330,7 +334,7 @@ def test_reading_nothing_counts(kind: str) -> None:
 
 
 def test_ranges() -> None:
-    """A range that was read to its end, or up to a limit, conflicts with what appears inside only."""
+    """A range that was read to its end, or up to a limit, conflicts only with changes inside it."""
 
     async def body() -> None:
         cases: list[tuple[int, int, list[int], int, int, str]] = [
@@ -362,7 +366,7 @@ def test_ranges() -> None:
 
 
 def test_unique_secondary_key_between_transactions() -> None:
-    """Two transactions may not put the same unique key into different tuples."""
+    """Two transactions may not insert one unique secondary key with different primary keys."""
 
     async def body() -> None:
         play = Players(SK)
@@ -378,7 +382,7 @@ def test_unique_secondary_key_between_transactions() -> None:
 
 
 def test_insert_and_delete_race() -> None:
-    """Of two inserts, or two deletes, of the same key one is aborted."""
+    """Of two inserts, or two deletes, of one key the later commit is aborted."""
 
     async def body() -> None:
         play = Players()
@@ -397,7 +401,7 @@ def test_insert_and_delete_race() -> None:
 
 
 def test_savepoints_and_conflicts() -> None:
-    """What was rolled back to a savepoint does not conflict by its writes."""
+    """Writes that were rolled back to a savepoint do not conflict."""
 
     async def body() -> None:
         play = Players()
@@ -415,7 +419,7 @@ def test_savepoints_and_conflicts() -> None:
 
 
 def test_cursor_outside_of_transactions() -> None:
-    """Each step shows what is committed then."""
+    """Outside of transactions each step of a cursor shows what is committed then."""
 
     async def body() -> None:
         play = Players()
@@ -434,7 +438,7 @@ def test_cursor_outside_of_transactions() -> None:
 
 
 def test_altered_space_aborts_writers() -> None:
-    """Uncommitted changes do not survive new indexes; the altering transaction itself goes on."""
+    """An altered space aborts transactions that have changed it, except the one that alters."""
 
     async def body() -> None:
         play = Players()
@@ -456,10 +460,10 @@ def test_altered_space_aborts_writers() -> None:
 @pytest.mark.parametrize("failures", [0.0, 0.1])
 @pytest.mark.parametrize("seed", range(10))
 def test_generated_histories_are_serial(seed: int, failures: float) -> None:
-    """What committed transactions read and wrote is what they would have in the order of their commits.
+    """Committed transactions of generated histories are serializable in the order of their commits.
 
-    Read-only transactions are checked for a consistent view only: what they read existed at one moment (or was
-    prepared then, and failed later).
+    Read-only transactions are checked for a consistent view: what they read existed at one moment, or was prepared then
+    and failed later.
     """
 
     async def body() -> None:

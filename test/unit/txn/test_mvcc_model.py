@@ -1,4 +1,4 @@
-"""Programs of several transactions over versions, against a dictionary: what each index shows is one state."""
+"""Generated programs of several MVCC transactions agree with a model of dictionaries, in every index."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ State = dict[int, Row]
 
 
 class Step(NamedTuple):
-    """What one player does next. `index` is the field that the index is about; `number` and `other` are fields or
-    positions, by the action."""
+    """The next step of one player. `index` is the field of the index; `number` and `other` are fields or positions, as
+    the action needs.
+    """
 
     player: int
     action: str
@@ -77,7 +78,7 @@ def _by_unique(state: State, index: int, key: int) -> Row | None:
 
 
 def expected(state: State, step: Step, has_unique: bool) -> Any:
-    """The result of a step in a state, which changes as it says."""
+    """Return the result of a step in a state, and change the state."""
     index, key = step.index, step.key
     row = (key, step.number, step.other % 3)
     unique = 1 if index == 1 else 0
@@ -122,20 +123,20 @@ def expected(state: State, step: Step, has_unique: bool) -> Any:
 
 
 class Player:
-    """A context and what its transaction has done so far: steps with results, and savepoints into them."""
+    """A context and the steps of its transaction with their results; `savepoints` are positions among them."""
 
     def __init__(self, world: World) -> None:
         self.ctx: Context = world.context()
         self.log: list[tuple[Step, Any]] = []
         self.savepoints: list[tuple[Any, int]] = []
         self.waiting: Transaction | None = None
-        """Its commit has been asked for, and waits until it is its turn."""
+        """The transaction whose commit was asked for and waits for its turn, or None."""
 
 
 class Game:
-    """Runs steps, and keeps the states between the commits, in the order of the commits.
+    """Runs steps and keeps the states after each commit, in order.
 
-    Reads of a savepoint that was rolled back have been made: they stay in the log, without the changes.
+    Reads before a rollback to a savepoint stay in the list of steps, without the changes.
     """
 
     def __init__(self, has_unique: bool) -> None:
@@ -146,7 +147,7 @@ class Game:
         self.players = [Player(self.world) for _ in range(4)]
         self.states: list[State] = [{}]
         self.is_written = 1
-        """How many of the states are in the log."""
+        """The number of states that are in the log."""
 
     def play(self, step: Step) -> None:
         player, txns = self.players[step.player], self.world.txns
@@ -253,7 +254,7 @@ class Game:
             player.waiting = txn
 
     def note_commits(self) -> None:
-        """Of transactions whose commit has waited."""
+        """Record commits of transactions that have waited."""
         for player in self.players:
             txn = player.waiting
             if txn is None or not (txn.psn or txn.done):
@@ -300,7 +301,7 @@ class Game:
             del self.states[self.is_written :]
 
     def check_outside(self) -> None:
-        """Outside of transactions all indexes show the state that is written."""
+        """Assert that outside of transactions all indexes show the written state."""
         ctx, reads, state = self.world.context(), self.world.dml.reads, self.states[self.is_written - 1]
         for field, iid in self.iids.items():
             rows = [_row(raw) for raw in reads.select(ctx, self.space, iid, IteratorType.ALL, 0, 99, [])]
@@ -308,7 +309,7 @@ class Game:
             assert reads.len(ctx, self.space, iid) == len(state)
 
     def check_inside(self) -> None:
-        """In each transaction all indexes show the same rows; nobody notes that they were looked at."""
+        """Assert that in each transaction all indexes show the same rows, by reads that are not tracked."""
         storage = self.world.storage
         for player in self.players:
             txn = player.ctx.txn
@@ -345,7 +346,7 @@ class Game:
 
 
 def _all_values(index: Any) -> list[bytes]:
-    """Every tuple that any version of any entry has."""
+    """Return every tuple of every version of every entry."""
     values: list[bytes] = []
     for entry in index.values_list():
         if isinstance(entry, bytes):
@@ -405,8 +406,10 @@ VIEW_AND_REPLACE = [
 @example(False, TWO_VERSIONS)
 @example(False, VIEW_AND_REPLACE)
 def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step]) -> None:
-    """A transaction that is committed has read and written what it would have alone, at the place of its commit; one
-    that has only read, at some place. Each index shows the same rows at any time, also when the log fails."""
+    """Committed transactions are serializable in the order of their commits, and read-only ones at some moment.
+
+    All indexes agree at any time, also when the log fails.
+    """
 
     asyncio.run(_play(has_unique, program))
 
@@ -416,8 +419,11 @@ def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step
 @example(False, TWO_VERSIONS, 1)
 @example(False, VIEW_AND_REPLACE, 1)
 def test_large_transactions_are_serial_too(has_unique: bool, program: list[Step], many: int) -> None:
-    """The same where a few statements are many: what others have read is compared with sets, and versions that are of
-    no use any more are taken out later, one in a turn."""
+    """Transactions that count as large are serializable, too.
+
+    Reads of others are then compared with sets, and versions that are not needed any more are removed later, one a
+    turn.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slots, "MANY", many)
         patch.setattr(slots, "SLICE", 1)

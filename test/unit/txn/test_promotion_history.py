@@ -1,4 +1,4 @@
-"""Promotions that a later leader had not heard of."""
+"""Promotions that a later leader had not received before it was elected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from .test_synchro import commit_of, remote
     ],
 )
 def test_what_a_leader_had_not(term: int, vclock: dict[int, int], left: list[int]) -> None:
-    """The newest ones go, up to the first that it had, or that is not older than its term."""
+    """The promotions that a leader lacked are the newest ones, back to the first that it had or that is not older than
+    its term.
+    """
     promotions = PromotionHistory()
     for promotion in (Promotion(2, 1, 1, 0), Promotion(3, 2, 10, 0), Promotion(4, 3, 5, 0)):
         promotions.add(promotion)
@@ -43,7 +45,7 @@ def test_what_a_leader_had_not(term: int, vclock: dict[int, int], left: list[int
 
 
 def test_what_a_leader_has_without_an_effect() -> None:
-    """It is as if it had it not; who has told of very many tells of the newest."""
+    """Promotions that a leader has without an effect count as lacking; of very many only the newest are compared."""
     promotions = PromotionHistory()
     promotions.add(Promotion(2, 1, 1, 0))
     promotions.add(Promotion(3, 2, 10, 0))
@@ -63,7 +65,7 @@ def promote(term: int, origin: int, own_lsn: int, owner: int = 0, lsn: int = 0) 
 
 
 def led(*, commits: int) -> tuple[World, Any, list[Any]]:
-    """Instance 2 led in term 2; then we, in term 3, and wrote something that nobody else has."""
+    """Make a history: instance 2 led in term 2; this instance led in term 3 and wrote rows that no other one has."""
     world = World(quorum=2)
     space = world.space(is_sync=True)
     world.journal.vclock[2] = 10
@@ -77,7 +79,7 @@ def led(*, commits: int) -> tuple[World, Any, list[Any]]:
 
 @pytest.mark.parametrize("commits", [0, 2])
 def test_rows_of_a_leader_that_knows_nothing_of_ours(commits: int) -> None:
-    """They are no rolled-back ones; what we have written is, and our log says so."""
+    """Rows of a leader that lacks our promotion are not void; our own rows become so, and our log records it."""
 
     async def body() -> None:
         world, space, waiting = led(commits=commits)
@@ -100,7 +102,7 @@ def test_rows_of_a_leader_that_knows_nothing_of_ours(commits: int) -> None:
 
 
 def test_a_promotion_that_is_on_its_way_to_the_log() -> None:
-    """It was taken for one that counts when it was there, and the rows of the leader for ones without an effect."""
+    """A promotion that is on its way to the log when the leader's rows arrive does not make them void."""
 
     async def body() -> None:
         world = World(quorum=2)
@@ -121,7 +123,7 @@ def test_a_promotion_that_is_on_its_way_to_the_log() -> None:
 
 
 def test_what_is_on_its_way_to_the_log_is_rolled_back_too() -> None:
-    """It kept the promotion from being withdrawn."""
+    """A row that is on its way to the log when a promotion is withdrawn is rolled back, too."""
 
     async def body() -> None:
         world, space, _ = led(commits=0)
@@ -140,7 +142,9 @@ def test_what_is_on_its_way_to_the_log_is_rolled_back_too() -> None:
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_promotion_without_an_effect_that_comes_behind_its_leader(is_told: bool) -> None:
-    """What waits stays, also after a start, and candidates need not have it."""
+    """A void promotion that arrives after its successor changes nothing: waiting transactions stay, also after a
+    restart.
+    """
 
     async def body() -> None:
         world, again = World(quorum=2), World(quorum=2)
@@ -166,7 +170,7 @@ def test_a_promotion_without_an_effect_that_comes_behind_its_leader(is_told: boo
 
 @pytest.mark.parametrize(("term", "vclock"), [(4, {1: 1, 2: 14}), (3, {2: 14}), (2, {})])
 def test_rows_of_a_leader_that_knows(term: int, vclock: dict[int, int]) -> None:
-    """Or of one that did not come later: nothing happens."""
+    """Rows of a leader that has our promotion, or that came no later, withdraw nothing."""
 
     async def body() -> None:
         world, space, waiting = led(commits=2)
@@ -181,8 +185,9 @@ def test_rows_of_a_leader_that_knows(term: int, vclock: dict[int, int]) -> None:
 
 @pytest.mark.parametrize("known", [1, 2])
 def test_what_waits_is_of_a_third_instance(known: int) -> None:
-    """Its transactions were never decided, unless the leader knows of it; until we have said so in our log, the rows of
-    the leader would be those of an instance that is outdated."""
+    """Waiting transactions of a third instance are rolled back with a withdrawn promotion, before the leader's rows are
+    applied.
+    """
 
     async def body() -> None:
         world = World(quorum=2)
@@ -202,7 +207,7 @@ def test_what_waits_is_of_a_third_instance(known: int) -> None:
 
 
 def test_a_rollback_that_cannot_be_written() -> None:
-    """Everything stays; the latch is free."""
+    """If the rollback cannot be written, nothing changes and the latch is released."""
 
     async def body() -> None:
         world, _, waiting = led(commits=1)

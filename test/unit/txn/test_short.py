@@ -1,4 +1,4 @@
-"""The short way of usual changes does what the general way does."""
+"""The short way of usual changes has the same results as the general way."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ programs = st.lists(st.one_of(requests, requests, requests, control), max_size=5
 
 
 class Way:
-    """A world in which the usual changes may take the short way, or none does."""
+    """A world in which usual changes take the short way, or in which none does."""
 
     def __init__(self, extra: tuple[Any, ...], *, is_short: bool, is_sync: bool = False, quorum: int = 1) -> None:
         self.world = World(quorum=quorum)
@@ -74,7 +74,7 @@ class Way:
         self.commits: list[Any] = []
 
     def do(self, step: Any) -> Any:
-        """What a step gives: a result, or the error's name and text."""
+        """Take a step; return its result, or the error's name and text."""
         try:
             return self._control(step) if isinstance(step, str) else self._write(step())
         except BoxError as error:
@@ -111,7 +111,7 @@ class Way:
         return None
 
     def state(self) -> Any:
-        """Everything that the outside can see."""
+        """Return everything that is visible from outside, for comparisons."""
         world = self.world
         outcomes = [(commit.done, commit.error and commit.error.message, commit.result) for commit in self.commits]
         contents = [world.all(self.space, iid=iid) for iid in self.space.indexes]
@@ -121,8 +121,10 @@ class Way:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXTRAS), programs)
 def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
-    """Results, errors and their texts, counters, journal rows, commits and the contents of all indexes are the same,
-    step by step, in transactions and outside, when the log fails and when it refuses."""
+    """Both ways give equal results, errors, counters, journal rows, commits and indexes after each step.
+
+    This holds in transactions and outside, when the log fails and when it refuses.
+    """
 
     async def body() -> None:
         short, general = Way(extra, is_short=True), Way(extra, is_short=False)
@@ -138,7 +140,7 @@ def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXTRAS), programs, st.integers(1, 2))
 def test_both_ways_agree_on_synchronous_spaces(extra: tuple[Any, ...], program: list[Any], quorum: int) -> None:
-    """The limbo has a say in the commits; it holds the same transactions then, and writes the same rows."""
+    """Both ways give equal results on synchronous spaces, and leave equal transactions in the limbo."""
 
     async def body() -> None:
         short, general = (Way(extra, is_short=is_short, is_sync=True, quorum=quorum) for is_short in (True, False))
@@ -155,7 +157,7 @@ def test_both_ways_agree_on_synchronous_spaces(extra: tuple[Any, ...], program: 
 
 @pytest.mark.parametrize("extra", [(), (SK,)])
 def test_failed_writes_of_every_kind_are_undone(extra: tuple[Any, ...]) -> None:
-    """What the log refuses, at once or later, leaves no trace."""
+    """Changes that the log refuses, at once or later, leave no trace."""
 
     async def body() -> None:
         world = World()
@@ -190,7 +192,9 @@ def test_failed_writes_of_every_kind_are_undone(extra: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("count", [1, 1500])
 def test_a_void_journal_counts_the_rows_of_a_short_transaction(count: int) -> None:
-    """None is made; a refusal undoes all; a statement of the general way makes those of all statements before it."""
+    """With `wal_mode` none a short transaction makes no rows, only counts them; a statement of the general way makes
+    them all.
+    """
 
     async def body() -> None:
         world = World()
@@ -242,7 +246,7 @@ def test_a_void_journal_counts_the_rows_of_a_short_transaction(count: int) -> No
 
 
 def test_a_void_journal_gets_no_rows() -> None:
-    """Without a log a write is only counted; a refusal undoes it."""
+    """With `wal_mode` none a write is only counted, and a refusal undoes it."""
 
     async def body() -> None:
         world = World()

@@ -1,4 +1,4 @@
-"""Loading the tuples of a snapshot: sorted ones take a short way, with the same outcome."""
+"""Loading the tuples of a snapshot: sorted ones take a short way, with the same result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXTRAS: tuple[tuple[Any, ...], ...] = (
 
 
 class Loaded:
-    """What became of slices of tuples. `is_short`: they may be taken as sorted ones."""
+    """The result of loading slices of tuples; with `is_short` they may take the short way."""
 
     def __init__(self, extra: tuple[Any, ...], slices: list[list[bytes]], *, is_short: bool) -> None:
         world = World()
@@ -62,7 +62,7 @@ oddities = st.sampled_from([(1, "a"), ("wrong", "a"), (), (5, 5), None])
 def test_both_ways_agree(
     extra: tuple[Any, ...], tuples: list[Any], size: int, order: str, oddity: tuple[int, Any]
 ) -> None:
-    """Contents of all indexes, or the error with its text."""
+    """Both ways make equal indexes or raise equal errors."""
     if order != "as they come":
         tuples = sorted(tuples, reverse=order == "backwards")
     if order == "with an oddity":
@@ -82,7 +82,7 @@ def test_both_ways_agree(
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_sorted_tuples_take_the_short_way(extra: tuple[Any, ...]) -> None:
-    """Or the test above would compare the general way with itself; a tuple out of order ends it."""
+    """Sorted tuples take the short way until one is out of order; else the comparison would not test it."""
 
     async def body() -> None:
         raws = [pack([key, f"name {key}", 1]) for key in range(5000)]

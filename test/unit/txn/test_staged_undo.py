@@ -1,4 +1,4 @@
-"""The undo of a large transaction whose write has failed: made ready in slices, done at once, merged in slices."""
+"""The undo of a large transaction whose write has failed is prepared in slices, done at once and merged in slices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ changes = st.tuples(
 
 @contextmanager
 def small_slices() -> Iterator[None]:
-    """A transaction of three statements is large."""
+    """Make transactions large from three statements on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lifecycle, "UNDONE_STATEMENTS", 3)
         patch.setattr(staged_undo, "_SLICE_STATEMENTS", 2)
@@ -61,7 +61,7 @@ def request_of(change: tuple[str, int, int, int]) -> Request:
 
 
 class Scene:
-    """Spaces with tuples, and what is in their indexes."""
+    """Spaces with tuples, and the contents of their indexes."""
 
     def __init__(self, *, is_sync: bool = False, mvcc: bool = False) -> None:
         self.world = World(mvcc=mvcc)
@@ -71,7 +71,7 @@ class Scene:
         ]
 
     def commit(self, transaction: list[Any]) -> None:
-        """Change several things at once; a single one by itself."""
+        """Commit several changes in one transaction, or a single one by itself."""
         ctx = self.world.context()
         if len(transaction) > 1:
             self.world.txns.begin(ctx)
@@ -103,8 +103,11 @@ class Scene:
 def test_a_failed_write_leaves_what_was_there(
     before: list[Any], transactions: list[list[Any]], refused: list[Any], after: list[Any]
 ) -> None:
-    """All indexes are as before, whatever was committed between large transactions and behind them, or tried while the
-    undo was made ready. Meanwhile everybody sees it all, and from the undo on nobody; changes go on between merges."""
+    """After a failed write all indexes are as before, whatever else was committed or tried meanwhile.
+
+    While the undo is prepared, readers see the whole transaction; once it is done, nobody does. Changes go on between
+    merges.
+    """
 
     async def body() -> None:
         scene = Scene()
@@ -149,7 +152,9 @@ def test_a_failed_write_leaves_what_was_there(
 def test_a_rollback_of_the_limbo_leaves_what_was_there(
     mvcc: bool, before: list[Any], transactions: list[list[Any]], after: list[Any]
 ) -> None:
-    """As above, for synchronous transactions that no quorum has. While the undo is made ready nobody can commit."""
+    """A rollback of synchronous transactions without a quorum restores all indexes; nobody can commit while it is
+    prepared.
+    """
 
     async def body() -> None:
         scene, other = Scene(is_sync=True, mvcc=mvcc), Scene(is_sync=True, mvcc=mvcc)
@@ -188,7 +193,7 @@ def test_a_rollback_of_the_limbo_leaves_what_was_there(
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_large_ones_are_undone_in_slices(alone: bool) -> None:
-    """One, or all that fail together."""
+    """One large transaction, or several that fail together, are undone in slices."""
 
     async def body() -> None:
         scene = Scene()
@@ -216,7 +221,7 @@ def test_large_ones_are_undone_in_slices(alone: bool) -> None:
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_rollback_of_the_limbo_is_made_ready_in_slices(stops: bool) -> None:
-    """Nobody waits for the rest when the node stops."""
+    """A rollback of the limbo is prepared in slices, and ends at once when the node stops."""
 
     async def body() -> None:
         scene = Scene(is_sync=True)
@@ -242,7 +247,7 @@ def test_a_rollback_of_the_limbo_is_made_ready_in_slices(stops: bool) -> None:
 
 
 def test_many_small_ones_between_two_large_ones() -> None:
-    """They are looked at in slices, too."""
+    """Many small transactions between two large ones are visited in slices, too."""
 
     async def body() -> None:
         scene = Scene()
@@ -262,7 +267,7 @@ def test_many_small_ones_between_two_large_ones() -> None:
 
 
 def test_other_indexes_meanwhile() -> None:
-    """The undo that was made ready is of no use then; statements are taken back one by one."""
+    """If indexes change meanwhile, the prepared undo is dropped and statements are undone one by one."""
 
     async def body() -> None:
         scene = Scene()
@@ -285,8 +290,11 @@ def test_other_indexes_meanwhile() -> None:
 
 @pytest.mark.parametrize("unusual", [False, True])
 def test_with_a_disk_that_is_full(unusual: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks between two turns sees all of the transaction or nothing; what is written meanwhile is refused, and
-    later writes go on. A change of a system space is taken back in the same way."""
+    """On a full disk, readers between two turns see all of the transaction or nothing, and writes meanwhile are
+    refused.
+
+    Later writes succeed. A transaction with a change of a system space is undone in the same way.
+    """
     published: list[StagedUndo] = []
     publish = StagedUndo.publish
 
@@ -335,7 +343,7 @@ def test_with_a_disk_that_is_full(unusual: bool, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_node_that_stops_meanwhile() -> None:
-    """The rest is done at once: whoever waits for the commit is told."""
+    """A node that stops meanwhile ends the undo at once, and the caller gets the error."""
 
     async def body() -> None:
         disk = FaultyStorage()

@@ -1,4 +1,4 @@
-"""Synchronous transactions from request to outcome."""
+"""Synchronous transactions from the request to the outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commit_of(world: World, space: Any, *fields: Any) -> Any:
 
 
 def remote(world: World, space: Any, replica_id: int, lsn: int, *fields: Any) -> Any:
-    """A transaction of another instance, handed to the journal."""
+    """Hand a transaction of another instance to the journal."""
     ctx = world.context()
     txn = world.txns.begin(ctx)
     body = b"\x82\x10" + pack(space.id) + b"\x21" + pack(list(fields))
@@ -42,7 +42,7 @@ def synchro(kind: int, owner: int, lsn: int, origin: int, own_lsn: int) -> Row:
 
 
 def test_quorum_of_one() -> None:
-    """The own write is the quorum; the commit ends when CONFIRM is written."""
+    """With a quorum of one, a commit returns when the CONFIRM is written."""
 
     async def body() -> None:
         world = World(quorum=1)
@@ -63,7 +63,7 @@ def test_quorum_of_one() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_quorum_by_acknowledgements_and_others_behind(mvcc: bool) -> None:
-    """Asynchronous transactions wait behind synchronous ones."""
+    """A commit returns after enough acknowledgements; asynchronous transactions wait for synchronous ones before them."""
 
     async def body() -> None:
         world = World(quorum=2, mvcc=mvcc)
@@ -85,7 +85,7 @@ def test_quorum_by_acknowledgements_and_others_behind(mvcc: bool) -> None:
 
 
 def test_unwritten_follower_of_a_confirmed_transaction() -> None:
-    """An asynchronous transaction whose own write is still going on is not committed by a CONFIRM before it."""
+    """A CONFIRM does not commit an asynchronous transaction whose own write is not complete."""
 
     async def body() -> None:
         world = World(quorum=1)
@@ -106,7 +106,7 @@ def test_unwritten_follower_of_a_confirmed_transaction() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_timeout(mvcc: bool) -> None:
-    """The first transaction gets the timeout, later ones the rollback; the data is as before."""
+    """On a timeout the first transaction gets the timeout error and later ones the rollback; the data is as before."""
 
     async def body() -> None:
         world = World(quorum=2, timeout=0.01, mvcc=mvcc)
@@ -129,7 +129,7 @@ def test_timeout(mvcc: bool) -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_failed_writes(mvcc: bool) -> None:
-    """A failed write of a transaction takes it out of the limbo; a failed CONFIRM is tried again."""
+    """A transaction whose write fails leaves the limbo; a CONFIRM whose write fails is tried again."""
 
     async def body() -> None:
         world = World(quorum=1, mvcc=mvcc)
@@ -163,7 +163,9 @@ def test_failed_writes(mvcc: bool) -> None:
 
 
 def test_transactions_of_another_instance() -> None:
-    """They stay until their owner's CONFIRM is in the WAL; meanwhile the instance is read-only."""
+    """Transactions of another instance stay in the limbo, and make it read-only, until the owner's CONFIRM is in the
+    log.
+    """
 
     async def body() -> None:
         world = World(mvcc=True)
@@ -196,7 +198,7 @@ def test_transactions_of_another_instance() -> None:
 
 
 def test_confirm_that_cannot_be_written() -> None:
-    """A foreign CONFIRM takes effect only when it is in the WAL, and may come again."""
+    """A CONFIRM of another instance takes effect only once it is in the log, and may come again."""
 
     async def body() -> None:
         world = World()
@@ -224,7 +226,7 @@ def test_confirm_that_cannot_be_written() -> None:
 
 
 def test_a_late_confirm_of_the_former_owner() -> None:
-    """It is about lsns of the former owner: the new owner, whose lsns may be smaller, confirms its own all the same."""
+    """A late CONFIRM of the former owner does not affect transactions of the new owner, whose LSNs may be smaller."""
 
     async def body() -> None:
         world = World(quorum=2)
@@ -246,7 +248,7 @@ def test_a_late_confirm_of_the_former_owner() -> None:
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_quorum_that_comes_while_a_foreign_row_is_written(is_written: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CONFIRM follows when the foreign row is written, or a while after it has failed, without another event."""
+    """A quorum reached while a row of another instance is written is confirmed afterwards, also if that write fails."""
     monkeypatch.setattr("box.txn.synchro.RETRY_DELAY", 0)
 
     async def body() -> None:
@@ -273,7 +275,7 @@ def test_a_quorum_that_comes_while_a_foreign_row_is_written(is_written: bool, mo
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_applier_waits_for_a_change_of_owner(mvcc: bool) -> None:
-    """While a CONFIRM is being written, rows of the next owner wait and then are accepted.
+    """Rows of the next owner wait while a CONFIRM is being written, and are accepted then.
 
     This is the race that the qsync mail describes under "a problem not related to the patch".
     """
@@ -308,7 +310,7 @@ def test_applier_waits_for_a_change_of_owner(mvcc: bool) -> None:
 
 
 def test_wait_confirm() -> None:
-    """Checkpoints wait for what is in the limbo now."""
+    """A checkpoint waits for the transactions that are in the limbo when it begins."""
 
     async def body() -> None:
         world = World(quorum=2, timeout=100)
@@ -336,7 +338,9 @@ def test_wait_confirm() -> None:
 
 
 def test_a_promotion_ends_with_the_time_as_leader() -> None:
-    """Though a quorum has acknowledged meanwhile: the rows may be without an effect there."""
+    """A promotion fails when the instance stops to lead, though a quorum has acknowledged: its rows may be void
+    elsewhere.
+    """
 
     async def body() -> None:
         world = World(quorum=2, timeout=1000)
@@ -362,7 +366,7 @@ def test_a_promotion_ends_with_the_time_as_leader() -> None:
 
 
 def test_a_promotion_whose_turn_comes_after_the_time_as_leader() -> None:
-    """Somebody else changes the limbo when it could be written."""
+    """A promotion that waits for its turn at the limbo fails if the instance stops to lead meanwhile."""
 
     async def body() -> None:
         world = World()
@@ -386,7 +390,7 @@ def test_a_promotion_whose_turn_comes_after_the_time_as_leader() -> None:
 
 
 def test_promote() -> None:
-    """Taking over confirms what a quorum has and makes this instance the owner."""
+    """A promotion confirms what a quorum has, and makes this instance the owner."""
 
     async def body() -> None:
         world = World(quorum=2, timeout=0.01)
@@ -412,7 +416,9 @@ def test_promote() -> None:
 
 
 def test_what_waits_when_the_node_closes() -> None:
-    """A promotion, a join and a writer learn that nobody will know; what is in the log is neither undone nor done."""
+    """When the node closes, waiting promotions, joins and writers get an error; what is in the log is neither undone
+    nor done.
+    """
 
     async def body() -> None:
         world = World(quorum=2, timeout=1000)
@@ -434,7 +440,7 @@ def test_what_waits_when_the_node_closes() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_recovered_rows(mvcc: bool) -> None:
-    """CONFIRM and ROLLBACK rows of the log act at once."""
+    """CONFIRM and ROLLBACK rows take effect at once during recovery."""
 
     async def body() -> None:
         world = World(mvcc=mvcc)
@@ -451,7 +457,7 @@ def test_recovered_rows(mvcc: bool) -> None:
 
 
 def test_nops_and_snapshot_rows_do_not_wait() -> None:
-    """NOPs pass through any limbo; rows of a snapshot are confirmed already."""
+    """NOPs never wait for the limbo; rows of a snapshot count as confirmed."""
 
     async def body() -> None:
         world = World()
@@ -475,7 +481,7 @@ def test_nops_and_snapshot_rows_do_not_wait() -> None:
 
 
 def test_many_synchronous_changes_are_told_of() -> None:
-    """So that others have the first of them while more are made; asynchronous ones do not count."""
+    """Many synchronous changes in a turn are sent to replicas early; asynchronous ones do not cause that."""
 
     async def body() -> None:
         world, told = World(quorum=1), 0

@@ -1,4 +1,4 @@
-"""Transactions: atomicity, savepoints, nesting, yields, triggers; and generated programs against a model."""
+"""Transactions without MVCC: atomicity, savepoints, nesting, yields, triggers; generated programs against a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ SK = ("sk", "TREE", True, [(2, "unsigned")])
 
 
 def test_begin_commit_rollback() -> None:
-    """All statements or none; begin twice is refused; commit and rollback without a transaction do nothing."""
+    """A transaction commits all statements or none; a second begin is refused; commit and rollback without one do
+    nothing.
+    """
 
     async def body() -> None:
         world = World()
@@ -55,7 +57,7 @@ def test_begin_commit_rollback() -> None:
 
 
 def test_failed_statement_keeps_the_transaction() -> None:
-    """A statement's error undoes that statement only."""
+    """A statement's error undoes that statement alone."""
 
     async def body() -> None:
         world = World()
@@ -73,7 +75,7 @@ def test_failed_statement_keeps_the_transaction() -> None:
 
 
 def test_savepoints() -> None:
-    """Rolling back to a savepoint undoes what came after it; later savepoints are gone with it."""
+    """A rollback to a savepoint undoes what came after it, and drops later savepoints."""
 
     async def body() -> None:
         world = World()
@@ -111,7 +113,7 @@ def test_savepoints() -> None:
 
 @pytest.mark.parametrize("reads_only", [False, True])
 def test_yield(reads_only: bool) -> None:
-    """Without MVCC a transaction that yields after its first access is lost; an empty one is not."""
+    """Without MVCC a transaction that yields after its first statement is aborted; an empty one is not."""
 
     async def body() -> None:
         world = World()
@@ -136,7 +138,7 @@ def test_yield(reads_only: bool) -> None:
 
 
 def test_every_yield_undoes_what_came_before_it() -> None:
-    """What a transaction writes after the yield that has doomed it is undone by the next one: nobody else meets it."""
+    """What an aborted transaction writes after the yield is undone by its next yield, so that others never see it."""
 
     async def body() -> None:
         world = World()
@@ -160,7 +162,9 @@ def test_every_yield_undoes_what_came_before_it() -> None:
 
 
 def test_hooks() -> None:
-    """on_commit in order, on_rollback newest first; one that waits is finished before the commit is."""
+    """on_commit triggers run in order and on_rollback newest first; one that waits is finished before the commit
+    returns.
+    """
 
     async def body() -> None:
         world = World()
@@ -204,7 +208,7 @@ def test_hooks() -> None:
 
 
 def test_fiber_that_ends_with_an_open_transaction() -> None:
-    """What it left open is rolled back."""
+    """A fiber that ends with an open transaction rolls it back."""
 
     async def body() -> None:
         world = World()
@@ -219,7 +223,7 @@ def test_fiber_that_ends_with_an_open_transaction() -> None:
 
 
 def test_commit_goes_on_when_its_waiter_is_cancelled() -> None:
-    """Waiting is not part of the commit."""
+    """A commit goes on when the task that waits for it is cancelled."""
 
     async def body() -> None:
         world = World()
@@ -239,7 +243,7 @@ def test_commit_goes_on_when_its_waiter_is_cancelled() -> None:
 
 
 class Model:
-    """The same programs on dictionaries that are copied at every begin and savepoint."""
+    """The model: dictionaries that are copied at every begin and savepoint."""
 
     def __init__(self) -> None:
         self.data: dict[int, int] = {}
@@ -255,7 +259,7 @@ class Model:
 @pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_generated_programs(seed: int, mvcc: bool) -> None:
-    """Random statements, savepoints, rollbacks and failing journals leave what the model has, in both indexes."""
+    """Random statements, savepoints, rollbacks and journal failures leave both indexes as in the model."""
 
     async def body() -> None:
         world = World(mvcc=mvcc)

@@ -1,4 +1,4 @@
-"""The undo of large transactions that change the dictionary, or whose triggers write: in short turns, and exact."""
+"""Large transactions that change the dictionary, or whose triggers write, are undone exactly and in short turns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from box import BoxError, Node
 from box.txn import laying_over, lifecycle, slots, staged_undo
 
 ROWS = 6000
-"""Of the large transactions: one by one they are taken back in 30 ms and more."""
+"""Rows of the large transactions: undone one by one, they take 30 ms and more."""
 
 SETUP = """
     function found(name, id)
@@ -87,11 +87,11 @@ STEPS = ["replace"] * 6 + [
 PROGRAMS = 60
 DEADLINE = 120.0
 CONFLICT = "Transaction has been aborted by conflict"
-"""With versions of tuples it is one to take back one's own change of the dictionary in part."""
+"""The error of undoing one's own change of the dictionary in part, with MVCC."""
 
 
 def program(random: Random) -> list[Any]:
-    """Some steps; the last one always changes something."""
+    """Generate the steps of a transaction; the last one always changes something."""
     count = random.randint(3, 14)
     chosen = [
         (random.choice(STEPS), random.choice([512, 513]), random.randint(1, 6), "abc"[count % 3]) for _ in range(count)
@@ -101,7 +101,7 @@ def program(random: Random) -> list[Any]:
 
 @contextmanager
 def small_slices() -> Iterator[None]:
-    """A transaction of three statements is large."""
+    """Make transactions large from three statements on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lifecycle, "UNDONE_STATEMENTS", 3)
         patch.setattr(staged_undo, "_SLICE_STATEMENTS", 2)
@@ -113,12 +113,12 @@ def small_slices() -> Iterator[None]:
 
 
 async def is_like(node: Node, contents: Any) -> bool:
-    """Whether a node has these contents; all of the difference would be more than anybody reads."""
+    """Return whether a node has these contents; a comparison by assert would print too much."""
     return bool(await node.call("contents") == contents)
 
 
 async def fail(node: Node, program: Any) -> None:
-    """Its write fails."""
+    """Make the write of the transaction fail."""
     await node.eval("box.error.injection.set('ERRINJ_WAL_WRITE', true)")
     outcome = await node.call("change", program)
     assert outcome in ("Failed to write to disk", CONFLICT)
@@ -127,7 +127,7 @@ async def fail(node: Node, program: Any) -> None:
 
 @pytest.mark.parametrize("versions", [False, True])
 def test_a_failed_write_leaves_what_was_there(versions: bool) -> None:
-    """In all indexes of all spaces and in the dictionary. The same transaction then does what it does elsewhere."""
+    """A failed write restores all indexes and the dictionary, and the transaction succeeds when it is repeated."""
 
     async def run() -> None:
         random = Random(1)
@@ -163,7 +163,7 @@ def test_a_failed_write_leaves_what_was_there(versions: bool) -> None:
     ],
 )
 def test_in_short_turns(work: str, versions: bool) -> None:
-    """Of a transaction of many rows, by the processor time of the loop's thread; the program's own turn is not one."""
+    """The undo of a transaction of many rows has only short turns, by the processor time of the loop's thread."""
 
     async def run() -> None:
         with TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Rows without an effect at the end of an origin's: whoever is to lead does without them."""
+"""Void rows, which have no effect, at the end of an origin's rows: candidates do not need them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHER, THIRD = 2, 3
 
 
 def test_only_the_newest_rows_count() -> None:
-    """Behind later ones they are part of what has to be had."""
+    """Void rows count as such only at the end; before later rows candidates need them."""
     void = VoidRows()
     void.note(1, 5, 7)
     assert void.needed({1: 7, 2: 3}) == {1: 4, 2: 3}
@@ -31,7 +31,7 @@ def test_only_the_newest_rows_count() -> None:
 
 
 def test_what_is_known_of_later_rows_is_kept() -> None:
-    """A promotion rolls back what waits, and then tells which decisions before it were none."""
+    """A promotion that rolls rows back and names void decisions keeps what is known of later rows."""
     void = VoidRows()
     void.note(1, 18, 19)
     void.note(1, 17, 17)
@@ -59,7 +59,7 @@ def _decision(kind: RequestType, origin_id: int, lsn: int, *, place: int, term: 
 
 
 async def _with_pending(world: World) -> Any:
-    """Rows 1 (confirmed by quorum 2), 2 and 3 to 4 wait; CONFIRM is row 5."""
+    """Make a log where row 1 is confirmed by a quorum of 2, rows 2 and 3 to 4 wait, and row 5 is a CONFIRM."""
     space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
     world.replace(space, 1)
     world.replace(space, 2)
@@ -77,7 +77,9 @@ async def _with_pending(world: World) -> Any:
 
 
 def test_what_a_promotion_rolls_back_is_void() -> None:
-    """Up to a CONFIRM behind it, whose meaning the PROMOTE has decided."""
+    """Rows that a promotion rolls back are void, and a CONFIRM after them, because the PROMOTE has decided what it
+    means.
+    """
 
     async def body() -> None:
         world = World(quorum=2)
@@ -94,7 +96,7 @@ def test_what_a_promotion_rolls_back_is_void() -> None:
 
 
 def test_the_same_is_known_after_a_restart() -> None:
-    """The log tells it again, and no more than that: rows that came later count."""
+    """After a restart the log gives the same void rows; rows that came later are not."""
 
     async def body() -> None:
         world = World(quorum=2)
@@ -120,7 +122,7 @@ def test_the_same_is_known_after_a_restart() -> None:
 
 
 def test_what_a_promotion_confirms_is_not_void() -> None:
-    """But the CONFIRM behind it is: nobody who has the PROMOTE needs it."""
+    """Rows that a promotion confirms are not void, but a CONFIRM after it is: nobody who has the PROMOTE needs it."""
 
     async def body() -> None:
         world = World(quorum=2)
@@ -136,7 +138,7 @@ def test_what_a_promotion_confirms_is_not_void() -> None:
 
 
 def test_a_promotion_that_nobody_else_got_is_void_after_the_next() -> None:
-    """Its owner refused everybody its vote for ever, and had to be voted for in the end by those that it refused."""
+    """A promotion that no other instance received is void after the next one; else its owner refuses its vote for ever."""
 
     async def body() -> None:
         synchro = World(quorum=2).synchro
@@ -172,7 +174,7 @@ def test_what_a_snapshot_has_kept_is_known_again() -> None:
 
 
 def test_promotions_without_an_effect_are_remembered() -> None:
-    """Those that come after one of a later term; not those of which a snapshot has kept what they were."""
+    """Void promotions are those after one of a later term; not those whose decisions a snapshot has kept."""
 
     async def body() -> None:
         synchro, again = World(quorum=2).synchro, World(quorum=2).synchro
@@ -195,8 +197,10 @@ def test_promotions_without_an_effect_are_remembered() -> None:
 
 
 def test_what_a_log_tells_of_a_promotion_that_was_withdrawn() -> None:
-    """Rows of who would be outdated by it, behind it. What a snapshot of an earlier version has kept may be of a
-    promotion that comes behind these rows."""
+    """A withdrawn promotion in the log makes void the rows that follow it from instances that it outdates.
+
+    A snapshot of an earlier version may have kept decisions of a promotion that comes after these rows.
+    """
 
     async def body() -> None:
         promotions = World(quorum=2).synchro.promotions

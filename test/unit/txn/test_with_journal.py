@@ -1,4 +1,4 @@
-"""The same with a whole node: the real journal, real system spaces, recovery."""
+"""Transactions on a whole node: the real journal, real system spaces, recovery."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rows(node: Instance, space_id: int) -> list[Any]:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_what_was_acknowledged_is_recovered(mvcc: bool) -> None:
-    """Committed transactions come back, failed ones do not, in memory and on disk alike."""
+    """Recovery restores committed transactions and no failed one, in memory and on disk."""
 
     async def body() -> None:
         disk = MemoryStorage()
@@ -80,7 +80,7 @@ def test_what_was_acknowledged_is_recovered(mvcc: bool) -> None:
 
 
 def test_what_is_written_together_is_confirmed_by_one_row() -> None:
-    """Synchronous changes, and others behind them; or they fail together, and are undone."""
+    """Synchronous changes that are written together are confirmed by one row, or fail and are undone together."""
 
     async def body() -> None:
         async with running(MemoryStorage(), replication_synchro_quorum=1) as node:
@@ -111,7 +111,7 @@ def test_what_is_written_together_is_confirmed_by_one_row() -> None:
 
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_unconfirmed_transactions_are_recovered_unconfirmed(mvcc: bool) -> None:
-    """What no quorum had before a restart waits in the limbo again, until this instance is promoted."""
+    """Transactions without a quorum wait in the limbo after a restart, until this instance is promoted."""
 
     async def body() -> None:
         disk = MemoryStorage()
@@ -137,7 +137,7 @@ def test_unconfirmed_transactions_are_recovered_unconfirmed(mvcc: bool) -> None:
 
 
 def test_indexes_built_under_mvcc() -> None:
-    """A new index holds what is committed; whoever has uncommitted changes in the space is aborted."""
+    """An index built with MVCC has the committed tuples; transactions with changes in the space are aborted."""
 
     async def body() -> None:
         async with running(MemoryStorage(), memtx_use_mvcc_engine=True) as node:

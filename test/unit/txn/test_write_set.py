@@ -1,5 +1,7 @@
-"""Large transactions with versions: others are compared with them as a whole, with the outcome that a look at every
-change would have; their end takes no long turn."""
+"""Large MVCC transactions are compared with others as a whole, with the same result as change by change.
+
+Their ends take no long turn.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def _write(world: World, space: Any, ctx: Any, write: tuple[str, int, int, int])
 async def _outcome(
     before: list[Any], read: list[Any], written: list[Any], reader_writes: bool, is_large: bool
 ) -> tuple[TxnState, list[Any]]:
-    """What becomes of a reader when a transaction is committed, and what it sees then."""
+    """Return what happens to a reader when a transaction commits, and what it sees then."""
     world = World(mvcc=True)
     world.journal.is_quick = True
     space = world.space("s", UNIQUE, LOOSE)
@@ -94,7 +96,7 @@ async def _outcome(
 def test_a_large_transaction_is_to_readers_what_a_small_one_is(
     before: list[Any], read: list[Any], written: list[Any], reader_writes: bool
 ) -> None:
-    """The reader goes on, is in a read view or in conflict, whichever way its reads are compared."""
+    """A reader goes on, gets a read view or conflicts with a large transaction as with a small one."""
 
     async def body() -> None:
         assert await _outcome(before, read, written, reader_writes, True) == await _outcome(
@@ -119,7 +121,7 @@ def test_a_large_transaction_is_to_readers_what_a_small_one_is(
     ],
 )
 def test_what_a_reader_has_read_decides(read: tuple[str, int, int, int], is_hit: bool) -> None:
-    """Tuples, single keys and ranges, of the primary and of other indexes."""
+    """Whether a reader conflicts depends on the tuples, keys and ranges that it has read, in any index."""
     before = [("replace", 0, 0, 0), ("replace", 1, 1, 1)]
     written = [("replace", 1, 1, 2), ("replace", 4, 4, 4), ("replace", 5, 5, 5), ("delete", 4, 0, 0)]
     state, _ = asyncio.run(_outcome(before, [read], written, False, True))
@@ -130,7 +132,7 @@ def test_what_a_reader_has_read_decides(read: tuple[str, int, int, int], is_hit:
 def test_the_end_of_a_large_transaction_leaves_its_slots_for_later(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everybody sees the outcome at once; what is left of its versions goes a slice a turn."""
+    """The end of a large transaction is visible at once, and its versions are removed later, a slice a turn."""
     monkeypatch.setattr(slots, "MANY", 10)
     monkeypatch.setattr(slots, "SLICE", 4)
 
@@ -167,8 +169,7 @@ def test_the_end_of_a_large_transaction_leaves_its_slots_for_later(
 
 
 def test_a_key_of_a_transaction_that_was_rolled_back_is_free_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others write to slots that still have its writes, in a transaction or outside, and it does not matter when these
-    are taken out."""
+    """Keys of a large transaction that was rolled back are free at once, before its versions are removed."""
     monkeypatch.setattr(slots, "MANY", 2)
     monkeypatch.setattr(slots, "SLICE", 1)
 
@@ -200,7 +201,7 @@ def test_a_key_of_a_transaction_that_was_rolled_back_is_free_at_once(monkeypatch
 
 
 def _calls(turn: Callable[[], object]) -> int:
-    """The number of functions, of Python and of C, that a turn calls."""
+    """Count the calls of Python and C functions in a turn."""
     count = 0
 
     def called(frame: Any, event: str, argument: Any) -> None:
@@ -216,7 +217,7 @@ def _calls(turn: Callable[[], object]) -> int:
 
 
 async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
-    """What the longest turn at the end of a transaction of so many statements calls."""
+    """Return the calls of the longest turn at the end of a transaction of so many statements."""
     world = World(mvcc=True)
     space = world.space("s", *([] if ending == "second commit, one index" else [UNIQUE]))
     for number in range(count // 2):
@@ -267,7 +268,7 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
 
 
 async def _turn_of_a_second_commit(world: World, space: Any, rival: Context, count: int) -> int:
-    """The commit of a transaction after another one that has replaced the same; somebody has read the last row."""
+    """Return the calls of a turn that commits a transaction after another one of the same keys, with one reader."""
     world.commit()
     world.journal.write()
     reader = world.txns.begin(other := world.context())
@@ -286,7 +287,7 @@ async def _turn_of_a_second_commit(world: World, space: Any, rival: Context, cou
 
 
 async def _calls_of_a_turn() -> int:
-    """Of all that is to be called soon, but for what that adds."""
+    """Return the calls of a turn of the loop, without those of the measurement."""
     calls = 0
 
     def called(frame: Any, event: str, argument: Any) -> None:
@@ -312,7 +313,7 @@ async def _calls_of_a_turn() -> int:
 def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
     beside: str, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even while somebody else has read, or has changed the same, or reads all that was there when it began to."""
+    """The end of a large transaction does not visit all its changes, also with readers and writers of the same keys."""
     monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 16)
     monkeypatch.setattr(lifecycle, "UNDONE_STATEMENTS", 32)
     monkeypatch.setattr(lifecycle, "_MANY_STATEMENTS", 32)
@@ -323,7 +324,7 @@ def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
 
 
 def test_what_was_gathered_stays_when_later_statements_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a transaction with a savepoint now and then would look at all of it again after each."""
+    """Savepoints do not make a large transaction gather its changes again from the beginning."""
     monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 4)
 
     async def body() -> None:
@@ -352,8 +353,7 @@ def test_what_was_gathered_stays_when_later_statements_are_taken_back(monkeypatc
 @settings(max_examples=40, deadline=None)
 @given(st.lists(writes, max_size=6), st.lists(st.lists(writes, max_size=6), max_size=4), st.integers(0, 4))
 def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: list[list[Any]], kept: int) -> None:
-    """All that prepared transactions change, one after another, and that it is taken back when their write fails; it
-    does not matter when the changes are taken."""
+    """Listeners of an index get all changes of prepared transactions, and their undo if the write fails."""
 
     async def body() -> None:
         world = World(mvcc=True)

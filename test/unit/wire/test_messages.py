@@ -215,12 +215,22 @@ def test_promotions_without_an_effect_in_a_raft_message() -> None:
 
 def test_promotions_in_the_raft_row_of_a_snapshot() -> None:
     """A key that others pass over."""
-    promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)})
+    promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)}, {2: 30})
     row = raft_row(RaftRequest(9, 2), promotions)
-    assert unpacked(row) == {0: 9, 1: 2, 0x7D: [2, {1: 7, 2: 9}, [2, 31], {1: [5, 8]}]}
+    assert unpacked(row) == {0: 9, 1: 2, 0x7D: [2, {1: 7, 2: 9}, [2, 31], {1: [5, 8]}, {2: 30}]}
     assert decode_promotions(row) == promotions
+    earlier = Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 9, 0x7D: [2, {2: 9}, [2, 31], {}]}))
+    assert decode_promotions(earlier) == Promotions(2, {2: 9}, (2, 31), {})
     assert decode_raft(row) == RaftRequest(9, 2)
-    for broken in (5, [], [2, {}, [1], {}], [2, {1: "x"}, [0, 0], {}], [2, [], [0, 0], {}], [2, {}, [0, 0], {1: 5}]):
+    for broken in (
+        5,
+        [],
+        [2, {}, [1], {}],
+        [2, {1: "x"}, [0, 0], {}],
+        [2, [], [0, 0], {}],
+        [2, {}, [0, 0], {1: 5}],
+        [2, {}, [0, 0], {}, 5],
+    ):
         with pytest.raises(BoxError, match="raft body"):
             decode_promotions(Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 9, 0x7D: broken})))
 

@@ -1,10 +1,11 @@
-"""A node in a process of its own, which does what the test at the other end of its control channel asks for.
+"""The program of a node process: serves the requests that the test sends over the control channel.
 
 ```
-ends by     SIGTERM (in order), SIGKILL, a crash that was ordered, a panic, the end of the channel: the test is gone
+the process ends by   SIGTERM, in order; SIGKILL; a crash that the test has ordered; a panic of the instance;
+                      the end of the channel, because the test has ended then
 ```
 
-What Python says of exceptions that nobody catches goes to the file `stderr` beside the node's directory.
+stdout and stderr go to `DIRECTORY.stderr` beside the node's directory, so that uncaught exceptions are found.
 """
 
 from __future__ import annotations
@@ -30,68 +31,68 @@ from box.replication.raft import Role
 from box.replication.state import ApplierState
 from box.testing.simulation.simulated_node import Changes, transact
 from box.testing.simulation.workload import Body, Refused
-from test.soak.reality.channel import NEWS, Answer, Channel, Request, Standing
+from test.soak.reality.channel import NEWS, Answer, Channel, NodeState, Request
 
 PANIC: Final = 70
-"""Exit status of a node that has ended because nobody may be told anything any more."""
-_PR_SET_PDEATHSIG: Final = 1
+"""The exit status after a panic of the instance: its state is unknown, and no client may get an answer."""
+_PR_SET_PDEATHSIG: Final = 1  # from <linux/prctl.h>
 _ROUND: Final = 0.02
-"""Seconds between two looks for news."""
+"""Seconds between two checks whether the node's state has changed."""
 
 
-class Servant:
-    """Serves one instance. Its public methods are what a test may ask for."""
+class NodeServer:
+    """Serves one instance; tests call its public methods over the control channel."""
 
     def __init__(self, directory: Path, channel: Channel) -> None:
         self._instance = Instance(directory)
         self._instance.on_panic.append(lambda: os._exit(PANIC))
         self._channel = channel
-        self._told = Standing()
+        self._reported = NodeState()
         self._over = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # -- what a test asks for
+    # -- called by the test
 
     async def start(self, options: dict[str, Any], injections: dict[str, Any]) -> None:
-        """`box.cfg` of a node with error injections."""
+        """Set error injections (names without ERRINJ_), then configure the instance for the first time."""
         for name, value in injections.items():
             self.inject(name, value)
         await self._instance.configure(options)
 
     async def configure(self, options: dict[str, Any]) -> None:
-        """`box.cfg` of a running node."""
+        """Change options of the running instance."""
         await self._instance.configure(options)
 
     async def transaction(self, body: Body) -> Any:
-        """Call `body` as one transaction."""
+        """Run `body` as one transaction and return its result."""
         return await transact(self._instance, body)
 
     async def snapshot(self) -> None:
-        """`box.snapshot`."""
+        """Make a checkpoint, as `box.snapshot()` does."""
         await self._instance.checkpoints.make()
 
     def inject(self, name: str, value: object) -> None:
-        """Set an error injection."""
+        """Set the error injection ERRINJ_`name`."""
         outcome = self._instance.errinj.set(f"ERRINJ_{name}", value)
         assert outcome == "ok", outcome
 
     def crash_after(self, seconds: float) -> None:
-        """End after so many seconds more of the processor's time, at whatever instruction that is; 0: not any more."""
+        """Let SIGPROF kill the process after `seconds` more of processor time, at any instruction; 0 cancels that."""
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
     def rows(self, *spaces: int) -> list[list[Any]]:
-        """All tuples of some spaces at one moment."""
+        """Return all tuples of each space, read at one moment."""
         changes = Changes(self._instance, self._instance.new_context())
         return [changes.select(space) for space in spaces]
 
-    def standing(self) -> Standing:
-        """How the node stands."""
+    def state(self) -> NodeState:
+        """Return what the node reports of itself."""
         instance = self._instance
         if not instance.state.is_configured:
-            return Standing()
+            return NodeState()
         raft = instance.elections.raft
         stopped = [one for one in instance.replication.replicaset.appliers if one.state is ApplierState.STOPPED]
-        return Standing(
+        return NodeState(
             True,
             instance.status,
             instance.state.instance_id,
@@ -107,18 +108,18 @@ class Servant:
     # -- the process
 
     async def run(self) -> None:
-        """Serve until SIGTERM."""
+        """Serve requests until `end` is called, then close the instance."""
         self._begin(self._end_with_the_test())
         self._begin(self._tell_news())
         await self._over.wait()
         await self._instance.close()
         for _ in range(3):
-            await asyncio.sleep(0)  # whoever waited for a commit says what became of it
+            await asyncio.sleep(0)  # lets tasks that waited for a commit send their answers
         with suppress(OSError):
             await self._channel.flush()
 
     def end(self) -> None:
-        """End in order."""
+        """Let `run` close the instance and return."""
         self._over.set()
 
     def _begin(self, work: Any) -> None:
@@ -142,33 +143,35 @@ class Servant:
             error = refusal
         except Exception:
             error = RuntimeError(traceback.format_exc())
-        self._told = self.standing()
-        self._channel.send(Answer(request.number, self._told, None if error else result, error))
+        self._reported = self.state()
+        self._channel.send(Answer(request.number, self._reported, None if error else result, error))
 
     async def _tell_news(self) -> None:
         while True:
-            standing = self.standing()
-            if standing != self._told:
-                self._told = standing
-                self._channel.send(Answer(NEWS, standing))
+            state = self.state()
+            if state != self._reported:
+                self._reported = state
+                self._channel.send(Answer(NEWS, state))
             await asyncio.sleep(_ROUND)
 
 
 async def _serve(directory: Path, end: socket) -> None:
-    servant = Servant(directory, await Channel.open(end))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, servant.end)
-    await servant.run()
+    server = NodeServer(directory, await Channel.open(end))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.end)
+    await server.run()
 
 
 def _die_with_the_parent() -> None:
-    """Whoever stands still does not see the end of the channel; the kernel ends it all the same, on Linux."""
+    """Have Linux kill this process when its parent ends: a process that is stopped does not see the channel end."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _keep_only(control: Connection) -> socket:
-    """The control channel, and no other descriptor: the server that this process was forked from, its parent, ends when
-    the test and all who have certain descriptors are gone."""
+    """Return the control channel's socket and close all other descriptors but stdin, stdout and stderr.
+
+    The fork server, this process's parent, ends only when every copy of its descriptors is closed.
+    """
     kept = os.dup(control.fileno())
     control.close()
     os.closerange(sys.stderr.fileno() + 1, kept)
@@ -177,7 +180,7 @@ def _keep_only(control: Connection) -> socket:
 
 
 def run(directory: str, control: Connection) -> None:
-    """Serve in this process."""
+    """Serve a node in this process until it ends; `control` is this end of the control channel."""
     end = _keep_only(control)
     _die_with_the_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test that gets it as well ends this process
