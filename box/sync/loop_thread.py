@@ -14,12 +14,14 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final, TypeVar
 
 from box.errors import BoxError, ErrorCode, fiber_is_cancelled
 from box.sync.turn import Turn, TurnLoop, guard
 from box.txn.pending import Pending
+from box.waiters import end_all
 
 T = TypeVar("T")
 
@@ -54,6 +56,8 @@ class LoopThread:
         self._is_open = True
         self._is_ending = False
         """True while the node stops; its journal may be closed earlier than the loop."""
+        self._is_over = False
+        """True once the loop has been told to end."""
         self._is_guarded = False
         self._main_id = threading.main_thread().ident
         _threads.add(self)
@@ -66,12 +70,9 @@ class LoopThread:
         self.turn.owner = get_ident()
         try:
             self._run_until_stopped()
-            left = asyncio.all_tasks(self.loop)
-            for task in left:
-                task.cancel()
-            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self._complete(end_all(asyncio.all_tasks(self.loop)))
+            self._complete(self.loop.shutdown_asyncgens())
+            self._complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
             self.turn.lock.release()
@@ -80,14 +81,23 @@ class LoopThread:
         """Run the loop until `stop`.
 
         SystemExit and KeyboardInterrupt raised by a trigger or function end an asyncio loop. They are passed to the
-        thread whose call caused them, and the loop is run again.
+        thread whose call caused them, and the loop is run again. A loop that was told to end in the turn of the
+        exception has forgotten it, hence `_is_over`.
         """
-        while True:
-            try:
+        while not self._is_over:
+            with suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):
-                continue
-            return
+
+    def _end(self) -> None:
+        self._is_over = True
+        self.loop.stop()
+
+    def _complete(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a last coroutine of the loop; no caller is left who could be passed a SystemExit of another task."""
+        task = self.loop.create_task(work)
+        while not task.done():
+            with suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_until_complete(task)
 
     @property
     def is_running(self) -> bool:
@@ -204,7 +214,7 @@ class LoopThread:
             with self._lock:
                 self._is_open = False
                 if self._thread.is_alive():
-                    self.loop.call_soon_threadsafe(self.loop.stop)
+                    self.loop.call_soon_threadsafe(self._end)
             self._thread.join()
             guard.remove(self.turn)
 
