@@ -429,15 +429,12 @@ def test_keys_beyond_what_a_double_holds(run: Run) -> None:
 
 
 def test_equality_of_tuples(run: Run) -> None:
-    """Tuples with equal contents are equal. (In Tarantool equal tuples that are stored apart differ.)"""
+    """Two reads of a stored tuple are equal; tuples that were made apart differ even if their contents are equal."""
 
     async def body(box: Box) -> None:
         await box(CREATE)
         assert await box("s:insert{1, 'a'} return s:get(1) == s:get(1), s:get(1) ~= s:get(1)") == [True, False]
-        assert await box("return s:get(1) == box.tuple.new{1, 'b'}, box.tuple.new{1} == box.tuple.new{1}") == [
-            False,
-            True,
-        ]
+        assert await box("return s:get(1) == box.tuple.new{1, 'a'}, box.tuple.new{1} == box.tuple.new{1}") == [False] * 2
         assert await box("local t = s:get(1) return t == nil, t == box.NULL, t == 'x', t == 1ULL") == [False] * 4
         text = await box.fails("return s:get(1) == {1, 'a'}")
         assert re.fullmatch(r"builtin/\S*tuple\.lua:\d+: cannot convert 'table' to 'void \*'", text)

@@ -88,7 +88,7 @@ def test_error_injections(run: Run) -> None:
 def test_tuples(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("new = box.tuple.new t = new{1, 'a', {x = {5, 6}}}")
-        assert await box("return new(1, 2), new(), new{}, new('x'), new(t) == t") == [[1, 2], [], [], ["x"], True]
+        assert await box("return new(1, 2), new(), new{}, new('x'), new(t) == t") == [[1, 2], [], [], ["x"], False]
         assert await box("return box.tuple.is(t), box.tuple.is{}, #t, t:bsize(), t[2], t[9]") == [
             True,
             False,
