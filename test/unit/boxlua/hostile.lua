@@ -61,11 +61,12 @@ end
 
 -- ---- what is called -------------------------------------------------------------------------------------
 
--- What ends the process, reads the terminal, starts programs or stops the collector by its purpose.
+-- What ends the process, reads the terminal, starts programs or stops the collector by its purpose, and fio.rmtree:
+-- it removes the working directory for an empty path, as in Tarantool.
 local SKIPPED = {}
 for name in ([[os.exit os.execute os.tmpname console.start console.eval debug.debug tap.test help box.internal
     socket.internal merger.internal buffer.internal fiber._internal log.box_api fio.c ffi strict.on
-    digest.pbkdf2 digest.pbkdf2_hex net.box.establish_connection net.box.create_transport box.once box.ctl.on_shutdown box.ctl.set_on_shutdown_timeout]]
+    digest.pbkdf2 digest.pbkdf2_hex net.box.establish_connection net.box.create_transport box.once fio.rmtree box.ctl.on_shutdown box.ctl.set_on_shutdown_timeout]]
 ):gmatch('%S+') do
     SKIPPED[name] = true
 end
