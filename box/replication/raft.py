@@ -72,11 +72,12 @@ follower                               nothing               it acts on the rows
 What a claim says, in this order:
 
 ```
-an open claim is in the log (no        the same n: its       two open claims: that of the later term. Its author had the
-PROMOTE of its term or a later one)    author may have       other one, or that reached no majority and nothing was
-                                       written the PROMOTE   written after it
-a proposal of the former leader        nothing is confirmed  a majority may have it, and its author the ROLLBACK
-otherwise                              all that waits here   what is not here reached no majority
+an open claim is in the log: no PROMOTE  the same n            its author may have written the PROMOTE. Of two open
+of its term or a later one                                     claims that of the later term counts: its author had the
+                                                               other one, or that reached no majority and nothing was
+                                                               written after it
+a proposal of the former leader          nothing is confirmed  a majority may have it, and its author the ROLLBACK
+otherwise                                all that waits here   what is not here reached no majority
 ```
 
 What may happen in between:
