@@ -475,10 +475,7 @@ function fio.umask(mask)
 end
 
 function fio.tempdir(base)
-    if type(base) ~= 'nil' and type(base) ~= 'string' then
-        error('Usage: fio.tempdir([base])')
-    end
-    return outcome(nil, python.fio_tempdir(base, os.getenv('TMPDIR')))
+    return outcome(nil, python.fio_tempdir(type(base) == 'string' and base or nil, os.getenv('TMPDIR')))
 end
 
 function fio.sync()

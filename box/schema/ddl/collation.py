@@ -26,7 +26,7 @@ _OPTIONS = {
     "strength": ("PRIMARY", "SECONDARY", "TERTIARY", "QUATERNARY", "IDENTICAL"),
     "numeric_collation": _ON_OFF,
 }
-"""The names and values of ICU's attributes, in the order in which they are checked; DEFAULT is always a legal value."""
+"""The names and values of ICU's attributes, in the order in which they are checked."""
 
 
 def on_replace_collation(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
@@ -74,6 +74,6 @@ def decode_collation(raw: bytes) -> CollationDef:
     names = dict.fromkeys(_OPTIONS, ENUM)
     options = check_options(fields.map(_OPTS_FIELD), names, ErrorCode.WRONG_COLLATION_OPTIONS, _OPTS_FIELD)
     for option, values in _OPTIONS.items():
-        if options.get(option, "DEFAULT").upper() not in ("DEFAULT", *values):
+        if option in options and options[option].upper() not in values:
             raise wrong(f"ICU wrong {option} option setting, expected {' | '.join(values)}")
     return CollationDef(collation_id, name, owner, kind, locale, options)

@@ -33,8 +33,7 @@ end
 
 local ACCEPTED = {boolean = true, number = true, string = true, table = true}
 
--- The argument is always encoded as a map; NULL asks for the default of an option. The error for a value that is not a
--- table is that of pairs().
+-- The argument is always encoded as a map; NULL asks for the default of an option.
 local function encode_options(options)
     local copy = {}
     for name, value in pairs(options == nil and {} or options) do
@@ -46,6 +45,17 @@ local function encode_options(options)
         copy[name] = value
     end
     return finish.encode(setmetatable(copy, {__serialize = 'map'}))
+end
+
+-- The error for a value that is not a table has the position twice, as in Tarantool.
+local function check_table(options)
+    local ok, problem = pcall(function()
+        local step = pairs(options == nil and {} or options)
+        return step
+    end)
+    if not ok then
+        error(problem)
+    end
 end
 
 local function show_values(values)
@@ -84,6 +94,7 @@ local function configure_again(_, options)
     if not wait_configured() then
         return M.configure(options)
     end
+    check_table(options)
     local packed = encode_options(changed(options))
     local ok, problem = pcall(finish.nothing, python.box_configure(packed))
     show_values(finish.value(python.box_config_values()))
@@ -150,6 +161,7 @@ function M.configure(options)
     if wait_configured() then
         return configure_again(box.cfg, options)
     end
+    check_table(options)
     local packed = encode_options(options)
     first = {fiber = fiber.id(), ended = fiber.cond()}
     local ok, problem = pcall(configure_first, packed, options)

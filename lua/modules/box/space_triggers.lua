@@ -92,13 +92,13 @@ end
 
 local function reset(kind)
     return function(...)
-        local space, new, old = ...
+        local space = ...
         if type(space) ~= 'table' then
             error('usage: space:' .. kind .. '(function | nil, [function | nil])', 0)
         end
         finish.nothing(python.space_check(space.id))
         local list = lists[kind][space.id] or {}
-        return store(kind, space.id, list, trigger_list.reset(list, new, old))
+        return store(kind, space.id, list, trigger_list.reset(list, select(2, ...)))
     end
 end
 

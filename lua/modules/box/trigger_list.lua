@@ -14,16 +14,35 @@ local function is_function_or_nil(value)
     return type(value) == 'function' or type(value) == 'nil'
 end
 
+-- The values that stand for functions which were given with too many arguments, by what is called for them.
+local given = setmetatable({}, {__mode = 'k'})
+
+-- As in Tarantool, arguments after the second push the new trigger away: the last but one is registered in its place,
+-- whatever it is, and calling it fails if it is no function.
+local function last_but_one(...)
+    local value = select(select('#', ...) - 1, ...)
+    if type(value) == 'function' then
+        return value, value
+    end
+    local problem = ('attempt to call a %s value'):format(type(value))
+    local function call()
+        error(problem, 0)
+    end
+    given[call] = {value}
+    return call, value
+end
+
 local function oldest_first(list)
     local copy = {}
     for i = #list, 1, -1 do
-        copy[#copy + 1] = list[i]
+        local trigger = list[i]
+        copy[#list - i + 1] = not given[trigger] and trigger or given[trigger][1]
     end
     return copy
 end
 
 -- reset(list) returns all, reset(list, new) adds, reset(list, new, old) replaces, reset(list, nil, old) removes.
-function M.reset(list, new, old)
+function M.reset(list, new, old, ...)
     if not is_function_or_nil(new) or not is_function_or_nil(old) then
         error('trigger reset: incorrect arguments', 3)
     elseif type(new) == 'nil' and type(old) == 'nil' then
@@ -35,12 +54,17 @@ function M.reset(list, new, old)
     elseif new == nil then
         table.remove(list, position)
         return
-    elseif position then
+    end
+    local result = new
+    if select('#', ...) > 0 then
+        new, result = last_but_one(new, old, ...)
+    end
+    if position then
         list[position] = new
     else
         table.insert(list, 1, new)
     end
-    return new
+    return result
 end
 
 return M

@@ -63,32 +63,9 @@ function methods.next(tuple, position)
     return step(tuple, position)
 end
 
-local function checked_position(tuple, position)
-    position = position or 0
-    if type(position) ~= 'number' or position < 0 or position > #tuple then
-        error("error: invalid key to 'next'")
-    end
-    return position
-end
-
-local function loop(tuple, position)
-    return step(tuple, checked_position(tuple, position))
-end
-
--- The generator of a loop. Users may call it with positions of their own.
-local function looper(tuple)
-    local next_field = tuples.stepper(tuple)
-    if next_field == tuples.step then
-        return loop
-    end
-    return function(owner, position)
-        return next_field(owner, checked_position(owner, position))
-    end
-end
-
 function methods.ipairs(tuple, position)
     check(tuple, 'tuple:pairs(tuple[, pos])')
-    return require('fun').wrap(looper(tuple), tuple, position)
+    return require('fun').wrap(tuples.iterator(tuple), tuple, position)
 end
 
 methods.pairs = methods.ipairs
@@ -134,7 +111,7 @@ function methods.find(tuple, offset, value)
     if value == nil then
         offset, value = 0, offset
     end
-    for number, field in looper(tuple), tuple, offset do
+    for number, field in tuples.iterator(tuple), tuple, offset do
         if field == value then
             return number
         end
@@ -148,7 +125,7 @@ function methods.findall(tuple, offset, value)
         offset, value = 0, offset
     end
     local found = {}
-    for number, field in looper(tuple), tuple, offset do
+    for number, field in tuples.iterator(tuple), tuple, offset do
         if field == value then
             found[#found + 1] = number
         end

@@ -229,8 +229,10 @@ function methods.bsize(tuple)
     return tuple._size
 end
 
--- A field is found by a walk from the start of the tuple. In tuples wider than this a loop remembers its position.
-local WIDE = 32
+-- A loop over a tuple remembers its position: the next number to read and where it is. It walks from the start only if
+-- it is asked for an earlier one.
+ffi.cdef('struct tuple_iterator { const uint8_t *_data; uint32_t _next; uint32_t _position; };')
+local iterator_type = ffi.typeof('struct tuple_iterator')
 
 local function step(tuple, number)
     number = number + 1
@@ -242,36 +244,50 @@ end
 
 M.step = step
 
--- The generator of a loop over a tuple: (tuple, number) -> the next number and its field.
-function M.stepper(tuple)
-    if len(tuple) <= WIDE then
-        return step
+local function iterate(iterator, tuple, number)
+    if number == nil then
+        number = 0
+    elseif type(number) ~= 'number' then
+        error("error: invalid key to 'next'")
     end
     local p = tuple._data
     local count, first = array_header(p, 0)
-    local next_number, pos = 1, first
-    return function(owner, number)
-        if not rawequal(owner, tuple) then
-            return step(owner, number)
-        end
-        number = number + 1
-        if not (number <= count) then
-            return nil
-        elseif number < next_number then
-            next_number, pos = 1, first
-        end
-        while next_number < number do
-            next_number, pos = next_number + 1, skip(p, pos)
-        end
-        local value
-        next_number, value, pos = number + 1, get(OPTIONS, p, pos)
-        return number, value
+    if number < 0 or number > count then
+        error("error: invalid key to 'next'")
+    elseif p ~= iterator._data then
+        return step(tuple, number)
     end
+    number = number + 1
+    if number > count then
+        return nil
+    end
+    local following, pos = iterator._next, iterator._position
+    if number < following then
+        following, pos = 1, first
+    end
+    while following < number do
+        following, pos = following + 1, skip(p, pos)
+    end
+    local value
+    value, pos = get(OPTIONS, p, pos)
+    iterator._next, iterator._position = number + 1, pos
+    return number, value
+end
+
+ffi.metatype(iterator_type, {
+    __call = iterate,
+    __tostring = function() return '<tuple iterator>' end,
+})
+
+-- The generator of a loop over a tuple: (tuple, number) -> the next number and its field.
+function M.iterator(tuple)
+    local _, first = array_header(tuple._data, 0)
+    return iterator_type(tuple._data, 1, first)
 end
 
 -- Returns generator, parameter and state of a loop over the fields.
 function methods.ipairs(tuple)
-    return M.stepper(tuple), tuple, 0
+    return M.iterator(tuple), tuple, 0
 end
 
 methods.pairs = methods.ipairs

@@ -13,10 +13,15 @@ local function string_argument(value, text)
 end
 
 function M.create(name, collation_type, locale, opts)
-    opts = check.with_defaults(opts, {})
+    if type(opts) == 'nil' or opts == false then
+        opts = {}
+    end
     string_argument(name, 'name (first arg)')
     string_argument(collation_type, 'type (second arg)')
     string_argument(locale, 'locale (third arg)')
+    if type(opts) ~= 'table' then
+        check.illegal('options (fourth arg) must be a table or nil')
+    end
     check.options({if_not_exists = opts.if_not_exists}, {if_not_exists = 'boolean'})
     local if_not_exists = opts.if_not_exists
     opts.if_not_exists = nil
@@ -41,7 +46,8 @@ function M.exists(name)
 end
 
 function M.id_by_name(name)
-    return box.space._collation.index.name:get{name}[1]
+    local coll = box.space._collation.index.name:get{name}
+    return coll.id
 end
 
 return M
