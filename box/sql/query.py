@@ -182,8 +182,8 @@ class QueryCompiler:
 
     # --- queries ---
 
-    def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None) -> Query:
-        """Compile a query; `outer` is the scope around it."""
+    def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None, *, limit_name: str = "LIMIT") -> Query:
+        """Compile a query; `outer` is the scope around it. With `limit_name` SINGLE its limit can be but 1."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         if len(select.order_by or ()) > _COLUMNS_MAX:
@@ -197,9 +197,11 @@ class QueryCompiler:
         for number in reversed(range(len(select.cores))):
             order = select.order_by if len(select.cores) == 1 else None
             compiled.insert(0, _Core(self, select.cores[number], scope, order))
-        return self._assemble(select, compiled, prefix, scope)
+        query = self._assemble(select, compiled, prefix)
+        query.suffix = self._limits(select, limit_name)
+        return query
 
-    def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str, scope: QueryScope) -> Query:
+    def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str) -> Query:
         first = cores[0]
         for core, operator in zip(cores[1:], select.operators, strict=True):
             if len(core.columns) != len(first.columns):
@@ -214,7 +216,6 @@ class QueryCompiler:
         query.spans = first.spans
         if select.order_by is not None and len(cores) > 1:
             query.order = self._compound_order(select.order_by, columns, cores)
-        query.suffix = self._limits(select, scope)
         return query
 
     def _compound_order(
@@ -237,11 +238,11 @@ class QueryCompiler:
             found.append((place, term.is_desc, collation or columns[place].collation))
         return found
 
-    def _limits(self, select: sql_nodes.Select, scope: QueryScope) -> str:
+    def _limits(self, select: sql_nodes.Select, name: str) -> str:
         if select.limit is None:
             return ""
         compiler = self.expressions(QueryScope(outer=None))
-        sql = f" LIMIT lb_limit({as_kind(compiler.compile(select.limit), 'any')}, 'LIMIT')"
+        sql = f" LIMIT lb_limit({as_kind(compiler.compile(select.limit), 'any')}, '{name}')"
         if select.offset is not None:
             sql += f" OFFSET lb_limit({as_kind(compiler.compile(select.offset), 'any')}, 'OFFSET')"
         return sql

@@ -198,7 +198,9 @@ def _limit(stored: Any, clause: str) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or value < 0:
-        raise execute_error(f"Only positive integers are allowed in the {clause} clause")
+        raise execute_error(f"Only positive integers are allowed in the {clause.replace('SINGLE', 'LIMIT')} clause")
+    if clause == "SINGLE" and value > 1:
+        raise execute_error("Expression subquery could be limited only with 1")
     return min(value, 2**62)
 
 
