@@ -85,7 +85,9 @@ class ExpressionCompiler:
         return method(expr)
 
     def condition(self, expr: sql_nodes.Expr) -> str:
-        """Compile an expression that is used as a condition."""
+        """Compile an expression that is used as a condition. Of the terms of AND, one that is false decides."""
+        if isinstance(expr, sql_nodes.Binary) and expr.op == "AND":
+            return f"({self.condition(expr.left)} AND {self.condition(expr.right)})"
         return truth(self.compile(expr))
 
     # --- leaves ---
