@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from box.data.collation import sort_key_function
 from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
-from box.sql.casts import text_to_double, text_to_integer
+from box.sql.casts import double_to_integer, text_to_double, text_to_integer
 from box.sql.operators import order_key
-from box.sql.stored_values import Value, execute_error, inconsistent, mismatch, number_text, time_kind
+from box.sql.stored_values import INT_MAX, Value, execute_error, inconsistent, mismatch, number_text, time_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +75,16 @@ def _as_bytes(value: Value) -> bytes:
 
 
 def as_integer(value: Value) -> int:
-    """Convert an argument to an integer; 0 if it cannot be converted."""
+    """Convert an argument to a signed integer of 64 bits; 0 if it cannot be converted."""
     kind = type(value)
+    found: int | None = None
     if kind is int:
-        given: int = value
-        return given
-    if kind is float:
-        return int(value) if abs(value) < 9.3e18 else 0
-    if kind is str or kind is bytes:
+        found = value
+    elif kind is float:
+        found = double_to_integer(value)
+    elif kind is str or kind is bytes:
         found = text_to_integer(value)
-        double = text_to_double(value) if found is None else None
-        return found if found is not None else int(double) if double is not None and abs(double) < 9e18 else 0
-    return 0
+    return 0 if found is None else found if found <= INT_MAX else found - 2**64
 
 
 def _as_double(value: Value) -> float:
@@ -244,14 +243,24 @@ def _substr(value: Value, start: Value, length: Value = 2**62) -> Value:
     return text[max(first, 0) : max(last, 0)]
 
 
+_SIDES: Final = ("", "LEADING", "TRAILING", "BOTH")
+
+
 def trim(text: Value, side: str, chars: Value = None, has_chars: bool = False) -> Value:
-    """TRIM. `side` is BOTH, LEADING or TRAILING."""
+    """TRIM. `side` is BOTH, LEADING, TRAILING, or '' if none is given."""
     if text is None or (has_chars and chars is None):
         return None
+    if not side and type(chars) is int:
+        # Like 2.8: an integer before FROM is taken for the number of a side.
+        side, chars, has_chars = _SIDES[chars & 3], None, False
+        if not side:
+            return text
     if type(text) not in (str, bytes):
-        return ""
+        if not side and not has_chars:
+            return ""
+        text = as_text(text)
     if type(text) is bytes:
-        drop: Any = _as_bytes(chars) if has_chars else b"\0"
+        drop: Any = _as_bytes(chars) if has_chars else b" " if side else b"\0"
     else:
         drop = as_text(chars) if has_chars else " "
     if not drop:
@@ -263,12 +272,18 @@ def trim(text: Value, side: str, chars: Value = None, has_chars: bool = False) -
 
 def _unicode(value: Value) -> Value:
     text = "" if value is None else as_text(value)
-    return ord(text[0]) if text else None
+    return ord(text[0]) if text and text[0] != "\0" else None
 
 
 def _char(*values: Value) -> str:
-    codes = (as_integer(value) for value in values)
+    codes = (_code(value) for value in values)
     return "".join(chr(code) if 0 <= code <= 0x10FFFF else "\ufffd" for code in codes)
+
+
+def _code(value: Value) -> int:
+    """The code point of an argument of CHAR: only an integer may be negative."""
+    found = as_integer(value)
+    return found if type(value) is int or 0 <= found else 0
 
 
 def _zeroblob(value: Value) -> bytes:
@@ -299,19 +314,46 @@ def _same(value: Value, _: Value = None) -> Value:
     return value
 
 
+class _Letters:
+    """Turns each letter of a text into the first one known that a collation does not tell from it."""
+
+    def __init__(self, collation: int) -> None:
+        self._key = sort_key_function(collation)
+        self._first: dict[Any, str] = {}
+        self._known: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        known = self._known
+        for letter in set(text).difference(known):
+            known[letter] = self._first.setdefault(self._key(letter), letter)
+        return "".join(map(known.__getitem__, text))
+
+
+_letters = lru_cache(32)(_Letters)
+
+
 @lru_cache(512)
-def _like_pattern(pattern: str, escape: str | None) -> Callable[[str], Any]:
+def _like_pattern(pattern: str, escape: str | None, collation: int) -> Callable[[str], Any]:
+    """A function that matches a text. Under a collation letters are compared one by one."""
+    if collation:
+        letters = _letters(collation)
+        matches = _like_regex(pattern, escape, letters)
+        return lambda text: matches(letters(text))
+    return _like_regex(pattern, escape, str)
+
+
+def _like_regex(pattern: str, escape: str | None, same: Callable[[str], str]) -> Callable[[str], Any]:
     parts, letters = [], iter(pattern)
     for letter in letters:
         if letter == escape:
             letter = next(letters, "")
             if not letter:
                 return lambda text: None
-            parts.append(re.escape(letter))
+            parts.append(re.escape(same(letter)))
         elif letter == "%":
             parts.append(".*")
         else:
-            parts.append("." if letter == "_" else re.escape(letter))
+            parts.append("." if letter == "_" else re.escape(same(letter)))
     return re.compile("".join(parts), re.DOTALL).fullmatch
 
 
@@ -325,14 +367,12 @@ def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_
     if has_escape:
         if escape is None:
             return None
-        if type(escape) is not str or len(escape) != 1:
+        escape = as_text(escape)
+        if len(escape) != 1:
             raise execute_error("ESCAPE expression must be a single character")
     if len(pattern) > 50000:
         raise execute_error("LIKE pattern is too complex")
-    if collation == 2 or (collation > 3 and (collation - 4) % 3 < 2):
-        text, pattern = text.casefold(), pattern.casefold()
-        escape = escape.casefold() if has_escape else None
-    return _like_pattern(pattern, escape)(text) is not None
+    return _like_pattern(pattern, escape, 0 if collation == 3 else collation)(text) is not None
 
 
 def _entry(

@@ -169,7 +169,7 @@ class CallCompiler:
     def _trim(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
         args = [scope.compile(arg) for arg in expr.args]
         text = args[-1]
-        values = [boxed(text), f"'{expr.trim or 'BOTH'}'"] + [boxed(arg) for arg in args[:-1]]
+        values = [boxed(text), f"'{expr.trim}'"] + [boxed(arg) for arg in args[:-1]]
         kind = "str" if text.kind == "str" else "any"
         has_aggregate = any(arg.has_aggregate for arg in args)
         return Typed(

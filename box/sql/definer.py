@@ -8,7 +8,7 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.schema.access import Privilege
-from box.schema.ids import SpaceId
+from box.schema.ids import SYSTEM_ID_MAX, SpaceId
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
 from box.sql.from_clause import different_names
@@ -183,6 +183,8 @@ class Definer:
         name = statement.name
         if space.definition.opts.view:
             raise client_error(ErrorCode.MODIFY_INDEX, name, space.name, "views can not be indexed")
+        if space.id <= SYSTEM_ID_MAX:
+            raise client_error(ErrorCode.MODIFY_INDEX, name, space.name, "can't create index on system space")
         if any(index.name == name for index in space.indexes.values()):
             if statement.if_not_exists:
                 return Changed(0)

@@ -180,9 +180,12 @@ class Sql:
         return prepared.text
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
-        """Raise the errors that a query would have before it runs."""
-        if isinstance(parsed.statement, sql_nodes.Select):
-            self._queries.analyse(ctx, parsed.text, parsed.statement, values)
+        """Raise the errors that a query or a change would have before it runs."""
+        statement = parsed.statement
+        if isinstance(statement, sql_nodes.Select):
+            self._queries.analyse(ctx, parsed.text, statement, values)
+        else:
+            self._query_of(ctx, parsed.text, statement, values)
 
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
         statement = parsed.statement

@@ -50,9 +50,9 @@ def _has_one_row(select: sql_nodes.Select) -> bool:
     return not core.sources or (core.group_by is None and any(is_aggregate(item.expr) for item in core.columns))
 
 
-def _one_row(sql: str) -> str:
+def _one_row(sql: str, result: str = "min(c0)") -> str:
     """Make a query an error if it has a second row, where SQLite would take the first."""
-    return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE min(c0) END FROM ({sql} LIMIT 2)"
+    return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE {result} END FROM ({sql} LIMIT 2)"
 
 
 def is_aggregate(expr: object) -> bool:
@@ -85,7 +85,9 @@ class ExpressionCompiler:
         return method(expr)
 
     def condition(self, expr: sql_nodes.Expr) -> str:
-        """Compile an expression that is used as a condition."""
+        """Compile an expression that is used as a condition. Of the terms of AND, one that is false decides."""
+        if isinstance(expr, sql_nodes.Binary) and expr.op == "AND":
+            return f"({self.condition(expr.left)} AND {self.condition(expr.right)})"
         return truth(self.compile(expr))
 
     # --- leaves ---
@@ -189,13 +191,14 @@ class ExpressionCompiler:
         return [self.compile(expr)]
 
     def _subquery_row(self, expr: sql_nodes.Subquery) -> list[Typed]:
-        query = self.queries.compile(expr.select, self.scope)
+        query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE")
         if len(query.columns) == 1:
             column = query.columns[0]
             sql = query.sql if _has_one_row(expr.select) else _one_row(query.named_sql())
             return [Typed(f"({sql})", column.type, column.kind, column.collation)]
+        sql = query.named_sql() if expr.select.limit is None else f"SELECT * FROM ({query.named_sql()})"
         return [
-            Typed(f"(SELECT c{number} FROM ({query.named_sql()}) LIMIT 1)", column.type, column.kind, column.collation)
+            Typed(f"({_one_row(sql, f'min(c{number})')})", column.type, column.kind, column.collation)
             for number, column in enumerate(query.columns)
         ]
 
@@ -269,6 +272,8 @@ class ExpressionCompiler:
         word = "NOT " if expr.negated else ""
         if not expr.items:
             return Typed("1" if expr.negated else "0", "boolean", "bool")
+        if len(expr.items) == 1:
+            return self._compare("!=" if expr.negated else "=", expr.operand, expr.items[0])
         operands = self.row(expr.operand)
         rows = [self.row(item) for item in expr.items]
         if len(operands) > 1:
@@ -327,7 +332,11 @@ class ExpressionCompiler:
         return Typed(f"({row} {word} ({sql}))", "boolean", "bool")
 
     def _exists(self, expr: sql_nodes.Exists) -> Typed:
-        return Typed(f"EXISTS ({self.queries.compile(expr.select, self.scope).sql})", "boolean", "bool")
+        query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE")
+        if _has_one_row(expr.select):
+            return Typed(f"EXISTS ({query.sql})", "boolean", "bool")
+        # Like 2.8: a second row is an error here too.
+        return Typed(f"({_one_row(query.named_sql(), 'count(*)')})", "boolean", "bool")
 
     def _subquery(self, expr: sql_nodes.Subquery) -> Typed:
         row = self._subquery_row(expr)

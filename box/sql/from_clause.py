@@ -66,6 +66,7 @@ class FromCompiler:
             raise generic(f"'{source.name}' is not a function")
         common = scope.find_common(source.name)
         if common is not None:
+            self._queries.common.make_ready(common)
             columns = [_placed(column, alias, place) for place, column in enumerate(common.columns)]
             return f"{common.sql} AS {alias}", [Relation(source.alias or source.name, alias, columns)]
         return self._table(source, alias)

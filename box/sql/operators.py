@@ -65,6 +65,11 @@ def _fit(value: int) -> Stored:
     raise execute_error("integer is overflowed")
 
 
+def _double(operand: Any, number: int | float) -> float:
+    """The double of an operand that was converted to `number`: here a text keeps the sign of its integer."""
+    return float(number if type(operand) is not str or type(number) is float else text_to_integer(operand) or 0)
+
+
 def _real(value: float) -> float | None:
     return None if value != value else value
 
@@ -75,7 +80,7 @@ def add(left: Any, right: Any) -> Stored:
     if left is None or right is None:
         return None
     a, b = _operands(left, right)
-    return _fit(a + b) if type(a) is int and type(b) is int else _real(float(a) + float(b))
+    return _fit(a + b) if type(a) is int and type(b) is int else _real(_double(left, a) + _double(right, b))
 
 
 def subtract(left: Any, right: Any) -> Stored:
@@ -84,7 +89,7 @@ def subtract(left: Any, right: Any) -> Stored:
     if left is None or right is None:
         return None
     a, b = _operands(left, right)
-    return _fit(a - b) if type(a) is int and type(b) is int else _real(float(a) - float(b))
+    return _fit(a - b) if type(a) is int and type(b) is int else _real(_double(left, a) - _double(right, b))
 
 
 def multiply(left: Any, right: Any) -> Stored:
@@ -93,7 +98,7 @@ def multiply(left: Any, right: Any) -> Stored:
     if left is None or right is None:
         return None
     a, b = _operands(left, right)
-    return _fit(a * b) if type(a) is int and type(b) is int else _real(float(a) * float(b))
+    return _fit(a * b) if type(a) is int and type(b) is int else _real(_double(left, a) * _double(right, b))
 
 
 def _truncated(a: int, b: int) -> int:
@@ -109,21 +114,29 @@ def divide(left: Any, right: Any) -> Stored:
         raise execute_error("division by zero")
     if type(a) is int and type(b) is int:
         return _fit(_truncated(a, b))
-    return _real(float(a) / float(b))
+    return _real(_double(left, a) / _double(right, b))
 
 
 def remainder(left: Any, right: Any) -> Stored:
     if left is None or right is None:
         return None
-    numbers = _operands(left, right)
+    numbers = x, y = _operands(left, right)
     if float in map(type, numbers):
-        # Like 2.8: if one operand is a double, both are truncated to 64 bits without a sign.
-        a, b = (int(number) & UINT_MAX for number in numbers)
+        # Like 2.8: if one operand is a double, both become doubles and then integers of 64 bits, and the sign counts
+        # only if the operand was an integer.
+        a, b = _word(_double(left, x)), _word(_double(right, y))
+        a = a if type(left) is int and left < 0 else a & UINT_MAX
+        b = b if type(right) is int and right < 0 else b & UINT_MAX
     else:
         a, b = (int(number) for number in numbers)
     if not b:
         raise execute_error("division by zero")
     return _fit(a - b * _truncated(a, b))
+
+
+def _word(number: float) -> int:
+    """Truncate a double to a signed integer of 64 bits: the least one stands for all that do not fit."""
+    return int(number) if -(2.0**63) <= number < 2.0**63 else INT_MIN
 
 
 def negate(operand: Any) -> Stored:
@@ -144,9 +157,6 @@ def _bits(value: Value) -> int:
         found = text_to_integer(value)
         if found is not None:
             return found
-        double = text_to_double(value)
-        if double is not None and -9.3e18 < double < 1.85e19:
-            return int(double)
     raise mismatch(value, "integer")
 
 

@@ -18,11 +18,12 @@ from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
+from box.sql.common_tables import CommonTables
 from box.sql.expression_compiler import ExpressionCompiler, collation_name
-from box.sql.from_clause import FromCompiler, different_names
+from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, joined, truth
 from box.sql.parse.token_reader import generic, limit_exceeded
-from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
+from box.sql.scope import KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
 
 _COMPOUND_MAX: Final = 30
@@ -45,6 +46,8 @@ class Query:
     """ORDER BY of a compound: the place of a column, whether it descends, the id of its collation."""
     boxes: list[str] | None = None
     spans: list[str] = field(default_factory=list)
+    is_recursive: bool = False
+    """Whether it is the query of a table of WITH that reads itself."""
 
     @property
     def sql(self) -> str:
@@ -73,7 +76,11 @@ class Query:
             else:
                 pieces.append(self._values(rows, is_named))
         body = "".join(pieces)
-        if len(self.parts) > 1 and (self.order or self._is_mixed):
+        if self.is_recursive:
+            # SQLite takes the rows that still have to be looked at in this order.
+            terms = [f"{place + 1}{' DESC' if is_desc else ''}" for place, is_desc, _ in self.order]
+            body += f" ORDER BY {', '.join(terms)}" if terms else ""
+        elif len(self.parts) > 1 and (self.order or self._is_mixed):
             names = ", ".join(f"c{place}" for place in range(len(self.columns)))
             inner = body if is_named else self._render_named_body()
             body = f"SELECT {names} FROM ({inner}){self._compound_order()}"
@@ -154,8 +161,10 @@ class QueryCompiler:
         """Result columns are named `TABLE.COLUMN`."""
         self.calls = CallCompiler(self)
         self.sources = FromCompiler(self)
+        self.common = CommonTables(self)
         self._aliases = 0
         self._unnamed = 0
+        self._depth = 0
 
     def collation_id(self, name: str) -> int:
         return self.catalogue.collation_id(name)
@@ -170,6 +179,11 @@ class QueryCompiler:
         self._unnamed += 1
         return f"COLUMN_{self._unnamed}"
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether the query being compiled is inside of no other."""
+        return self._depth == 1
+
     @contextmanager
     def naming_kept(self) -> Iterator[None]:
         """What is compiled inside uses up no name."""
@@ -182,14 +196,15 @@ class QueryCompiler:
 
     # --- queries ---
 
-    def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None) -> Query:
-        """Compile a query; `outer` is the scope around it."""
+    def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None, *, limit_name: str = "LIMIT") -> Query:
+        """Compile a query; `outer` is the scope around it. With `limit_name` SINGLE its limit can be but 1."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         if len(select.order_by or ()) > _COLUMNS_MAX:
             raise limit_exceeded("The number of terms in ORDER BY clause", len(select.order_by or ()), _COLUMNS_MAX)
         scope = QueryScope(outer=outer)
-        prefix = self._common(select, scope)
+        self._depth += 1
+        self.common.declare(select.common, scope)
         if len(select.cores) > _COMPOUND_MAX:
             what = "The number of UNION or EXCEPT or INTERSECT operations"
             raise limit_exceeded(what, len(select.cores), _COMPOUND_MAX)
@@ -197,9 +212,12 @@ class QueryCompiler:
         for number in reversed(range(len(select.cores))):
             order = select.order_by if len(select.cores) == 1 else None
             compiled.insert(0, _Core(self, select.cores[number], scope, order))
-        return self._assemble(select, compiled, prefix, scope)
+        self._depth -= 1
+        query = self._assemble(select, compiled, self.common.prefix(scope))
+        query.suffix = self._limits(select, limit_name)
+        return query
 
-    def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str, scope: QueryScope) -> Query:
+    def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str) -> Query:
         first = cores[0]
         for core, operator in zip(cores[1:], select.operators, strict=True):
             if len(core.columns) != len(first.columns):
@@ -214,7 +232,6 @@ class QueryCompiler:
         query.spans = first.spans
         if select.order_by is not None and len(cores) > 1:
             query.order = self._compound_order(select.order_by, columns, cores)
-        query.suffix = self._limits(select, scope)
         return query
 
     def _compound_order(
@@ -237,66 +254,21 @@ class QueryCompiler:
             found.append((place, term.is_desc, collation or columns[place].collation))
         return found
 
-    def _limits(self, select: sql_nodes.Select, scope: QueryScope) -> str:
+    def _limits(self, select: sql_nodes.Select, name: str) -> str:
         if select.limit is None:
             return ""
         compiler = self.expressions(QueryScope(outer=None))
-        sql = f" LIMIT lb_limit({as_kind(compiler.compile(select.limit), 'any')}, 'LIMIT')"
+        sql = f" LIMIT lb_limit({as_kind(compiler.compile(select.limit), 'any')}, '{name}')"
         if select.offset is not None:
             sql += f" OFFSET lb_limit({as_kind(compiler.compile(select.offset), 'any')}, 'OFFSET')"
         return sql
 
-    # --- WITH ---
-
-    def _common(self, select: sql_nodes.Select, scope: QueryScope) -> str:
-        if not select.common:
-            return ""
-        texts = []
-        for table in select.common:
-            texts.append(self._common_table(table, scope))
-        return f"WITH RECURSIVE {', '.join(texts)} "
-
     def common_prefix(self, common: list[sql_nodes.CommonTable], scope: QueryScope) -> str:
         """Return the WITH clause in front of a change."""
-        texts = [self._common_table(table, scope) for table in common]
-        return f"WITH RECURSIVE {', '.join(texts)} " if texts else ""
-
-    def _common_table(self, table: sql_nodes.CommonTable, scope: QueryScope) -> str:
-        name = f"w{self.new_alias()}"
-        select = table.select
-        is_recursive = len(select.cores) > 1 and _reads(select.cores[-1], table.name)
-        if is_recursive:
-            start = sql_nodes.Select(select.cores[:1], [])
-            unnamed = self._unnamed
-            columns = [_copy(column) for column in self.compile(start, scope).columns]
-            self._unnamed = unnamed
-            self._name_columns(table, columns)
-            for column in columns:
-                column.kind = (
-                    "any" if column.kind in ("bool", "null") else "num" if column.kind == "int" else column.kind
-                )
-            scope.common[table.name] = CommonRelation(name, columns)
-        query = self.compile(select, scope)
-        if is_recursive:
-            for column, known in zip(query.columns, columns, strict=True):
-                column.kind = known.kind
-        else:
-            columns = [_copy(column) for column in query.columns]
-            self._name_columns(table, columns)
-            scope.common[table.name] = CommonRelation(name, columns)
-        names = ", ".join(f"c{place}" for place in range(len(columns)))
-        return f"{name}({names}) AS ({query.sql})"
-
-    @staticmethod
-    def _name_columns(table: sql_nodes.CommonTable, columns: list[KnownColumn]) -> None:
-        if table.columns is None:
-            for column, name in zip(columns, different_names([column.name for column in columns]), strict=True):
-                column.name = name
-            return
-        if len(table.columns) != len(columns):
-            raise generic(f"table {table.name} has {len(columns)} values for {len(table.columns)} columns")
-        for column, name in zip(columns, table.columns, strict=True):
-            column.name = name
+        self.common.declare(common, scope)
+        for table in common:
+            self.common.make_ready(scope.common[table.name])
+        return self.common.prefix(scope)
 
 
 class _Core:
@@ -372,7 +344,7 @@ class _Core:
                 for place, column in enumerate(relation.columns):
                     if column.is_hidden and table is None:
                         continue
-                    found.append(sql_nodes.ResultColumn(_StarColumn(relation.alias, place, column), None, "*"))  # type: ignore[arg-type]
+                    found.append(sql_nodes.ResultColumn(_StarColumn(relation.name, place, column), None, "*"))  # type: ignore[arg-type]
         if len(found) > _COLUMNS_MAX:
             raise limit_exceeded("The number of columns in result set", len(found), _COLUMNS_MAX)
         return found
@@ -382,15 +354,15 @@ class _Core:
             return result.alias
         expr: object = result.expr
         if isinstance(expr, _StarColumn):
-            return self._column_name(expr.column)
+            return self._column_name(expr.column, expr.table)
         if isinstance(expr, sql_nodes.Name):
             found = scope.resolve(expr)
-            return self._column_name(found) if isinstance(found, KnownColumn) else expr.name
+            return self._column_name(found, found.table) if isinstance(found, KnownColumn) else expr.name
         return self._queries.new_name()
 
-    def _column_name(self, column: KnownColumn) -> str:
-        is_full = self._queries.has_full_names and column.table is not None
-        return f"{column.table}.{column.name}" if is_full else column.name
+    def _column_name(self, column: KnownColumn, table: str | None) -> str:
+        is_full = self._queries.has_full_names and self._queries.is_outermost and table is not None
+        return f"{table}.{column.name}" if is_full else column.name
 
     def _result(self, compiler: ExpressionCompiler, result: sql_nodes.ResultColumn) -> Typed:
         expr: object = result.expr
@@ -473,7 +445,7 @@ _INTEGER: Final = re.compile(r"[-+( ]*[0-9]+[) ]*", re.ASCII)
 class _StarColumn:
     """A column that `*` stands for."""
 
-    alias: str
+    table: str | None
     place: int
     column: KnownColumn
 
@@ -506,19 +478,3 @@ def _common_collation(items: list[Typed], select: sql_nodes.Select) -> int:
         collation = ExpressionCompiler.collation(found, item)
         found = Typed("", "", "", collation, found.is_explicit or item.is_explicit)
     return found.collation
-
-
-def _copy(column: KnownColumn) -> KnownColumn:
-    return KnownColumn(
-        column.name, column.type, column.kind, column.collation, column.is_nullable, column.is_autoincrement
-    )
-
-
-def _reads(core: sql_nodes.Core, name: str) -> bool:
-    return any(
-        source.name == name or bool(source.sources and _reads_any(source.sources, name)) for source in core.sources
-    )
-
-
-def _reads_any(sources: list[sql_nodes.FromItem], name: str) -> bool:
-    return any(source.name == name or bool(source.sources and _reads_any(source.sources, name)) for source in sources)

@@ -115,6 +115,7 @@ class QueryRunner:
             ctx,
             self._dml.reads,
             row_count=ctx.session.storage.get(ROW_COUNT, 0),
+            is_reversed=bool(self.schema.session_settings.value(ctx.session, "sql_reverse_unordered_selects")),
             version=self._version,
             random_bytes=self._random_bytes,
             call=self._functions.call,

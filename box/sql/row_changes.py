@@ -220,6 +220,9 @@ class ChangeRunner:
             if not check_nil(space, row, action, auto):
                 return
         is_generated = auto >= 0 and row[auto] is None
+        if is_generated and action == "REPLACE":
+            # Like 2.8, which looks for the old tuple before the sequence gives the key.
+            raise client_error(ErrorCode.KEY_PART_TYPE, 0, fields[auto].type.value)
         if action == "REPLACE":
             result.row_count += await self._make_room(ctx, space, row, None)
         pending = self.foreign_keys.before_store(ctx, space, None, row)
@@ -296,7 +299,7 @@ class ChangeRunner:
             for columns, expr in update.sets:
                 values = expressions.row(expr)
                 if len(values) != len(columns):
-                    raise client_error(ErrorCode.SQL_COLUMN_COUNT, len(columns), len(values))
+                    raise generic(f"{len(columns)} columns assigned {len(values)} values")
                 items += values
             tail = f" FROM {source}" + (f" WHERE {expressions.condition(update.where)}" if update.where else "")
             return _query_of(items, tail, prefix)
@@ -358,7 +361,7 @@ class ChangeRunner:
         if not triggers:
             for place, value in new_values.items():
                 new[place] = value
-            if not check_nil(space, new, action, -1):
+            if not _check_updated(space, new, action):
                 return
         for place, value in new_values.items():
             new[place] = convert(new[place] if value is None else value, fields[place].type.value)
@@ -372,7 +375,7 @@ class ChangeRunner:
                 return
             now = _padded(unpack(raw), len(fields))
             new = [new[number] if number in new_values else value for number, value in enumerate(now)]
-            if not check_nil(space, new, action, -1):
+            if not _check_updated(space, new, action):
                 return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
@@ -509,6 +512,17 @@ class ChangeRunner:
             ctx.credentials = before
         await completed(outcome)
         return Changed()
+
+
+def _check_updated(space: Space, row: list[Value], action: str) -> bool:
+    """NOT NULL of an updated row, as `check_nil`. A field with a sequence has an error of its own."""
+    auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
+    if auto >= 0 and row[auto] is None:
+        field = space.definition.fields[auto]
+        if action == "REPLACE":
+            raise client_error(ErrorCode.KEY_PART_TYPE, 0, field.type.value)
+        raise client_error(ErrorCode.FIELD_TYPE, f"{auto + 1} ({field.name})", field.type.value, "nil")
+    return check_nil(space, row, action, auto)
 
 
 def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:

@@ -139,7 +139,15 @@ class QueryScope:
 
 @dataclass(slots=True)
 class CommonRelation:
-    """A table of a WITH clause: its name in SQLite and its columns."""
+    """A table of a WITH clause: its name in SQLite, and its columns and its text there once it is compiled."""
 
     sql: str
     columns: list[KnownColumn]
+    table: sql_nodes.CommonTable
+    scope: QueryScope
+    """Where its query looks for names."""
+    text: str = ""
+    is_open: bool = False
+    """Whether its compilation has begun."""
+    is_ready: bool = False
+    """Whether others may read it."""

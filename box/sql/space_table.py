@@ -40,6 +40,8 @@ _SEEK_COST: Final = 5.0
 """For SQLite's planner: reading a row, and finding the first one. Only their ratio matters."""
 _LEAST: Final = 0.9
 """Rows that an equality finds at least: less than the row of a table of one, so that the index is chosen."""
+_DISTINCT: Final = 2
+"""For SQLite's planner: equal rows shall come one after another, in any order of the groups."""
 _MASK: Final = 2**62 - 1
 """SQLite takes row ids of 63 bits."""
 
@@ -52,6 +54,10 @@ class RunningStatement(Protocol):
 
     may_read_ahead: bool
     """Whether nothing shows that a scan reads tuples before SQLite wants them."""
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether rows whose order nobody has asked for come backwards."""
 
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """Return the tuples of an index that the running statement sees."""
@@ -77,6 +83,7 @@ class SpaceTable:
                 column = info.get_aConstraint_iColumn(number)
                 constraints.setdefault(column, []).append((number, info.get_aConstraint_op(number)))
         count = self._count()
+        is_free = not info.nOrderBy or info.distinct == _DISTINCT
         best: tuple[float, Any] | None = None
         for index in self.space.indexes.values():
             plan = self._plan(index, info, constraints, count)
@@ -84,7 +91,7 @@ class SpaceTable:
                 best = plan
         if best is None:
             info.estimatedCost, info.estimatedRows = count * _ROW_COST + _SEEK_COST, max(count, 1)
-            info.idxStr = json.dumps({"index": 0})
+            info.idxStr = json.dumps({"index": 0, "is_free": is_free})
             return True
         cost, (index, equal, low, high, rows, is_ordered, is_reverse) = best
         argument = 1
@@ -102,6 +109,7 @@ class SpaceTable:
                 "low": _LOW[low[1]] if low else None,
                 "high": _HIGH[high[1]] if high else None,
                 "reverse": is_reverse,
+                "is_free": is_free,
             }
         )
         return True
@@ -270,7 +278,10 @@ class SpaceCursor:
             high = _bound(rest.pop(0), parts[equal].type.value)
         if low is _NOTHING or high is _NOTHING:
             low = high = None
-        return self._scan(index, key, (plan.get("low"), low), (plan.get("high"), high), bool(plan.get("reverse")))
+        reverse = bool(plan.get("reverse"))
+        if plan["is_free"] and self._connection.is_reversed:
+            reverse = index.definition.type.upper() == "TREE"
+        return self._scan(index, key, (plan.get("low"), low), (plan.get("high"), high), reverse)
 
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool

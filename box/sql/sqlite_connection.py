@@ -33,6 +33,7 @@ class Environment:
         reads: Reader,
         *,
         row_count: int = 0,
+        is_reversed: bool = False,
         version: str = "",
         random_bytes: Callable[[int], bytes] | None = None,
         call: Callable[[Context, str, list[Value]], Value] | None = None,
@@ -40,6 +41,7 @@ class Environment:
         self.ctx = ctx
         self.reads = reads
         self.row_count = row_count
+        self.is_reversed = is_reversed
         self.version = version
         self.random_bytes = random_bytes
         self.call = call
@@ -64,6 +66,11 @@ class Connection:
     def env(self) -> Environment:
         assert self._env is not None
         return self._env
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the session wants rows without an order backwards."""
+        return self.env.is_reversed
 
     # --- tables ---
 
@@ -198,7 +205,9 @@ def _limit(stored: Any, clause: str) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or value < 0:
-        raise execute_error(f"Only positive integers are allowed in the {clause} clause")
+        raise execute_error(f"Only positive integers are allowed in the {clause.replace('SINGLE', 'LIMIT')} clause")
+    if clause == "SINGLE" and value > 1:
+        raise execute_error("Expression subquery could be limited only with 1")
     return min(value, 2**62)
 
 

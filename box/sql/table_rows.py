@@ -123,6 +123,9 @@ class TableBuilder:
         if column.collation is not None:
             item["collation"] = self._collation_id(column.collation)
         if column.default is not None:
+            if _has_name(column.default_expr):
+                text = f"default value of column '{column.name}' is not constant"
+                raise client_error(ErrorCode.CREATE_SPACE, self.rows.name, text)
             item["default"] = column.default
         self.rows.fields.append(item)
         is_key = any(isinstance(one, sql_nodes.TableKey) and one.is_primary for one in column.constraints)
@@ -205,6 +208,8 @@ class TableBuilder:
             if isinstance(expr, sql_nodes.Collate):
                 collation, expr = self._collation_id(expr.name), expr.operand
             if not isinstance(expr, sql_nodes.Name):
+                if self._is_new:
+                    raise client_error(ErrorCode.INDEX_DEF_UNSUPPORTED, "Expressions")
                 raise unsupported("Tarantool", "functional indexes")
             place = self.rows.place(expr.name)
             if any(one["field"] == place for one in found):
@@ -311,3 +316,7 @@ def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_
         raise builder.failure("PRIMARY KEY missing")
     builder.resolve_own_keys()
     return builder.rows
+
+
+def _has_name(expr: object) -> bool:
+    return isinstance(expr, sql_nodes.Name) or any(map(_has_name, sql_nodes.children(expr)))

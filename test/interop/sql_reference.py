@@ -84,11 +84,22 @@ def _casts() -> list[str]:
     ]  # fmt: skip
 
 
+def _is_chance(left: str, operator: str, right: str) -> bool:
+    """Whether Tarantool 2.8.1 gives a negative zero, shown as -32, or reads the sign of a double, which has none."""
+    if operator == "%":
+        return (left.startswith("-") and right.lstrip("-") in ("1", "1.5", "'1'", left.lstrip("-"))) or (
+            left == "-9223372036854775808" or (left == "'1'" and "." in right)
+        )
+    return operator == "-" and left.startswith("-") and right in ("18446744073709551615", "9223372036854775808")
+
+
 def _operators() -> list[str]:
-    return [f"SELECT {left} {operator} {right}" for operator, left, right in product(OPERATORS, FEW, FEW)] + [
+    made = [f"SELECT {left} {operator} {right}" for operator, left, right in product(OPERATORS, FEW, FEW)
+        if not _is_chance(left, operator, right)]
+    return made + [
         f"SELECT {left} {operator} {right}"
         for operator, left, right in product(("+", "-", "*", "/", "%", "<", "="), VALUES[3:14], VALUES[3:14])
-        if not (operator in "/%" and right == "0")
+        if not (operator in "/%" and right == "0") and not _is_chance(left, operator, right)
     ]
 
 

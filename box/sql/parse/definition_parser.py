@@ -254,7 +254,10 @@ class DefinitionParser(ChangeParser):
                 self.fail()
             found.match = self.advance().kind.lower()
         seen: set[str] = set()
-        while self.at("ON") and self.peek() in ("DELETE", "UPDATE"):
+        while self.at("ON"):
+            if self.peek() not in ("DELETE", "UPDATE"):
+                self.advance()
+                self.fail()
             if len(seen) == 2:
                 raise self._reserved(self.token, self.token.position)
             self.advance()

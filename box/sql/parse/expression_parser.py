@@ -304,8 +304,8 @@ class ExpressionParser(TokenReader):
             return ([] if chars is None else [chars]) + [self._nested()], kind
         first = self._nested()
         if not self.take("FROM"):
-            return [first], "BOTH"
-        return [first, self._nested()], "BOTH"
+            return [first], ""
+        return [first, self._nested()], ""
 
     def _raise(self) -> sql_nodes.Expr:
         self.advance()

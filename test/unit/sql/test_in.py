@@ -47,10 +47,11 @@ def test_what_cannot_be_compared_is_an_error(filled: Session, query: str, messag
     assert filled.error(query) == ("SQL_TYPE_MISMATCH", message)
 
 
-def test_rows_are_in_queries_alone(filled: Session) -> None:
+def test_a_row_is_in_a_query_or_a_list_of_one_row(filled: Session) -> None:
     assert filled.sql("select id from t where (id, s) in (select id, s from t)") == [[1], [2]]
+    assert filled.sql("select id from t where (id, s) in ((1, 'a'))") == [[1]]
     text = "Unequal number of entries in row expression: left side has 2, but right side - 1"
-    assert filled.error("select 1 from t where (id, s) in ((1, 'a'))") == ("SQL_COLUMN_COUNT", text)
+    assert filled.error("select 1 from t where (id, s) in ((1, 'a'), (2, 'b'))") == ("SQL_COLUMN_COUNT", text)
 
 
 def test_values_of_a_query_get_the_type_of_numbers(filled: Session) -> None:

@@ -1,0 +1,138 @@
+"""Compiles the tables of WITH clauses.
+
+A table is compiled when the first FROM names it, so an unused one may be wrong, and one may name another that follows.
+
+```
+declared  --named in a FROM-->  open  --compiled-->  ready
+                                  |
+                 named again: an error, but for the recursive reference of the last part of a UNION
+```
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from box.errors import unsupported
+from box.sql import sql_nodes
+from box.sql.expression_compiler import is_aggregate
+from box.sql.from_clause import different_names
+from box.sql.parse.token_reader import generic
+from box.sql.scope import CommonRelation, KnownColumn, QueryScope
+
+if TYPE_CHECKING:
+    from box.sql.query import QueryCompiler
+
+
+class CommonTables:
+    """Compiles the tables of one statement."""
+
+    def __init__(self, queries: QueryCompiler) -> None:
+        self._queries = queries
+
+    def declare(self, tables: list[sql_nodes.CommonTable], scope: QueryScope) -> None:
+        """Make the names of a WITH clause known in a scope."""
+        for table in tables:
+            scope.common[table.name] = CommonRelation(f"w{self._queries.new_alias()}", [], table, scope)
+
+    def make_ready(self, common: CommonRelation) -> None:
+        """Compile a table that is named for the first time.
+
+        Raises:
+            ClientError: SQL_PARSER_GENERIC, the table is part of itself; an error of its query.
+        """
+        if common.is_ready:
+            return
+        if common.is_open:
+            raise generic(f"circular reference: {common.table.name}")
+        common.is_open = True
+        self._compile(common)
+        common.is_ready = True
+
+    @staticmethod
+    def prefix(scope: QueryScope) -> str:
+        """Return the WITH clause of those tables of a scope that were named, '' if none was."""
+        texts = [common.text for common in scope.common.values() if common.text]
+        return f"WITH RECURSIVE {', '.join(texts)} " if texts else ""
+
+    def _compile(self, common: CommonRelation) -> None:
+        table, queries = common.table, self._queries
+        select = table.select
+        is_recursive = _is_recursive(table)
+        if is_recursive:
+            with queries.naming_kept():
+                start = queries.compile(sql_nodes.Select(select.cores[:1], []), common.scope)
+            common.columns = [_copy(column) for column in start.columns]
+            _name_columns(table, common.columns)
+            for column in common.columns:
+                column.kind = (
+                    "any" if column.kind in ("bool", "null") else "num" if column.kind == "int" else column.kind
+                )
+            common.is_ready = True
+        query = queries.compile(select, common.scope)
+        if is_recursive:
+            query.is_recursive = True
+            for column, known in zip(query.columns, common.columns, strict=True):
+                column.kind = known.kind
+        else:
+            common.columns = [_copy(column) for column in query.columns]
+            _name_columns(table, common.columns)
+        names = ", ".join(f"c{place}" for place in range(len(common.columns)))
+        common.text = f"{common.sql}({names}) AS ({query.sql})"
+
+
+def _is_recursive(table: sql_nodes.CommonTable) -> bool:
+    """Whether the last part of a table's query reads the table itself.
+
+    Raises:
+        ClientError: SQL_PARSER_GENERIC, UNSUPPORTED: it reads it more than once, or by an aggregate.
+    """
+    select, name = table.select, table.name
+    if len(select.cores) < 2 or not select.operators[-1].startswith("UNION"):
+        return False
+    last = select.cores[-1]
+    sources = list(_sources_of(last.sources))
+    count = sum(source.name == name for source in sources)
+    if count > 1:
+        raise generic(f"multiple references to recursive table: {name}")
+    if any(source.select is not None and _mentions(source.select, name) for source in sources):
+        raise generic(f"recursive reference in a subquery: {name}")
+    parts = (last.columns, last.where, last.group_by, last.having)
+    if count and any(_mentions(part, name) for part in parts):
+        raise generic(f"multiple recursive references: {name}")
+    if count and (last.group_by is not None or any(is_aggregate(column.expr) for column in last.columns)):
+        raise unsupported("Tarantool", "recursive aggregate queries")
+    return count == 1
+
+
+def _sources_of(sources: list[sql_nodes.FromItem]) -> list[sql_nodes.FromItem]:
+    found: list[sql_nodes.FromItem] = []
+    for source in sources:
+        found += [source] if source.sources is None else _sources_of(source.sources)
+    return found
+
+
+def _mentions(node: object, name: str) -> bool:
+    """Whether a FROM in a part of a query names a table."""
+    if isinstance(node, list):
+        return any(_mentions(item, name) for item in node)
+    if isinstance(node, sql_nodes.FromItem) and node.name == name:
+        return True
+    return any(_mentions(child, name) for child in sql_nodes.children(node))
+
+
+def _name_columns(table: sql_nodes.CommonTable, columns: list[KnownColumn]) -> None:
+    if table.columns is None:
+        for column, name in zip(columns, different_names([column.name for column in columns]), strict=True):
+            column.name = name
+        return
+    if len(table.columns) != len(columns):
+        raise generic(f"table {table.name} has {len(columns)} values for {len(table.columns)} columns")
+    for column, name in zip(columns, table.columns, strict=True):
+        column.name = name
+
+
+def _copy(column: KnownColumn) -> KnownColumn:
+    return KnownColumn(
+        column.name, column.type, column.kind, column.collation, column.is_nullable, column.is_autoincrement
+    )
