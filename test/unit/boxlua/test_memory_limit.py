@@ -38,7 +38,8 @@ def test_a_node_that_is_full(run: Run) -> None:
         assert "cannot decrease memory size at runtime" in await box.fails("box.cfg{memtx_memory = 1000000}")
         await box("repeat n = n + 1 until not pcall(s.insert, s, {n, pad})")
         await box(f"box.cfg{{memtx_memory = {2 * LIMIT}}} s:insert{{n, pad}}")
-        assert await box("return box.slab.info().quota_size") == -(-2 * LIMIT // 1024) * 1024  # whole units of the quota
+        units = -(-2 * LIMIT // 1024)
+        assert await box("return box.slab.info().quota_size") == 1024 * units
 
     run(body, memtx_memory=LIMIT)
 
