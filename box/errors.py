@@ -1,7 +1,7 @@
 """Errors of the node: one table of codes and texts, and classes for what a program wants to tell apart.
 
 ```
-BoxError                        everything; `code` is an `ErrorCode`, `type` Tarantool's family
+BoxError                        all; `code` is an `ErrorCode`, `type` Tarantool's family
   ClientError                   a request that is wrong or cannot be done
     DuplicateKeyError           a unique index has the key already
     DataError                   a tuple, a key or an operation that does not fit the space

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import importlib
 import importlib.util
 import os
@@ -33,6 +34,8 @@ from lua.turn_clock import CLOCKS
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""Errors that say that a file is not there. After others, such as EMFILE, it may well be."""
 _FLAVOURS = ("luajit20", "luajit21")
 _TICK_WANTED, _NEXT_ID, _DEAD = 1, 2, 7  # The numbers of cells; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there
 _CELLS = 8
@@ -124,13 +127,12 @@ class Runtime:
             register_builtins=False,
             attribute_filter=_no_attributes,
         )
-        boot = self._read_module(b"internal.boot")
         addresses = [
             float(ctypes.addressof(memory))
             for memory in (self._cells_memory, self._woken_memory, self._turn_times_memory)
         ]
         self._bind, self._start_lua = self._state.execute(
-            boot, self._read_module, *addresses, name="@builtin/internal/boot.lua"
+            _module_text("internal.boot"), _read_module, *addresses, name="@builtin/internal/boot.lua"
         )
 
     def _boot(self) -> None:
@@ -146,14 +148,6 @@ class Runtime:
             self._release,
         ) = self._start_lua()
         self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
-
-    def _read_module(self, name: bytes) -> bytes | None:
-        path = _module_path(os.fsdecode(name))
-        try:
-            with open(path, "rb", buffering=0) as file:
-                return file.readall()
-        except OSError:
-            return None
 
     def bind(self, name: str, function: Callable[..., Any], *, is_direct: bool = False) -> None:
         """Offer `function` to Lua as `require('internal.python').<name>`.
@@ -490,6 +484,26 @@ def _module_path(name: str) -> str:
     parts = name.split(".")
     is_name = all(part.replace("_", "").replace("-", "").isalnum() for part in parts)
     return os.path.join(_MODULES, *parts) + ".lua" if is_name else ""
+
+
+def _module_text(name: str) -> bytes:
+    """Return the source of a built-in module.
+
+    Raises:
+        OSError: there is no such module, or its file cannot be read.
+    """
+    with open(_module_path(name), "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _read_module(name: bytes) -> bytes | tuple[None, bytes] | None:
+    """Return the source of a built-in module for Lua, None if there is no such module, or None and the reason why its
+    file cannot be read.
+    """
+    try:
+        return _module_text(os.fsdecode(name))
+    except OSError as error:
+        return None if error.errno in _ABSENT else (None, os.fsencode(str(error)))
 
 
 def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:

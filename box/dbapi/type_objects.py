@@ -3,9 +3,11 @@
 `description` tells the type of a column as a word of SQL, such as `"integer"`. It equals one of the objects here:
 
 ```
-STRING     string, text, uuid              NUMBER    integer, unsigned, double, number, decimal
-BINARY     varbinary                       ROWID     none: rows have no number of their own
+STRING     string, text, uuid
+NUMBER     integer, unsigned, double, number, decimal
+BINARY     varbinary
 DATETIME   datetime
+ROWID      none: rows have no number of their own
 ```
 """
 

@@ -1,8 +1,8 @@
 -- The first chunk of a Lua state. It hides the globals of the embedding library, opens the built-in modules and returns
 -- the two functions that Python needs next: `bind(name, function, is_direct)` and `start()`.
 --
--- Arguments: `read_module(name)` -> source text or nil; the addresses of the cells shared with Python, of the tokens
--- that have ended without a value, and of the clocks of a turn.
+-- Arguments: `read_module(name)` -> source text, nil, or nil and why it cannot be read; the addresses of the cells shared
+-- with Python, of the tokens that have ended without a value, and of the clocks of a turn.
 local read_module, shared_address, woken_address, clocks_address = ...
 
 _G.python = nil
@@ -36,12 +36,12 @@ local function chunk_name(name)
 end
 
 local function load_builtin(name)
-    local source = read_module(name)
+    local source, problem = read_module(name)
     if source == nil then
-        return nil
+        return problem and error(problem, 0)
     end
-    local chunk, problem = loadstring(source, chunk_name(name))
-    return chunk or error(problem, 0)
+    local chunk, mistake = loadstring(source, chunk_name(name))
+    return chunk or error(mistake, 0)
 end
 
 -- A `require` for the time before internal.loader replaces it: nothing may wait while these modules load.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import re
 import subprocess
@@ -16,6 +17,8 @@ from test.unit.docs.walkthrough import ROOT, walk
 DOCS = ROOT / "docs"
 COMMANDS = ("lunabox", "lunabox-test", "lunabox-export", "lunabox-cat", "lunabox-sim")
 NEEDS_SPARK = {"tutorials/export.md"}
+COLUMNS = 92
+"""What fits into a block of code of the site between both columns of navigation: see stylesheets/site.css."""
 
 
 def pages_with_examples() -> list[str]:
@@ -107,11 +110,14 @@ for page in Path("docs").rglob("*.md"):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra `docs` is not installed")
-def test_the_site_can_be_built(tmp_path: Path) -> None:
-    """The site can be built strictly: a dead link, or a class that does not exist, is an error."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly: a dead link, or a class that does not exist, is an error."""
+    if importlib.util.find_spec("material") is None:
+        pytest.skip("the extra `docs` is not installed")
+    built = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(built)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -119,8 +125,33 @@ def test_the_site_can_be_built(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    reference = tmp_path / "site" / "reference"
+    return built
+
+
+def test_the_site_can_be_built(site: Path) -> None:
+    """Generated references are on their pages."""
+    reference = site / "reference"
     assert "box.Node" in (reference / "python" / "nodes" / "index.html").read_text()
     assert "wait_leader" in (reference / "python" / "testing" / "index.html").read_text()
     assert "replication_synchro_quorum" in (reference / "cfg" / "index.html").read_text()
-    assert (tmp_path / "site" / "simulation" / "index.html").exists()
+    assert (site / "simulation" / "index.html").exists()
+
+
+def wide_lines(page: str) -> list[str]:
+    """Return the lines of a page's code blocks that a screen of 1280 pixels cuts off."""
+    blocks = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+    lines = [line for block in blocks for line in html.unescape(re.sub(r"<[^>]+>", "", block)).splitlines()]
+    return [line for line in lines if len(line) > COLUMNS]
+
+
+def test_code_fits_beside_the_navigation(site: Path) -> None:
+    """No line of code is wider than its box on a screen of 1280 pixels: readers need not scroll to its end."""
+    pages = {page.parent.relative_to(site): wide_lines(page.read_text()) for page in site.rglob("index.html")}
+    assert len(pages) > 40
+    assert {page: lines for page, lines in pages.items() if lines} == {}
+
+
+def test_a_wide_line_is_noticed() -> None:
+    row = f"<span>{'x' * (COLUMNS - 1)}</span>"
+    assert wide_lines(f"<pre><code>{row}&lt;</code></pre>") == []
+    assert wide_lines(f"<pre><code>{row}&lt;y\n</code></pre>") == ["x" * (COLUMNS - 1) + "<y"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgpack
@@ -441,5 +442,39 @@ def test_a_driven_coroutine_that_is_cancelled_before_it_goes_on_learns_of_it(run
         runtime.bind("wait_with_deadline", lambda: runtime.drive(wait_with_deadline()))
         source = "return require('internal.wait')(require('internal.python').wait_with_deadline())"
         assert await lua.value(source) == "timed out"
+
+    run(test)
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """No file can be opened in the block: the process has as many as it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_start_without_free_descriptors_says_so(run: Run) -> None:
+    """A runtime that cannot read its first module says why, instead of running nothing."""
+
+    async def test(lua: Lua) -> None:
+        with no_more_files(), pytest.raises(OSError, match="Too many open files"):
+            Runtime(flavour=lua.runtime.flavour)
+
+    run(test)
+
+
+def test_a_module_whose_file_cannot_be_read_is_not_missing(run: Run) -> None:
+    """`require` of a built-in module names the error of the system, and finds the module once it is over."""
+
+    async def test(lua: Lua) -> None:
+        with no_more_files(), pytest.raises(BoxError, match="Too many open files"):
+            await lua.eval("require('uri')")
+        assert await lua.value("return type(require('uri'))") == "table"
+        with pytest.raises(BoxError, match="module 'nothing_such' not found"):
+            await lua.eval("require('nothing_such')")
 
     run(test)
