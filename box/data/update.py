@@ -17,6 +17,8 @@ from box.data.format import TupleFormat
 from box.errors import BoxError
 
 _NUMBERS: Final = (int, float)
+_SUMS: Final = ("+", "-")
+_INT32_MAX: Final = 0x7FFFFFFF
 
 
 def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> bytes:
@@ -65,6 +67,26 @@ def upserted(
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
     """Raise the errors of malformed operations: an upsert that inserts checks them too."""
+    if type(ops) is list and len(ops) <= MAX_OPERATIONS:
+        for op in ops:
+            if type(op) is not list or len(op) != 3:
+                break
+            opcode, place, argument = op
+            kind = type(argument)
+            if kind is int:
+                if not -(2**63) <= argument < 2**64:
+                    break
+            elif kind is not float and kind is not str:
+                break
+            if opcode != "=" and (opcode not in _SUMS or kind is str):
+                break
+            if type(place) is int:
+                if not index_base <= place <= _INT32_MAX:
+                    break
+            elif type(place) is not str or place not in fmt.names:
+                break
+        else:
+            return
     read_operations(ops, fmt, index_base)
 
 

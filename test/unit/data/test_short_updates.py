@@ -52,6 +52,24 @@ def test_the_short_way_agrees(row: list[Any], ops: list[Any], index_base: int, f
     assert pack(short) == long
 
 
+@given(operations, st.integers(0, 1), st.sampled_from([FORMAT, TupleFormat()]))
+@example([["=", [1], 1]], 1, FORMAT)
+@example([["=", 2**31, 1]], 1, FORMAT)
+@example([["=", 1, object()]], 1, FORMAT)
+@example([["+", 1, 2**64]], 1, FORMAT)
+@example([["+", 1, "a"]], 1, FORMAT)
+def test_usual_operations_are_accepted_alike(ops: list[Any], index_base: int, fmt: TupleFormat) -> None:
+    """The short check of operations accepts none that the general one refuses, and raises its errors."""
+    try:
+        read_operations(ops, fmt, index_base)
+    except BoxError as error:
+        with pytest.raises(BoxError) as refused:
+            update.check_operations(ops, fmt=fmt, index_base=index_base)
+        assert refused.value.message == error.message
+    else:
+        update.check_operations(ops, fmt=fmt, index_base=index_base)
+
+
 def test_values_of_other_types_are_decoded() -> None:
     """Fields as an update gives them are those of the tuple, also if a value has a type that decoding does not give."""
     fmt = TupleFormat([FieldDef("id", FieldType.UNSIGNED), FieldDef("list", FieldType.ARRAY)], [])
