@@ -244,6 +244,15 @@ class TupleFormat:
         """
         return _compile_validate(self._tree, bool(self.double_fields))
 
+    @cached_property
+    def validate_fields(self) -> Callable[[bytes, list[Any]], list[Any]]:
+        """A function that checks a tuple whose fields are known, and returns them as `validate` does.
+
+        The fields may have values of types that decoding does not give, as operations of an update may. Such a tuple is
+        decoded.
+        """
+        return _compile_validate_fields(self._tree, bool(self.double_fields), self.validate)
+
     def indexed_fields(self, raws: Sequence[bytes]) -> list[list[Any]]:
         """Return the fields of tuples that are known to be valid, at least as many of each as keys need."""
         found = unpack_heads(raws, self.index_field_count) if _are_large(raws) else unpack_many(raws)
@@ -336,6 +345,20 @@ def validate(raw):
     exec(compiled_source(source), names)
     # Taken out, because the function keeps `names` alive: no reference cycle.
     compiled: Callable[[bytes], list[Any]] = names.pop("validate")
+    return compiled
+
+
+def _compile_validate_fields(
+    tree: _FieldTree, has_doubles: bool, validate: Callable[[bytes], list[Any]]
+) -> Callable[[bytes, list[Any]], list[Any]]:
+    """Compile `validate_fields(raw, fields) -> fields`, which has the checks of the common case alone."""
+    source = f"""
+def validate_fields(raw, f):
+    return f if {_common_case(tree, has_doubles)} else validate(raw)
+"""
+    names: dict[str, Any] = {**TYPE_SETS, "validate": validate}
+    exec(compiled_source(source), names)
+    compiled: Callable[[bytes, list[Any]], list[Any]] = names.pop("validate_fields")
     return compiled
 
 

@@ -17,6 +17,8 @@ from box.data.format import TupleFormat
 from box.errors import BoxError
 
 _NUMBERS: Final = (int, float)
+_SUMS: Final = ("+", "-")
+_INT32_MAX: Final = 0x7FFFFFFF
 
 
 def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> bytes:
@@ -25,8 +27,17 @@ def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1)
     `ops` is the decoded list of lists of a request, whose field numbers start from `index_base` (1 in Lua, 0 in a
     request without IPROTO_INDEX_BASE). The result is not checked against the format.
     """
-    short = _apply_short(raw, ops, fmt, index_base)
-    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, None) if short is None else short
+    return updated(raw, ops, fmt, index_base)[0]
+
+
+def updated(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> tuple[bytes, list[Any] | None]:
+    """Do what `apply_update` does. Returns the fields of the new tuple besides, with values as the operations gave them;
+    None if they are not known.
+    """
+    fields = _apply_short(raw, ops, fmt, index_base)
+    if fields is not None:
+        return pack(fields), fields
+    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, None), None
 
 
 def apply_upsert(
@@ -41,14 +52,41 @@ def apply_upsert(
 
     An operation that fails is skipped and reported to `on_error`; malformed operations raise, as in `apply_update`.
     """
-    short = _apply_short(raw, ops, fmt, index_base)
-    if short is not None:
-        return short
-    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore)
+    return upserted(raw, ops, fmt, index_base, on_error)[0]
+
+
+def upserted(
+    raw: bytes, ops: Any, fmt: TupleFormat, index_base: int, on_error: Callable[[BoxError], None] | None = None
+) -> tuple[bytes, list[Any] | None]:
+    """Do what `apply_upsert` does. Returns the fields of the new tuple besides, as `updated`."""
+    fields = _apply_short(raw, ops, fmt, index_base)
+    if fields is not None:
+        return pack(fields), fields
+    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore), None
 
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
     """Raise the errors of malformed operations: an upsert that inserts checks them too."""
+    if type(ops) is list and len(ops) <= MAX_OPERATIONS:
+        for op in ops:
+            if type(op) is not list or len(op) != 3:
+                break
+            opcode, place, argument = op
+            kind = type(argument)
+            if kind is int:
+                if not -(2**63) <= argument < 2**64:
+                    break
+            elif kind is not float and kind is not str:
+                break
+            if opcode != "=" and (opcode not in _SUMS or kind is str):
+                break
+            if type(place) is int:
+                if not index_base <= place <= _INT32_MAX:
+                    break
+            elif type(place) is not str or place not in fmt.names:
+                break
+        else:
+            return
     read_operations(ops, fmt, index_base)
 
 
@@ -56,8 +94,8 @@ def _ignore(error: BoxError) -> None:
     """Ignore an error of an upsert operation."""
 
 
-def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> bytes | None:
-    """Return the result if every operation sets, or adds to, another existing top-level field.
+def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list[Any] | None:
+    """Return the fields after the operations if every one sets, or adds to, another existing top-level field.
 
     Returns None in all other cases, even for errors, which the general way then finds.
     """
@@ -84,7 +122,7 @@ def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> byt
             if argument is None:
                 return None
         fields[number] = argument
-    return pack(fields)
+    return fields
 
 
 def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:

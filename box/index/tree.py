@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from box.data.keydef import NIL_PART, TOP, KeyDef, PartDef, SortKey
 from box.data.types import FieldType
@@ -25,6 +25,14 @@ from box.index.base import REVERSE, Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
 from box.index.packed import after_all, is_packable, pack_parts, packer
+
+# Members of an enumeration are slow to look up.
+_EQ: Final = IteratorType.EQ
+_REQ: Final = IteratorType.REQ
+_LT: Final = IteratorType.LT
+_LE: Final = IteratorType.LE
+_GE: Final = IteratorType.GE
+_GT: Final = IteratorType.GT
 
 
 class TreeIndex(OrderedIndex):
@@ -67,17 +75,17 @@ class TreeIndex(OrderedIndex):
 
     def cursor(self, iterator: int, values: list[Any]) -> Cursor:
         kind = self.iterator_type(iterator)
-        if kind is IteratorType.EQ and values and len(values) == self._full_parts:
+        if kind is _EQ and values and len(values) == self._full_parts:
             return PointCursor(self, self.key_def.parse(values, False))
         bounds = self.bounds(kind, values)
-        if kind > IteratorType.GT:
+        if kind > _GT:
             raise self.unsupported_feature("requested iterator type")
         return BackwardCursor(self, bounds) if kind.is_reverse else ForwardCursor(self, bounds)
 
     def cursor_after(self, iterator: int, values: list[Any], after: SortKey | None) -> ForwardCursor | BackwardCursor:
         kind = self.iterator_type(iterator)
         bounds = self.bounds_after(kind, values, after)
-        if kind > IteratorType.GT:
+        if kind > _GT:
             raise self.unsupported_feature("requested iterator type")
         return BackwardCursor(self, bounds) if kind.is_reverse else ForwardCursor(self, bounds)
 
@@ -123,22 +131,23 @@ class TreeIndex(OrderedIndex):
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
         kind = self.iterator_type(iterator)
-        if kind is IteratorType.EQ and values and len(values) == self._full_parts:
+        if kind is _EQ and values and len(values) == self._full_parts:
             entry = self.find(self.key_def.parse(values, False))
             return [] if entry is None or offset or limit < 1 else [entry]
         is_reverse = kind in REVERSE
-        if kind > IteratorType.GT or self.is_layered or (is_reverse and offset + limit <= self.MAX_CHUNK):
+        if kind > _GT or self._tree is not self._base or (is_reverse and offset + limit <= self.MAX_CHUNK):
             return super().select(iterator, values, offset, limit)
-        found = self._tree.values(*(self.bounds(kind, values) if values else ()))
+        bounds = self.bounds(kind, values) if values else ()
+        if not is_reverse and offset <= self.MAX_CHUNK:
+            return list(islice(self._tree.itervalues(*bounds), offset, offset + limit))
+        found = self._tree.values(*bounds)
         if is_reverse:
             last = max(0, len(found) - offset)
             entries = list(found[max(0, last - limit) : last])
             entries.reverse()
             return entries
         # Slicing skips whole leaves, where `islice` would visit each entry before the offset.
-        if offset > self.MAX_CHUNK:
-            return list(found[offset : offset + limit])
-        return list(islice(found, offset, offset + limit))
+        return list(found[offset : offset + limit])
 
     def _prefix(self, values: list[Any]) -> Any:
         """Check a key that is not empty. Returns it as a bare value or as a prefix of the tree's keys."""
@@ -158,23 +167,25 @@ class TreeIndex(OrderedIndex):
         if not values:
             return EVERYTHING
         key = self._prefix(values)
+        if kind is _GE:
+            return key, None, False, False
         after = key if self._is_bare else after_all(key) if self._is_packed else (*key, TOP)
         # Then `after` is the first key without this prefix; a bare key ends at itself.
         is_behind = not self._is_bare
-        if kind in (IteratorType.EQ, IteratorType.REQ):
+        if kind is _EQ or kind is _REQ:
             return key, after, False, is_behind
-        if kind is IteratorType.GT:
+        if kind is _GT:
             return after, None, not is_behind, False
-        if kind is IteratorType.LE:
+        if kind is _LE:
             return None, after, False, is_behind
-        if kind is IteratorType.LT:
+        if kind is _LT:
             return None, key, False, True
         return key, None, False, False
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
         bounds = self.bounds(kind, values)
-        if kind > IteratorType.GT:
+        if kind > _GT:
             raise self.unsupported_feature("requested iterator type")
         return len(self._tree.keys(*bounds)) if values and kind is not IteratorType.ALL else self._size
 

@@ -190,19 +190,22 @@ class Dml:
                 undo(space, old, new)
                 raise
             return result
-        if txn is not None and row is None and request is not None and kind > REPLACE and journal.is_void:
-            txn.is_short = txn.is_short and not is_held
-            self._record(txn, Statement(space, kind, old, new, None, request))
-            return result
-        body = b""
         if row is not None:
             row.group_id = GROUP_DEFAULT
-        else:
-            body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
         if txn is not None:
-            txn.is_short = txn.is_short and not is_held and row is None
-            self._record(txn, Statement(space, kind, old, new, row, body))
+            if is_held or row is not None:
+                txn.is_short = False
+            if row is not None:
+                statement = Statement(space, kind, old, new, row)
+            elif request is None or kind <= REPLACE:
+                statement = Statement(space, kind, old, new, None, None)
+            else:
+                statement = Statement(space, kind, old, new, None, request if journal.is_void else request.body(space.id))
+            self._record(txn, statement)
             return result
+        body = b""
+        if row is None:
+            body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
         if not is_held:
             return ShortWrite(kind, body, row, space, old, new, result).submit(journal)
         outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(journal)
@@ -216,7 +219,7 @@ class Dml:
         """The same for many tuples of a space without triggers, in the open transaction."""
         for raw in raws[:1]:
             self.store(ctx, space, kind, raw)
-        plan, txn, prefix = self._planner.plan(space), ctx.txn, space.tuple_prefix
+        plan, txn = self._planner.plan(space), ctx.txn
         if not plan.is_usual or txn is None or txn.nesting or space.has_triggers:
             for raw in raws[1:]:
                 self.store(ctx, space, kind, raw)
@@ -225,7 +228,7 @@ class Dml:
         for raw in raws[1:]:  # what was asked for the first holds for them
             counters[kind] += 1
             old, new = change(plan, space, raw)
-            record(txn, Statement(space, kind, old, new, None, prefix + raw))
+            record(txn, Statement(space, kind, old, new, None, None))
 
     @property
     def refuses_writes(self) -> bool:

@@ -30,9 +30,13 @@ def gather(txn: Transaction) -> None:
     for statement in statements[count:] if count else statements:
         row = statement.row
         if row is None:
-            if not (body := statement.body):
+            body = statement.body
+            if body is None:
+                assert statement.space is not None and statement.new is not None
+                body = statement.space.tuple_prefix + statement.new
+            elif not body:
                 continue
-            if isinstance(body, Request):
+            elif isinstance(body, Request):
                 assert statement.space is not None
                 body = body.body(statement.space.id)
             row = statement.row = Row(statement.type, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from box.data.update import apply_update, apply_upsert, check_operations
+from box.data.update import check_operations, updated, upserted
 from box.errors import BoxError
 from box.index.duplicate_key import duplicate_key
 from box.txn.storage import changed_key, check_old, exchange, keys_of
@@ -64,8 +64,9 @@ def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
     old = plan.find(key)
     if old is None:
         return None, None
-    new = apply_update(old, request.ops, fmt=plan.format, index_base=request.index_base)
-    _put_changed(plan, space, old, new, key, plan.validate(new))
+    new, fields = updated(old, request.ops, plan.format, request.index_base)
+    fields = plan.validate(new) if fields is None else plan.validate_fields(new, fields)
+    _put_changed(plan, space, old, new, key, fields)
     return old, new
 
 
@@ -76,11 +77,15 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
     old = plan.find(key)
     if old is None:
         check_operations(ops, fmt=plan.format, index_base=request.index_base)
-        plan.check_size(raw)
-        plan.exchange_all(space, None, key, raw, fields)
+        if (size := len(raw)) > plan.max_size or size > plan.memory.room:
+            plan.check_size(raw)
+        if plan.has_one_index:
+            plan.put(key, raw)
+        else:
+            plan.exchange_all(space, None, key, raw, fields)
         return None, raw
-    new = apply_upsert(old, ops, fmt=plan.format, index_base=request.index_base)
-    fields = plan.validate(new)
+    new, changed = upserted(old, ops, plan.format, request.index_base)
+    fields = plan.validate(new) if changed is None else plan.validate_fields(new, changed)
     if plan.key_of(fields) != key:
         return None, None  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
     _put_changed(plan, space, old, new, key, fields)
@@ -92,12 +97,13 @@ def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
     old = plan.find(key)
     if old is None:
         return None, None
-    if plan.has_many_keys:
-        check_old(space, old)
     if plan.has_one_index:
-        space.index(0).remove(key)
-    else:
+        plan.remove(key)
+    elif plan.has_many_keys:
+        check_old(space, old)
         exchange(space, old, None, [])
+    else:
+        plan.remove_all(key, old)
     return old, None
 
 

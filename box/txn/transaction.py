@@ -118,8 +118,8 @@ class Statement:
     """One change of one space. `old` and `new` are the tuples before and after, or None.
 
     `row` is the journal row, None for temporary spaces and before the statement ends. `body` is that of a row that is
-    made later, when the transaction gathers what its commit needs (`box.txn.gathered`), or the request that has it, or
-    else empty. `applied` is the
+    made later, when the transaction gathers what its commit needs (`box.txn.gathered`); or the request that has it; None
+    if it is that of an INSERT or REPLACE of `new`; or else empty. `applied` is the
     number of the change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends
     on the tuple before.
     """
@@ -138,11 +138,11 @@ class Statement:
         old: bytes | None = None,
         new: bytes | None = None,
         row: Row | None = None,
-        body: bytes | Request = b"",
+        body: bytes | Request | None = b"",
     ) -> None:
         self.space = space
         self.type = request_type
-        self.body: bytes | Request = body
+        self.body: bytes | Request | None = body
         self.old = old
         self.new = new
         self.row = row
@@ -326,7 +326,9 @@ class Transaction(Commit, LimboEntry):
         """True if rows of another instance made triggers write replicated rows here."""
         rows = [statement.row for statement in self.statements if statement.row is not None]
         foreign = any(row.replica_id for row in rows)
-        own = any(not row.replica_id and not row.group_id for row in rows) or any(s.body for s in self.statements)
+        own = any(not row.replica_id and not row.group_id for row in rows) or any(
+            s.body is None or s.body for s in self.statements
+        )
         return foreign and own
 
     def run_rollback_hooks(self) -> None:

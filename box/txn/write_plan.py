@@ -52,9 +52,11 @@ class WritePlan:
         "overhead",
         "parse",
         "put",
+        "remove",
         "replace",
         "secondary",
         "validate",
+        "validate_fields",
     )
 
     def __init__(self, space: Space, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
@@ -64,6 +66,7 @@ class WritePlan:
         self.max_size = max_tuple_size - self.overhead
         self.memory = memory
         self.validate = space.format.validate
+        self.validate_fields = space.format.validate_fields
         is_usual = (
             index is not None
             and space.is_plain
@@ -86,11 +89,12 @@ class WritePlan:
             self.key_of = index.key_of
             self.replace = index.replace
             self.put = index.put
+            self.remove = index.remove
 
     def on(self, indexes: list[Any], memory: MemoryQuota) -> WritePlan:
         """Return a copy for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
-        plan.find, plan.replace, plan.put = primary.find, primary.replace, primary.put
+        plan.find, plan.replace, plan.put, plan.remove = primary.find, primary.replace, primary.put, primary.remove
         plan.secondary = indexes[1:]
         plan.memory = memory
         return plan
@@ -137,6 +141,13 @@ class WritePlan:
             self.replace(key, new)
         for index, new_key in changes:
             index.put(new_key, new)
+
+    def remove_all(self, key: SortKey, old: bytes) -> None:
+        """Remove the tuple with a primary key from all of several indexes with one key for a tuple."""
+        fields = unpack(old)
+        self.remove(key)
+        for index in self.secondary:
+            index.remove(index.key_of(fields))
 
     def _exchange_many(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
         """Replace `old` by `new` like `exchange_all`, for indexes with several keys for a tuple."""

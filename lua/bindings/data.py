@@ -20,7 +20,7 @@ from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
 from box.txn.pending import Pending
-from box.wire.change import INSERT, REPLACE, UPDATE, Request
+from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _NO_TUPLE = True
 _NO_FORMAT = TupleFormat()
+_NO_KEY: list[Any] = []
+_NO_OPERATIONS: list[Any] = []
 _DROPPED_LIMIT = 128
 """The number of dropped spaces whose formats are kept, for tuples that Lua still has."""
 _WINDOW_SIZE = 4096
@@ -304,7 +306,7 @@ class DataBinding(Binding):
         """Update a tuple. Returns the new one, or True if the key is absent."""
         try:
             values = _key_values(key) if type(key) is bytes else [key]
-            return self._change(space_id, Request(UPDATE, b"", values, unpack(ops), int(iid), 1))
+            return self._change(space_id, UPDATE, Request(UPDATE, b"", values, unpack(ops), int(iid), 1))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -312,7 +314,8 @@ class DataBinding(Binding):
     def delete(self, space_id: int, iid: int, key: Any) -> Outcome:
         """Delete a tuple. Returns it, or True if the key is absent."""
         try:
-            return self._change(space_id, Request.delete(_key_values(key), int(iid)))
+            values = _key_values(key) if type(key) is bytes else [key]
+            return self._change(space_id, DELETE, Request(DELETE, b"", values, _NO_OPERATIONS, int(iid)))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -320,13 +323,14 @@ class DataBinding(Binding):
     def upsert(self, space_id: int, salted: bytes, ops: bytes) -> Outcome:
         """Insert or update a tuple. Returns True, or the tuple that a before_replace trigger has put there instead."""
         try:
-            return self._change(space_id, Request.upsert(salted[:-SALT_SIZE], unpack(ops)))
+            request = Request(UPSERT, salted[:-SALT_SIZE], _NO_KEY, unpack(ops), 0, 1)
+            return self._change(space_id, UPSERT, request)
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
-    def _change(self, space_id: int, request: Request) -> Outcome:
+    def _change(self, space_id: int, kind: int, request: Request) -> Outcome:
         node, ctx = self.node, self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-        found = node.dml.store(ctx, node.schema.spaces[space_id], request.type, request.tuple, request)
+        found = node.dml.store(ctx, node.schema.spaces[space_id], kind, request.tuple, request)
         if found is None:
             return _NO_TUPLE
         return found + self._salt() if isinstance(found, bytes) else self.later(ctx, found, self._with_salt)

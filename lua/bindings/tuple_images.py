@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from itertools import chain
 from typing import Final
 
 _HEADER: Final = struct.Struct("=II").pack
@@ -46,8 +45,10 @@ class TupleImages:
         headers = self._headers.get(format_id)
         if headers is None:
             headers = self._headers[format_id] = _Headers(format_id)
-        sizes = array("I", map(len, rows))
-        return b"".join(chain.from_iterable(zip(map(headers.__getitem__, sizes), rows, strict=True))), sizes.tobytes()
+        sizes = list(map(len, rows))
+        parts = rows * 2
+        parts[::2], parts[1::2] = map(headers.__getitem__, sizes), rows
+        return b"".join(parts), array("I", sizes).tobytes()
 
     def forget(self, format_id: int) -> None:
         """Drop what is kept for a format."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -48,4 +49,38 @@ def test_the_short_way_agrees(row: list[Any], ops: list[Any], index_base: int, f
         long = update._apply_long(raw, read_operations(ops, fmt, index_base), fmt, None)
     except BoxError as error:
         raise AssertionError(f"the long way refuses: {error.message}") from error
-    assert short == long
+    assert pack(short) == long
+
+
+@given(operations, st.integers(0, 1), st.sampled_from([FORMAT, TupleFormat()]))
+@example([["=", [1], 1]], 1, FORMAT)
+@example([["=", 2**31, 1]], 1, FORMAT)
+@example([["=", 1, object()]], 1, FORMAT)
+@example([["+", 1, 2**64]], 1, FORMAT)
+@example([["+", 1, "a"]], 1, FORMAT)
+def test_usual_operations_are_accepted_alike(ops: list[Any], index_base: int, fmt: TupleFormat) -> None:
+    """The short check of operations accepts none that the general one refuses, and raises its errors."""
+    try:
+        read_operations(ops, fmt, index_base)
+    except BoxError as error:
+        with pytest.raises(BoxError) as refused:
+            update.check_operations(ops, fmt=fmt, index_base=index_base)
+        assert refused.value.message == error.message
+    else:
+        update.check_operations(ops, fmt=fmt, index_base=index_base)
+
+
+def test_values_of_other_types_are_decoded() -> None:
+    """Fields as an update gives them are those of the tuple, also if a value has a type that decoding does not give."""
+    fmt = TupleFormat([FieldDef("id", FieldType.UNSIGNED), FieldDef("list", FieldType.ARRAY)], [])
+    new, fields = update.updated(pack([1, [2]]), [["=", 2, (3, 4)]], fmt, 1)
+    assert fields == [1, (3, 4)]
+    assert fmt.validate_fields(new, fields) == [1, [3, 4]]
+
+
+def test_the_error_of_known_fields_is_that_of_the_tuple() -> None:
+    """A new value of the wrong type is refused with the error that decoding the tuple finds."""
+    new, fields = update.updated(pack([1, "a", 0.5]), [["=", 2, 7]], FORMAT, 1)
+    assert fields == [1, 7, 0.5]
+    with pytest.raises(BoxError, match="Tuple field 2 \\(name\\) type does not match one required by operation"):
+        FORMAT.validate_fields(new, fields)
