@@ -283,7 +283,7 @@ def _char(*values: Value) -> str:
 def _code(value: Value) -> int:
     """The code point of an argument of CHAR: only an integer may be negative."""
     found = as_integer(value)
-    return found if type(value) is int or 0 <= found else 0
+    return found if type(value) is int or found >= 0 else 0
 
 
 def _zeroblob(value: Value) -> bytes:

@@ -420,7 +420,7 @@ def _settings() -> list[str]:
         "SELECT * FROM t",
         "SELECT t.* FROM t",
         "SELECT q.* FROM t q",
-        "SELECT * FROM (SELECT id FROM t)",
+        "SELECT * FROM (SELECT id FROM t) q",
         'SET SESSION "sql_full_column_names" = false',
         'SET SESSION "sql_reverse_unordered_selects" = true',
         "SELECT id FROM t",

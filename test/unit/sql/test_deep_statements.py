@@ -1,4 +1,4 @@
-"""The depth of statements is limited where Tarantool 2.8.1 limits it: by its parser's stack, and by trees of 200 levels."""
+"""Statements are as deep as Tarantool 2.8.1 allows: by the stack of its parser, and by trees of 200 levels."""
 
 from __future__ import annotations
 
