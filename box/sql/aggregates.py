@@ -83,6 +83,21 @@ class Total(_Sum):
         return self.total
 
 
+class Last:
+    """The value in the last row."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: Stored = None
+
+    def step(self, value: Any) -> None:
+        self.value = value
+
+    def final(self) -> Stored:
+        return self.value
+
+
 class RealSum:
     """SUM of doubles; it raises no error."""
 
@@ -225,5 +240,6 @@ SAFE: Final[dict[str, Callable[[], Any]]] = {
     "lb_sum_int": IntegerSum,
     "lb_sum_real": RealSum,
     "lb_avg_real": RealAverage,
+    "lb_last": Last,
 }
-"""SUM and AVG of values whose kind is known: their steps cannot fail."""
+"""Those whose steps cannot fail, such as SUM and AVG of values whose kind is known."""

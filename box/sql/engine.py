@@ -34,6 +34,7 @@ from box.sql.row_changes import ChangeRunner
 from box.sql.row_triggers import RowTriggers
 from box.sql.stored_values import Value
 from box.sql.transactions import TransactionRunner
+from box.sql.trigger_texts import RaisedError
 from box.txn.pending import completed
 from box.wire.constants import RequestType
 
@@ -251,6 +252,8 @@ class Sql:
             self._foreign_keys.end_statement(ctx)
         except BaseException as error:
             self._foreign_keys.forget_statement(ctx)
+            if isinstance(error, RaisedError):
+                action = error.action
             if action == "FAIL" and isinstance(error, BoxError):
                 if is_alone:
                     await self._commit(ctx)

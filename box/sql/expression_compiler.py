@@ -9,6 +9,7 @@ an index for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import ErrorCode, client_error
@@ -64,6 +65,10 @@ def is_aggregate(expr: object) -> bool:
     return any(map(is_aggregate, sql_nodes.children(expr)))
 
 
+def _is_false(expr: sql_nodes.Expr) -> bool:
+    return isinstance(expr, sql_nodes.Literal) and expr.value is False
+
+
 def _column_count(left: int, right: int) -> Exception:
     return client_error(ErrorCode.SQL_COLUMN_COUNT, left, right)
 
@@ -87,6 +92,8 @@ class ExpressionCompiler:
     def condition(self, expr: sql_nodes.Expr) -> str:
         """Compile an expression that is used as a condition. Of the terms of AND, one that is false decides."""
         if isinstance(expr, sql_nodes.Binary) and expr.op == "AND":
+            if any(map(_is_false, (expr.left, expr.right))):
+                return "0"
             return f"({self.condition(expr.left)} AND {self.condition(expr.right)})"
         return truth(self.compile(expr))
 
@@ -103,7 +110,12 @@ class ExpressionCompiler:
         if isinstance(found, sql_nodes.ResultColumn):
             assert not isinstance(found.expr, sql_nodes.Star)
             return self.compile(found.expr)
-        return found.typed()
+        return self.column(found)
+
+    def column(self, column: KnownColumn) -> Typed:
+        """The value of a column."""
+        found = column.typed()
+        return replace(found, sql=f"lb_last({found.sql})") if self.scope.takes_last(column) else found
 
     def _param(self, expr: sql_nodes.Param) -> Typed:
         value = self.params[expr.index] if expr.index < len(self.params) else None
@@ -144,6 +156,8 @@ class ExpressionCompiler:
 
     def _binary(self, expr: sql_nodes.Binary) -> Typed:
         op = expr.op
+        if op == "AND" and any(map(_is_false, (expr.left, expr.right))):
+            return constant(False)
         if op in ("AND", "OR"):
             left, right = self.compile(expr.left), self.compile(expr.right)
             sql = f"({truth(left)} {op} {truth(right)})"

@@ -19,7 +19,7 @@ from box.sql.aggregates import AGGREGATES
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.common_tables import CommonTables
-from box.sql.expression_compiler import ExpressionCompiler, collation_name
+from box.sql.expression_compiler import ExpressionCompiler, collation_name, is_aggregate
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, joined, truth
 from box.sql.parse.token_reader import generic, limit_exceeded
@@ -290,7 +290,11 @@ class _Core:
         self._is_aggregate = scope.is_grouped = core.group_by is not None
         compiler = queries.expressions(scope)
         scope.allows_aggregates, scope.on_aggregate = True, self._found_aggregate
+        if self._has_last_row(core, order):
+            scope.grouped = list(self._grouped(core, results, scope))
+            scope.is_of_last_row = True
         self.rows = [[self._result(compiler, result) for result in results]]
+        is_of_last_row, scope.is_of_last_row = scope.is_of_last_row, False
         scope.results = results
         self.expressions = [result.expr for result in results if not isinstance(result.expr, sql_nodes.Star)]
         self.spans = [result.span for result in results]
@@ -302,6 +306,7 @@ class _Core:
         if core.group_by is not None:
             tail += self._group_by(core.group_by, compiler)
         scope.allows_aggregates = True
+        scope.is_of_last_row = is_of_last_row
         if core.having is not None:
             tail += self._having(core, compiler)
         if order is not None:
@@ -311,6 +316,32 @@ class _Core:
 
     def _found_aggregate(self) -> None:
         self._is_aggregate = True
+
+    @staticmethod
+    def _has_last_row(core: sql_nodes.Core, order: list[sql_nodes.OrderTerm] | None) -> bool:
+        """Whether the rows of a group are one row of the result. With MIN or MAX SQLite chooses as Tarantool does."""
+        parts = [core.columns, core.having, order]
+        if any(_calls(part, ("MIN", "MAX")) for part in parts):
+            return False
+        return core.group_by is not None or any(map(is_aggregate, parts))
+
+    @staticmethod
+    def _grouped(
+        core: sql_nodes.Core, results: list[sql_nodes.ResultColumn], scope: QueryScope
+    ) -> Iterator[KnownColumn]:
+        """Return the columns of GROUP BY."""
+        for term in core.group_by or ():
+            expr: object = term
+            if isinstance(term, sql_nodes.Literal) and type(term.value) is int and 1 <= term.value <= len(results):
+                expr = results[term.value - 1].expr
+            elif isinstance(term, sql_nodes.Name) and term.table is None:
+                expr = next((result.expr for result in results if result.alias == term.name), term)
+            if isinstance(expr, _StarColumn):
+                yield expr.column
+            elif isinstance(expr, sql_nodes.Name):
+                found = scope.resolve(expr)
+                if isinstance(found, KnownColumn):
+                    yield found
 
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
         names: list[str] = []
@@ -367,7 +398,7 @@ class _Core:
     def _result(self, compiler: ExpressionCompiler, result: sql_nodes.ResultColumn) -> Typed:
         expr: object = result.expr
         if isinstance(expr, _StarColumn):
-            return expr.column.typed()
+            return compiler.column(expr.column)
         assert not isinstance(result.expr, sql_nodes.Star)
         return compiler.compile(result.expr)
 
@@ -390,7 +421,8 @@ class _Core:
         parts = []
         for number, term in enumerate(terms, 1):
             place = _place_of(term, len(self.rows[0]), number, "GROUP")
-            item = self.rows[0][place] if place is not None else compiler.compile(term)
+            results = self._scope.results or []
+            item = compiler.compile(term) if place is None else self._result(compiler, results[place])
             if item.has_aggregate:
                 raise generic("aggregate functions are not allowed in the GROUP BY clause")
             parts += order_terms(_no_constant(item), item.kind, item.collation, False)
@@ -425,6 +457,15 @@ class _Core:
     def _aliases(self) -> list[str | None]:
         results = self._scope.results or []
         return [result.alias for result in results]
+
+
+def _calls(expr: object, names: tuple[str, ...]) -> bool:
+    """Return whether one of these functions is called, outside of queries in the expression."""
+    if isinstance(expr, sql_nodes.Select):
+        return False
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in names:
+        return True
+    return any(_calls(child, names) for child in sql_nodes.children(expr))
 
 
 def _reads_ungrouped(expr: object) -> bool:

@@ -87,7 +87,7 @@ class ChangeRunner:
         result = Changed()
         for row in rows:
             if space.definition.opts.view:
-                await self.triggers.run(ctx, triggers, "INSTEAD", None, row)
+                await self.triggers.run(ctx, triggers, "INSTEAD", None, row, insert.action)
                 continue
             await self._insert_row(ctx, space, row, insert.action, triggers, result)
         return result
@@ -214,7 +214,7 @@ class ChangeRunner:
         row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
         if triggers:
             try:
-                await self.triggers.run(ctx, triggers, "BEFORE", None, row)
+                await self.triggers.run(ctx, triggers, "BEFORE", None, row, action)
             except IgnoreRow:
                 return
             if not check_nil(space, row, action, auto):
@@ -237,11 +237,13 @@ class ChangeRunner:
         if is_generated:
             result.autoincrement_ids.append(stored[auto])
         pending.note(stored)
-        await self._run_after(ctx, triggers, None, stored)
+        await self._run_after(ctx, triggers, None, stored, action)
 
-    async def _run_after(self, ctx: Context, triggers: Any, old: list[Value] | None, new: list[Value] | None) -> None:
+    async def _run_after(
+        self, ctx: Context, triggers: Any, old: list[Value] | None, new: list[Value] | None, action: str = "ABORT"
+    ) -> None:
         try:
-            await self.triggers.run(ctx, triggers, "AFTER", old, new)
+            await self.triggers.run(ctx, triggers, "AFTER", old, new, action)
         except IgnoreRow:
             return
 
@@ -282,7 +284,7 @@ class ChangeRunner:
             if is_view:
                 old = values[: len(key_places)]
                 new = [new_values.get(number, value) for number, value in enumerate(old)]
-                await self.triggers.run(ctx, triggers, "INSTEAD", old, new)
+                await self.triggers.run(ctx, triggers, "INSTEAD", old, new, update.action)
                 continue
             await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
         return result
@@ -367,7 +369,7 @@ class ChangeRunner:
             new[place] = convert(new[place] if value is None else value, fields[place].type.value)
         if triggers:
             try:
-                await self.triggers.run(ctx, triggers, "BEFORE", old, new)
+                await self.triggers.run(ctx, triggers, "BEFORE", old, new, action)
             except IgnoreRow:
                 return
             raw = self._dml.reads.get(ctx, space, 0, primary_key)
@@ -380,7 +382,7 @@ class ChangeRunner:
         for place in range(len(unpack(raw)), max(new_values, default=0)):
             new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
         await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)
-        await self._run_after(ctx, triggers, old, new)
+        await self._run_after(ctx, triggers, old, new, action)
 
     async def _store_updated(
         self,

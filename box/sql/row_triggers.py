@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from box.sql import sql_nodes
@@ -58,8 +59,9 @@ class RowTriggers:
         time: str,
         old: list[Value] | None,
         new: list[Value] | None,
+        action: str = "ABORT",
     ) -> None:
-        """Run the triggers of one time: BEFORE, AFTER or INSTEAD.
+        """Run the triggers of one time: BEFORE, AFTER or INSTEAD. The OR of the statement is that of all steps.
 
         Raises:
             IgnoreRow: a trigger wants the row left alone.
@@ -67,7 +69,7 @@ class RowTriggers:
         """
         for space, trigger in triggers:
             if trigger.time == time:
-                await self._run_one(ctx, space, trigger, old, new)
+                await self._run_one(ctx, space, trigger, old, new, action)
 
     async def _run_one(
         self,
@@ -76,11 +78,12 @@ class RowTriggers:
         trigger: sql_nodes.CreateTrigger,
         old: list[Value] | None,
         new: list[Value] | None,
+        action: str,
     ) -> None:
         is_recursive = self._schema.session_settings.value(ctx.session, "sql_recursive_triggers")
         if not is_recursive and trigger.name in self._running.get(ctx, ()):
             return
-        await self.run_inside(ctx, trigger.name, self._steps(ctx, space, trigger, old, new))
+        await self.run_inside(ctx, trigger.name, self._steps(ctx, space, trigger, old, new, action))
 
     async def run_inside(self, ctx: Context, name: str | None, work: Coroutine[Any, Any, None]) -> None:
         """Run a trigger one level deeper. `name` is None for the action of a foreign key.
@@ -108,6 +111,7 @@ class RowTriggers:
         trigger: sql_nodes.CreateTrigger,
         old: list[Value] | None,
         new: list[Value] | None,
+        action: str,
     ) -> None:
         special = _special(space, trigger, old, new)
         if trigger.when is not None:
@@ -118,6 +122,8 @@ class RowTriggers:
                 return
         for number, step in enumerate(trigger.steps):
             key = (trigger.text, number)
+            if action != "ABORT" and isinstance(step, sql_nodes.Insert | sql_nodes.Update):
+                step = replace(step, action=action)
             if isinstance(step, sql_nodes.Insert):
                 await self._changes.insert(ctx, key, step, (), special)
             elif isinstance(step, sql_nodes.Update):

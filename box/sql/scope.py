@@ -86,6 +86,10 @@ class QueryScope:
     is_grouped: bool = False
     """Whether the query has GROUP BY."""
     is_inside_aggregate: bool = False
+    is_of_last_row: bool = False
+    """Whether a column outside of aggregates means its value in the last row of a group."""
+    grouped: list[KnownColumn] = field(default_factory=list)
+    """The columns of GROUP BY, which are the same in all rows of a group."""
     on_aggregate: Callable[[], None] | None = None
 
     def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:
@@ -126,6 +130,12 @@ class QueryScope:
                 if result.alias == name.name:
                     return result
         return None
+
+    def takes_last(self, column: KnownColumn) -> bool:
+        """Return whether a column's value has to be that of the last row, where SQLite takes the first."""
+        if not self.is_of_last_row or self.is_inside_aggregate or any(column is one for one in self.grouped):
+            return False
+        return any(column is one for relation in self.relations for one in relation.columns)
 
     def find_common(self, name: str) -> CommonRelation | None:
         """Return the table of a WITH clause that is visible here, None if there is none."""

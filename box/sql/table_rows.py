@@ -27,6 +27,10 @@ ParentOf = Callable[[str], ParentTable]
 """Finds a table. Raises NO_SUCH_SPACE."""
 
 
+COLUMNS_MAX: Final = 2000
+"""Tarantool's limit of the columns of a table, and of a result."""
+
+
 @dataclass(slots=True)
 class IndexRow:
     """An index of a table. `parts` have the form of a row of `_index`."""
@@ -109,10 +113,12 @@ class TableBuilder:
         """Add a column and its constraints.
 
         Raises:
-            ClientError: SPACE_FIELD_IS_DUPLICATE, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION.
+            ClientError: SPACE_FIELD_IS_DUPLICATE, SQL_COLUMN_COUNT_MAX, SQL_SYNTAX_WITH_POS, NO_SUCH_COLLATION.
         """
         if any(item["name"] == column.name for item in self.rows.fields):
             raise client_error(ErrorCode.SPACE_FIELD_IS_DUPLICATE, column.name)
+        if len(self.rows.fields) >= COLUMNS_MAX:
+            raise client_error(ErrorCode.SQL_COLUMN_COUNT_MAX, self.rows.name, len(self.rows.fields) + 1, COLUMNS_MAX)
         action = column.nullable_action or "none"
         item: dict[str, Any] = {
             "name": column.name,
@@ -170,7 +176,7 @@ class TableBuilder:
         if key.is_primary:
             for part in key.parts:
                 self._require(part)
-        parts = self.parts(key.parts)
+        parts = self.parts(key.parts, is_primary=key.is_primary)
         if key.autoincrement is not None:
             self._set_auto(self.rows.place(key.autoincrement))
         if key.name is None:
@@ -196,7 +202,7 @@ class TableBuilder:
             if expr.name in self._unspecified:
                 _refuse_nil(item)
 
-    def parts(self, parts: list[sql_nodes.KeyPart]) -> list[dict[str, Any]]:
+    def parts(self, parts: list[sql_nodes.KeyPart], *, is_primary: bool = False) -> list[dict[str, Any]]:
         """Convert the parts of a key to the form of `_index`.
 
         Raises:
@@ -208,7 +214,7 @@ class TableBuilder:
             if isinstance(expr, sql_nodes.Collate):
                 collation, expr = self._collation_id(expr.name), expr.operand
             if not isinstance(expr, sql_nodes.Name):
-                if self._is_new:
+                if is_primary:
                     raise client_error(ErrorCode.INDEX_DEF_UNSUPPORTED, "Expressions")
                 raise unsupported("Tarantool", "functional indexes")
             place = self.rows.place(expr.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NoReturn
 
-from box.errors import BoxError
+from box.errors import BoxError, ClientError, ErrorCode
 from box.sql import sql_nodes
 from box.sql.parse import parse_statement
 from box.sql.stored_values import execute_error
@@ -31,13 +31,23 @@ class IgnoreRow(Exception):
     """Raised by RAISE(IGNORE): the row that fired the trigger is to be left alone."""
 
 
+class RaisedError(ClientError):
+    """The error of RAISE; `action` says what it undoes: ABORT, FAIL or ROLLBACK, as the OR of a statement."""
+
+    __slots__ = ("action",)
+
+    action: str
+
+
 def raise_error(action: str, text: str) -> NoReturn:
     """Run RAISE(action, text).
 
     Raises:
         IgnoreRow: the action is IGNORE.
-        ClientError: SQL_EXECUTE with the text.
+        RaisedError: SQL_EXECUTE with the text.
     """
     if action == "IGNORE":
         raise IgnoreRow
-    raise execute_error(text)
+    error = RaisedError(ErrorCode.SQL_EXECUTE, ErrorCode.SQL_EXECUTE.template % text)
+    error.action = action
+    raise error

@@ -94,8 +94,11 @@ def _is_chance(left: str, operator: str, right: str) -> bool:
 
 
 def _operators() -> list[str]:
-    made = [f"SELECT {left} {operator} {right}" for operator, left, right in product(OPERATORS, FEW, FEW)
-        if not _is_chance(left, operator, right)]
+    made = [
+        f"SELECT {left} {operator} {right}"
+        for operator, left, right in product(OPERATORS, FEW, FEW)
+        if not _is_chance(left, operator, right)
+    ]
     return made + [
         f"SELECT {left} {operator} {right}"
         for operator, left, right in product(("+", "-", "*", "/", "%", "<", "="), VALUES[3:14], VALUES[3:14])
@@ -129,7 +132,7 @@ def _functions() -> list[str]:
     made += [f"SELECT TRIM({where} {chars} FROM {text})" for where, chars, text in product(
         ("", "BOTH", "LEADING", "TRAILING"), ("", "'a'", "'ba'", "x'61'", "NULL", "1"), ("'abcba'", "x'616261'", "''", "NULL", "1"))]  # fmt: skip
     made += [f"SELECT PRINTF('{form}', {value})" for form, value in product(
-        ("%d", "%5d|", "%-5d|", "%05d", "%s", "%5s|", "%.2s", "%f", "%.2f", "%g", "%e", "%x", "%X", "%o", "%c", "%q", "%Q", "%w", "%%", "%i", "%u", "%,d", "%+d"),
+        ("%d", "%5d|", "%-5d|", "%05d", "%s", "%5s|", "%.2s", "%f", "%.2f", "%g", "%e", "%x", "%X", "%o", "%c", "%q", "%Q", "%w", "%%", "%i", "%u", "%+d"),
         ("1", "-42", "1.5", "'abc'", "NULL", "true", "12345678"))]  # fmt: skip
     made += [f"SELECT SUBSTR({text}, {start}, {count})" for text, start, count in product(
         ("'abcdef'", "x'616263'", "'äöü'"), ("0", "1", "-2", "3", "10", "NULL"), ("0", "2", "-1", "100", "NULL"))]  # fmt: skip
@@ -417,7 +420,7 @@ def _settings() -> list[str]:
         "SELECT * FROM t",
         "SELECT t.* FROM t",
         "SELECT q.* FROM t q",
-        "SELECT * FROM (SELECT id FROM t)",
+        "SELECT * FROM (SELECT id FROM t) q",
         'SET SESSION "sql_full_column_names" = false',
         'SET SESSION "sql_reverse_unordered_selects" = true',
         "SELECT id FROM t",

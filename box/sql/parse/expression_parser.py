@@ -9,11 +9,13 @@ NOT may be an operand of any operator, as in `1 = NOT 2`, which a grammar with o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
-from box.sql.parse.token_reader import TokenReader, generic
+from box.sql.parse.token_reader import TokenReader, generic, limit_exceeded
 from box.sql.parse.tokens import Token, name_of
 
 _OR, _AND, _NOT, _EQUAL, _ORDER, _BITS, _SUM, _PRODUCT, _CONCAT, _COLLATE, _UNARY = range(1, 12)
@@ -60,8 +62,10 @@ _TYPES: Final = {
 }
 _PARAMETERS_MAX: Final = 65000
 """Tarantool's limit of parameters in a statement."""
-_DEPTH_MAX: Final = 200
-"""Tarantool's limit for the depth of expressions."""
+_HEIGHT_MAX: Final = 200
+"""Tarantool's limit for the height of the tree of an expression."""
+_STACK_MAX: Final = 98
+"""The symbols of a statement that the stack of Tarantool's parser has room for."""
 
 
 class ExpressionParser(TokenReader):
@@ -70,17 +74,19 @@ class ExpressionParser(TokenReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._stops_at_and = False
-        self._depth = 0
+        self._tallest = 0
+        """The height of the tallest expression inside of the one that is being read."""
+        self._stack = 0
+        """The symbols that Tarantool's parser would have on its stack here."""
 
     def select(self) -> sql_nodes.Select:
         raise NotImplementedError
 
     def expression(self, least: int = 0) -> sql_nodes.Expr:
         """Parse an expression whose operators bind at least as tightly as `least`."""
-        self._depth += 1
-        if self._depth > _DEPTH_MAX * 4:
-            raise client_error(ErrorCode.SQL_STACK_OVERFLOW)
+        outer, self._tallest = self._tallest, 0
         left = self._prefix()
+        height = self._tallest + 1
         while True:
             kind = self.token.kind
             power = _BINARY.get(kind)
@@ -88,14 +94,41 @@ class ExpressionParser(TokenReader):
                 if power < least or (kind == "AND" and self._stops_at_and):
                     break
                 self.advance()
-                left = sql_nodes.Binary(kind, left, self.expression(power + 1))
-                continue
-            power = _SPECIAL.get(kind)
-            if power is None or power < least:
-                break
-            left = self._suffix(kind, left)
-        self._depth -= 1
+                self._tallest = 0
+                with self.stacked(2):
+                    left = sql_nodes.Binary(kind, left, self.expression(power + 1))
+            else:
+                power = _SPECIAL.get(kind)
+                if power is None or power < least:
+                    break
+                self._tallest = 0
+                left = self._suffix(kind, left)
+            height = max(height, self._tallest) + 1
+            if height > _HEIGHT_MAX:
+                raise limit_exceeded("Number of nodes in expression tree", height, _HEIGHT_MAX)
+        self._tallest = max(outer, height)
         return left
+
+    @contextmanager
+    def stacked(self, count: int) -> Iterator[None]:
+        """Count so many symbols on the stack for what is read inside.
+
+        Raises:
+            ClientError: SQL_STACK_OVERFLOW.
+        """
+        self._stack += count
+        self.needs(1)
+        yield
+        self._stack -= count
+
+    def needs(self, count: int) -> None:
+        """Check that the stack has room for so many symbols more.
+
+        Raises:
+            ClientError: SQL_STACK_OVERFLOW.
+        """
+        if self._stack + count > _STACK_MAX:
+            raise client_error(ErrorCode.SQL_STACK_OVERFLOW)
 
     def _nested(self) -> sql_nodes.Expr:
         """Parse an expression inside brackets or between words, where AND is an operator."""
@@ -142,27 +175,34 @@ class ExpressionParser(TokenReader):
 
     def _like(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
         word = self._tokens[self._at - 1].text.upper()
-        pattern = self.expression(_ORDER)
-        escape = self.expression(_ORDER) if self.take("ESCAPE") else None
+        with self.stacked(2):
+            pattern = self.expression(_ORDER)
+        escape = None
+        if self.take("ESCAPE"):
+            with self.stacked(4):
+                escape = self.expression(_ORDER)
         return sql_nodes.Like(word, left, pattern, escape, negated)
 
     def _between(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
         outer, self._stops_at_and = self._stops_at_and, True
-        low = self.expression()
+        with self.stacked(2):
+            low = self.expression()
         self._stops_at_and = outer
         self.expect("AND")
-        return sql_nodes.Between(left, low, self.expression(_ORDER), negated)
+        with self.stacked(4):
+            return sql_nodes.Between(left, low, self.expression(_ORDER), negated)
 
     def _in(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
         if not self.take("("):
             if not self.is_name:
                 self.fail()
             return sql_nodes.InSelect(left, _all_of(self.name()), negated)
-        if self.at("SELECT", "VALUES", "WITH"):
-            select = self.select()
-            self.expect(")")
-            return sql_nodes.InSelect(left, select, negated)
-        items = [] if self.at(")") else self.expressions()
+        with self.stacked(3):
+            if self.at("SELECT", "VALUES", "WITH"):
+                select = self.select()
+                self.expect(")")
+                return sql_nodes.InSelect(left, select, negated)
+            items = [] if self.at(")") else self.expressions()
         self.expect(")")
         return sql_nodes.InList(left, items, negated)
 
@@ -172,12 +212,15 @@ class ExpressionParser(TokenReader):
         kind = self.token.kind
         if kind == "NOT":
             self.advance()
-            return sql_nodes.Unary("NOT", self.expression(_NOT))
+            with self.stacked(1):
+                return sql_nodes.Unary("NOT", self.expression(_NOT))
         if kind in ("-", "+", "~"):
             self.advance()
-            return sql_nodes.Unary(kind, self.expression(_UNARY))
+            with self.stacked(1):
+                return sql_nodes.Unary(kind, self.expression(_UNARY))
         if kind == "(":
-            return self._brackets()
+            with self.stacked(1):
+                return self._brackets()
         if kind in ("CASE", "CAST", "EXISTS", "TRIM", "RAISE") and (kind != "RAISE" or self.peek() == "("):
             method: sql_nodes.Expr = getattr(self, f"_{kind.lower()}")()
             return method
@@ -208,6 +251,8 @@ class ExpressionParser(TokenReader):
         else:
             items = self.expressions()
             found = items[0] if len(items) == 1 else sql_nodes.RowValue(items)
+            self.needs(2)
+            self._tallest -= len(items) == 1  # brackets are no node of the tree
         self.expect(")")
         return found
 
@@ -227,7 +272,9 @@ class ExpressionParser(TokenReader):
         is_distinct = self.take("DISTINCT")
         if not is_distinct and not self.take("ALL"):
             self.option_ended()
-        args = [] if self.at(")") else self.expressions()
+        with self.stacked(3):
+            args = [] if self.at(")") else self.expressions()
+            self.needs(2)
         self.expect(")")
         return sql_nodes.FunctionCall(name, args, is_distinct)
 
@@ -266,17 +313,23 @@ class ExpressionParser(TokenReader):
         self._is_warned = True
         while self.at("WHEN") or not whens:
             self.expect("WHEN")
-            condition = self._nested()
+            with self.stacked(4 if whens else 3):
+                condition = self._nested()
             self.expect("THEN")
-            whens.append((condition, self._nested()))
-        otherwise = self._nested() if self.take("ELSE") else None
+            with self.stacked(6 if whens else 5):
+                whens.append((condition, self._nested()))
+        otherwise = None
+        if self.take("ELSE"):
+            with self.stacked(4):
+                otherwise = self._nested()
         self.expect("END")
         return sql_nodes.Case(operand, whens, otherwise)
 
     def _cast(self) -> sql_nodes.Expr:
         self.advance()
         self.expect("(")
-        operand = self._nested()
+        with self.stacked(2):
+            operand = self._nested()
         self.expect("AS")
         found = sql_nodes.Cast(operand, self.type_name())
         self.expect(")")
@@ -285,7 +338,8 @@ class ExpressionParser(TokenReader):
     def _exists(self) -> sql_nodes.Expr:
         self.advance()
         self.expect("(")
-        found = sql_nodes.Exists(self.select())
+        with self.stacked(2):
+            found = sql_nodes.Exists(self.select())
         self.expect(")")
         return found
 

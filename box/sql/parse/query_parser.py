@@ -59,6 +59,12 @@ class QueryParser(ExpressionParser):
 
     def select(self) -> sql_nodes.Select:
         """Parse a query."""
+        with self.stacked(4):
+            found = self._select()
+            self.needs(6)
+        return found
+
+    def _select(self) -> sql_nodes.Select:
         common, is_recursive = self.with_clause()
         cores, operators = [], []
         order_by, limit = None, None
@@ -96,11 +102,14 @@ class QueryParser(ExpressionParser):
         if self.take("FROM"):
             core.sources = self._sources()
         if self.take("WHERE"):
-            core.where = self.expression()
+            with self.stacked(2):
+                core.where = self.expression()
         if self.take_words("GROUP", "BY"):
-            core.group_by = self.expressions()
+            with self.stacked(4):
+                core.group_by = self.expressions()
         if self.take("HAVING"):
-            core.having = self.expression()
+            with self.stacked(4):
+                core.having = self.expression()
         return core
 
     def _values(self) -> sql_nodes.Core:
@@ -176,7 +185,8 @@ class QueryParser(ExpressionParser):
         source = sql_nodes.FromItem(join=join)
         if self.take("("):
             if self.at("SELECT", "VALUES", "WITH"):
-                source.select = self.select()
+                with self.stacked(3):
+                    source.select = self.select()
             else:
                 source.sources = self._sources()
             self.expect(")")

@@ -65,7 +65,8 @@ _LIMIT = "Failed to execute SQL statement: Expression subquery could be limited 
         ("select (select id, i from w) = (1, 5)", _TWO),
         ("select ~'1.5'", "Type mismatch: can not convert 1.5 to integer"),
         ("select '1e3' & 1", "Type mismatch: can not convert 1e3 to integer"),
-        ("select 'a' like 'b' escape 12", "Failed to execute SQL statement: ESCAPE expression must be a single character"),
+        ("select 'a' like 'b' escape 12",
+         "Failed to execute SQL statement: ESCAPE expression must be a single character"),
     ],
 )  # fmt: skip
 def test_an_error_is_that_of_tarantool(w: Session, text: str, message: str) -> None:

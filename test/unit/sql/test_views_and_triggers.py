@@ -214,3 +214,35 @@ def test_a_view_is_a_create_view(filled: Session) -> None:
 def test_columns_of_a_query_in_from_have_different_names(filled: Session) -> None:
     assert filled.names("select * from (select id, id, 1, id from t)") == ["ID", "ID_1", "COLUMN_1", "ID_2"]
     assert filled.names("with q as (select id, id from t) select * from q") == ["ID", "ID_1"]
+
+
+def test_the_action_of_a_statement_is_that_of_the_steps(db: Session) -> None:
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("create table l (id int primary key, a int)")
+    db.sql("insert into l values (1, 0)")
+    db.sql("create trigger r after insert on t for each row begin insert into l values (1, new.a); end")
+    assert db.error("insert into t values (1, 5)")[0] == "TUPLE_FOUND"
+    assert db.sql("insert or ignore into t values (2, 6)") == 1
+    assert db.sql("select a from l") == [[0]]
+    db.sql("replace into t values (3, 7)")
+    assert db.sql("select a from l") == [[7]]
+
+
+def test_raise_undoes_what_its_action_says(db: Session) -> None:
+    db.sql("create table t (id int primary key)")
+    for number, action in enumerate(("abort", "fail", "rollback")):
+        db.sql("delete from t")
+        db.sql("insert into t values (1), (2), (3)")
+        db.sql(
+            f"create trigger r{number} before delete on t for each row begin "
+            f"select raise({action}, 'no') where old.id = 3; end"
+        )
+        db.sql("start transaction")
+        db.sql("insert into t values (0)")
+        assert db.error("delete from t") == ("SQL_EXECUTE", "Failed to execute SQL statement: no")
+        assert (db.ctx.txn is None) == (action == "rollback")
+        if action != "rollback":
+            db.sql("commit")
+        wanted = {"abort": [0, 1, 2, 3], "fail": [3], "rollback": [1, 2, 3]}[action]
+        assert db.sql("select id from t") == [[number] for number in wanted]
+        db.sql(f"drop trigger r{number}")
