@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from box.data.collation import ignores_case
 from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql.casts import text_to_double, text_to_integer
@@ -329,7 +330,7 @@ def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_
             raise execute_error("ESCAPE expression must be a single character")
     if len(pattern) > 50000:
         raise execute_error("LIKE pattern is too complex")
-    if collation == 2 or (collation > 3 and (collation - 4) % 3 < 2):
+    if ignores_case(collation):
         text, pattern = text.casefold(), pattern.casefold()
         escape = escape.casefold() if has_escape else None
     return _like_pattern(pattern, escape)(text) is not None
