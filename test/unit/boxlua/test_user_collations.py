@@ -91,8 +91,8 @@ def test_binary_collations_of_users(run: Run) -> None:
         await box("box.internal.collation.create('bytes', 'BINARY', '', {})")
         await box("s = box.schema.space.create('s')")
         await box("s:create_index('pk', {parts = {{1, 'string', collation = 'bytes'}}})")
-        await box("s:insert{'a'} s:insert{'B'} s:insert{'б'}")
-        assert await box("return s:select(), s.index.pk.parts[1].collation") == [[["B"], ["a"], ["б"]], "bytes"]
+        await box("s:insert{'a'} s:insert{'B'} s:insert{'é'}")
+        assert await box("return s:select(), s.index.pk.parts[1].collation") == [[["B"], ["a"], ["é"]], "bytes"]
 
     run(body)
 
@@ -118,8 +118,8 @@ def test_queries_compare_by_them(run: Run) -> None:
         await box('box.execute [[create index ib on t (b collate "ci")]]')
         assert await box("return q[[pragma index_info(t.ib)]]") == [[0, 2, "B", 0, "ci", "string"]]
         assert await box("return box.space.T:format()[2].collation == box.internal.collation.id_by_name('ci')") is True
-        metadata = 'return box.execute([[set session "sql_full_metadata" = true]]) and box.execute([[select a from t]])'
-        assert await box(metadata + ".metadata[1].collation") == "ci"
+        await box('box.execute [[set session "sql_full_metadata" = true]]')
+        assert await box("return box.execute([[select a from t]]).metadata[1].collation") == "ci"
         assert "Dupl" in await box.fails("local _, e = box.execute[[create unique index ia on t (a)]] error(e)")
         await box("box.execute [[create view v as select a from t]] box.space.V:drop()")
 
