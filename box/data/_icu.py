@@ -10,13 +10,36 @@ import ctypes
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-_STRENGTH_ATTRIBUTE: Final = 5
-_STRENGTHS: Final = {"primary": 0, "secondary": 1, "tertiary": 2, "quaternary": 3, "identical": 15}
+_ATTRIBUTES: Final = {
+    "french_collation": 0,
+    "alternate_handling": 1,
+    "case_first": 2,
+    "case_level": 3,
+    "normalization_mode": 4,
+    "strength": 5,
+    "numeric_collation": 7,
+}
+"""The numbers of `UColAttribute`."""
+
+_VALUES: Final = {
+    "primary": 0,
+    "secondary": 1,
+    "tertiary": 2,
+    "quaternary": 3,
+    "identical": 15,
+    "off": 16,
+    "on": 17,
+    "shifted": 20,
+    "non_ignorable": 21,
+    "lower_first": 24,
+    "upper_first": 25,
+}
+"""The numbers of `UColAttributeValue`."""
 
 
 class Icu:
@@ -45,11 +68,16 @@ class Icu:
         function.argtypes = arguments
         return function
 
-    def collator(self, locale: str, strength: str) -> Callable[[str], bytes]:
-        """Return a function from text to sort key for a locale; '' is the root locale."""
+    def collator(
+        self, locale: str, strength: str, attributes: Iterable[tuple[str, str]] = ()
+    ) -> Callable[[str], bytes]:
+        """Return a function from text to sort key for a locale; '' is the root locale. `attributes` are names and
+        values in lower case.
+        """
         status = ctypes.c_int(0)
         handle = self._open(locale.encode(), ctypes.byref(status))
-        self._set(handle, _STRENGTH_ATTRIBUTE, _STRENGTHS[strength], ctypes.byref(status))
+        for name, value in (*attributes, ("strength", strength)):
+            self._set(handle, _ATTRIBUTES[name], _VALUES[value], ctypes.byref(status))
         if status.value > 0:
             raise RuntimeError(f"ICU cannot open the collation of '{locale}': error {status.value}")
         get_key = self._key

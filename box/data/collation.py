@@ -3,9 +3,13 @@
 0 `none` and 3 `binary` compare UTF-8 bytes. 1 `unicode` and 2 `unicode_ci` are ICU's root collation at tertiary and
 primary strength; 4 and up are those of a locale, three strengths each (`unicode_<locale>_s1` to `_s3`).
 
+A user's own collation is known by a number above every id, its *order*, which stands for the whole definition: two
+nodes of one process may give one id to different collations. Keys, formats and queries hold orders; for a built-in
+collation the order is the id.
+
 The exact order is ICU's, so ICU makes the keys if the system has it (`_icu.py`). Without ICU, `unicode` and
-`unicode_ci` use an order of our own, which is right for letters, digits and punctuation of common texts; collations of
-a locale are an error.
+`unicode_ci` use an order of our own, which is right for letters, digits and punctuation of common texts; other
+collations are an error.
 
 Source of the table: the `_collation` space of a running 2.8.1.
 """
@@ -22,13 +26,17 @@ from box.errors import ErrorCode, client_error, unsupported
 
 
 class Collation(NamedTuple):
-    """A row of `_collation`; `strength` is '' for the binary ones."""
+    """A row of `_collation`; `strength` is '' for the binary ones.
+
+    `attributes` are ICU's other attributes with their values, in lower case: `(("case_first", "upper_first"),)`.
+    """
 
     id: int
     name: str
     type: str
     locale: str
     strength: str
+    attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def options(self) -> dict[str, str]:
@@ -88,33 +96,79 @@ def collation_by_id(collation_id: int) -> Collation | None:
     return COLLATIONS[collation_id] if 0 <= collation_id < len(COLLATIONS) else None
 
 
-def is_binary(collation_id: int | None) -> bool:
+_FIRST_ORDER: Final = 1 << 32
+_own: Final[list[Collation]] = []
+_orders: Final[dict[Collation, int]] = {}
+
+
+def order_of(collation: Collation) -> int:
+    """Return the order of a collation: its id if it is built in."""
+    if collation_by_id(collation.id) == collation:
+        return collation.id
+    order = _orders.get(collation)
+    if order is None:
+        order = _orders[collation] = _FIRST_ORDER + len(_own)
+        _own.append(collation)
+    return order
+
+
+def collation_of(order: int) -> Collation | None:
+    """Return the collation with an order, or None."""
+    if order < _FIRST_ORDER:
+        return collation_by_id(order)
+    return _own[order - _FIRST_ORDER]
+
+
+def id_of(order: int) -> int:
+    """Return the id of the collation with an order."""
+    return order if order < _FIRST_ORDER else _own[order - _FIRST_ORDER].id
+
+
+def name_of(order: int) -> str:
+    """Return the name of the collation with an order."""
+    return (COLLATIONS[order] if order < _FIRST_ORDER else _own[order - _FIRST_ORDER]).name
+
+
+def is_own(order: int | None) -> bool:
+    """Return whether an order is that of a user's collation."""
+    return order is not None and order >= _FIRST_ORDER
+
+
+def is_binary(order: int | None) -> bool:
     """Return whether there is no collation, or one that compares the UTF-8 bytes."""
-    return collation_id in (None, 0, 3)
+    if order in (None, 0, 3):
+        return True
+    return is_own(order) and _own[(order or 0) - _FIRST_ORDER].type == "BINARY"
 
 
-def sort_key(collation_id: int, text: str) -> bytes:
+def ignores_case(order: int) -> bool:
+    """Return whether upper and lower case are equal in a collation."""
+    collation = collation_of(order)
+    return collation is not None and collation.strength in ("primary", "secondary")
+
+
+def sort_key(order: int, text: str) -> bytes:
     """Return bytes that compare as the collation orders the texts."""
-    return sort_key_function(collation_id)(text)
+    return sort_key_function(order)(text)
 
 
 @cache
-def sort_key_function(collation_id: int | None) -> Callable[[str], bytes]:
+def sort_key_function(order: int | None) -> Callable[[str], bytes]:
     """Return a function from text to sort key.
 
     Raises:
-        ClientError: WRONG_INDEX_OPTIONS, the id is unknown.
+        ClientError: WRONG_INDEX_OPTIONS, the order is unknown.
         UnsupportedError: the collation needs ICU.
     """
-    if is_binary(collation_id):
+    if is_binary(order):
         return lambda text: text.encode("utf-8", "surrogateescape")
-    collation = collation_by_id(collation_id or 0)
+    collation = collation_of(order or 0)
     if collation is None:
         raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, 1, "collation was not found by ID")
     icu = _icu.library()
     if icu is not None:
-        return icu.collator(collation.locale, collation.strength)
-    if collation.locale:
+        return icu.collator(collation.locale, collation.strength, collation.attributes)
+    if collation.locale or collation.attributes or collation.strength not in ("primary", "tertiary"):
         raise unsupported("A node without the ICU library", f"collation '{collation.name}'")
     return _root_primary if collation.strength == "primary" else _root_tertiary
 

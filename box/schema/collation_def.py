@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from box.data.collation import Collation, order_of
+
 
 class CollationDef(NamedTuple):
     """A decoded `_collation` tuple."""
@@ -14,3 +16,17 @@ class CollationDef(NamedTuple):
     type: str
     locale: str
     options: dict[str, Any]
+
+    @property
+    def collation(self) -> Collation:
+        """What keys are made of."""
+        if self.type == "BINARY":
+            return Collation(self.id, self.name, "BINARY", "", "")
+        options = {name: value.lower() for name, value in self.options.items()}
+        strength = options.pop("strength", "tertiary")
+        return Collation(self.id, self.name, self.type, self.locale, strength, tuple(sorted(options.items())))
+
+    @property
+    def order(self) -> int:
+        """The number by which keys and queries know the collation."""
+        return order_of(self.collation)

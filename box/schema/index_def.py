@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,24 @@ def decode_index(
     definition = _decode(raw, space.name, nullable)
     for number, part in enumerate(definition.parts, 1):
         check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
+    definition = _with_orders(definition, collations)
+    for number in range(1, len(definition.parts) + 1):
         _check_multikey_path(definition.parts, number)
     if definition.opts.get("func"):
         _check_function_parts(definition.parts)
     _check(raw, space.name, nullable, rules)
     return definition
+
+
+def _with_orders(definition: IndexDef, collations: Mapping[int, CollationDef]) -> IndexDef:
+    """Return a definition whose parts have the orders of collations instead of their ids."""
+    if all(part.collation_id is None for part in definition.parts):
+        return definition
+    parts = tuple(
+        part if part.collation_id is None else replace(part, collation_id=collations[part.collation_id].order)
+        for part in definition.parts
+    )
+    return definition if parts == definition.parts else replace(definition, parts=parts)
 
 
 def _check_multikey_path(parts: tuple[PartDef, ...], number: int) -> None:

@@ -10,6 +10,7 @@ The version in `_schema` tells them. Their rows stay as they are, and snapshots 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
@@ -20,6 +21,7 @@ from box.schema.space import SpaceDef
 from box.schema.space_def import decode_space
 
 if TYPE_CHECKING:
+    from box.data.format import FieldDef
     from box.schema.schema import Schema
 
 Version = tuple[int, int, int]
@@ -63,7 +65,15 @@ def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
         if item.get("compression", "none") != "none" and is_newer(schema):
             what = f"compressed fields (field '{item.get('name')}' of space '{definition.name}')"
             raise unsupported("Lunabox", what)
+    if any(item.collation_id in schema.collations for item in definition.fields):
+        definition = replace(definition, fields=tuple(_with_order(schema, item) for item in definition.fields))
     return definition
+
+
+def _with_order(schema: Schema, item: FieldDef) -> FieldDef:
+    """Return a field with the order of its collation instead of the id."""
+    collation = None if item.collation_id is None else schema.collations.get(item.collation_id)
+    return item if collation is None else replace(item, collation_id=collation.order)
 
 
 def newer_notes(schema: Schema) -> list[str]:

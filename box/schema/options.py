@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from box.data.collation import collation_by_id
-from box.errors import BoxError, client_error, unsupported
+from box.data.collation import is_own
+from box.errors import BoxError, client_error
 
 if TYPE_CHECKING:
     from box.schema.collation_def import CollationDef
@@ -62,10 +62,6 @@ def check_options(
 def check_collation(
     collation_id: int | None, known: Mapping[int, CollationDef], error_code: int, field_no: int
 ) -> None:
-    """Check that a collation exists and can make keys."""
-    if not collation_id:
-        return
-    if collation_id not in known:
+    """Check that a collation exists. `collation_id` is its id or its order."""
+    if collation_id and not is_own(collation_id) and collation_id not in known:
         raise client_error(error_code, field_no, "collation was not found by ID")
-    if collation_by_id(collation_id) is None:
-        raise unsupported("Lunabox", f"comparing by the user-defined collation '{known[collation_id].name}'")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from box.data import codec
+from box.data.collation import COLLATIONS
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.index import Index
@@ -82,6 +83,7 @@ class Schema:
         self._functions_by_name: dict[str, Function] = {}
         self._users_by_name: dict[str, User] = {}
         self._collations_by_name: dict[str, CollationDef] = {}
+        self.own_collations: tuple[CollationDef, ...] = ()
 
         self.memory = MemoryQuota()
         """The quota for tuples and indexes."""
@@ -377,8 +379,11 @@ class Schema:
         """Add a collation to the dictionary."""
         self.collations[collation.id] = collation
         self._collations_by_name[collation.name] = collation
+        if collation.id >= len(COLLATIONS):
+            self.own_collations = (*self.own_collations, collation)
 
     def remove_collation(self, collation: CollationDef) -> None:
         """Remove a collation from the dictionary."""
         del self.collations[collation.id]
         del self._collations_by_name[collation.name]
+        self.own_collations = tuple(item for item in self.own_collations if item is not collation)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from box.data.collation import sort_key_function
+from box.data.collation import is_binary, sort_key_function
 from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql.casts import double_to_integer, text_to_double, text_to_integer
@@ -372,7 +372,7 @@ def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_
             raise execute_error("ESCAPE expression must be a single character")
     if len(pattern) > 50000:
         raise execute_error("LIKE pattern is too complex")
-    return _like_pattern(pattern, escape, 0 if collation == 3 else collation)(text) is not None
+    return _like_pattern(pattern, escape, 0 if is_binary(collation) else collation)(text) is not None
 
 
 def _entry(

@@ -11,6 +11,7 @@ from box.sql.scope import KnownColumn
 
 if TYPE_CHECKING:
     from box.schema.access import Credentials
+    from box.schema.collation_def import CollationDef
     from box.schema.function import FunctionDef
     from box.schema.schema import Schema
     from box.schema.space import Space
@@ -75,22 +76,18 @@ class Catalogue:
         Raises:
             ClientError: NO_SUCH_COLLATION.
         """
-        found = self.find_collation(name)
+        return self.collation(name).id
+
+    def collation(self, name: str) -> CollationDef:
+        """Return a collation. The name is tried as written, then in lower case.
+
+        Raises:
+            ClientError: NO_SUCH_COLLATION.
+        """
+        found = self.schema.collation_by_name(name) or self.schema.collation_by_name(name.lower())
         if found is None:
             raise client_error(ErrorCode.NO_SUCH_COLLATION, name)
         return found
-
-    def find_collation(self, name: str) -> int | None:
-        """Return the id of a collation, None if there is none. The name is tried as written, then in lower case."""
-        for candidate in (name, name.lower()):
-            for collation in self.schema.collations.values():
-                if collation.name == candidate:
-                    return collation.id
-        return None
-
-    def collation_name(self, collation: int) -> str:
-        """Return the name of a collation."""
-        return self.schema.collations[collation].name
 
 
 def columns_of(space: Space) -> list[KnownColumn]:

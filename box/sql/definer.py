@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
+from box.data.collation import id_of
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.schema.access import Privilege
@@ -222,7 +223,7 @@ class Definer:
         for name, column in zip(different_names(names), columns, strict=True):
             entry = {"name": name, "type": column.type, "is_nullable": True, "nullable_action": "none"}
             if column.collation:
-                entry["collation"] = column.collation
+                entry["collation"] = id_of(column.collation)
             fields.append(entry)
         space_id = await self._next_space_id(ctx)
         options = {"sql": statement.text, "view": True}

@@ -404,7 +404,7 @@ class ExpressionCompiler:
 
     def _collate(self, expr: sql_nodes.Collate) -> Typed:
         inner = self.compile(expr.operand)
-        collation = self.queries.collation_id(expr.name)
+        collation = self.queries.collation_order(expr.name)
         if inner.type not in ("string", "scalar") and not (isinstance(expr.operand, sql_nodes.Param)):
             raise generic("COLLATE clause can't be used with non-string arguments")
         return Typed(inner.sql, inner.type, inner.kind, collation, True, None, inner.has_aggregate)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from box.data.collation import name_of
 from box.errors import ErrorCode, client_error
 from box.sql.result import ResultField, ResultFields, Rows
 
@@ -126,7 +127,7 @@ class PragmaRunner:
             return []
         rows: list[list[Any]] = []
         for number, part in enumerate(index.definition.parts):
-            collation = self._schema.collations[part.collation_id].name if part.collation_id else "BINARY"
+            collation = name_of(part.collation_id) if part.collation_id else "BINARY"
             field = space.definition.fields[part.fieldno]
             rows.append([number, part.fieldno, field.name, 0, collation, field.type.value])
         return rows

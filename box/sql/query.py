@@ -166,8 +166,8 @@ class QueryCompiler:
         self._unnamed = 0
         self._depth = 0
 
-    def collation_id(self, name: str) -> int:
-        return self.catalogue.collation_id(name)
+    def collation_order(self, name: str) -> int:
+        return self.catalogue.collation(name).order
 
     def new_alias(self) -> str:
         """Return an unused alias for a relation."""
@@ -241,7 +241,7 @@ class QueryCompiler:
         for number, term in enumerate(terms, 1):
             expr, collation = term.expr, 0
             if isinstance(expr, sql_nodes.Collate):
-                collation, expr = self.collation_id(expr.name), expr.operand
+                collation, expr = self.collation_order(expr.name), expr.operand
             place = _place_of(expr, len(columns), number, "ORDER")
             if place is None and isinstance(expr, sql_nodes.Name):
                 place = next(
@@ -446,7 +446,7 @@ class _Core:
             if place is None and isinstance(expr, sql_nodes.Collate):
                 place = _place_of(expr.operand, len(self.rows[0]), number, "ORDER")
                 if place is not None:
-                    collation = self._queries.collation_id(expr.name)
+                    collation = self._queries.collation_order(expr.name)
             if place is None and isinstance(expr, sql_nodes.Name) and expr.table is None:
                 place = next((at for at, column in enumerate(self._aliases) if column == expr.name), None)
             item = self.rows[0][place] if place is not None else compiler.compile(expr)

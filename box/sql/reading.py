@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
+from box.data.collation import name_of
 from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
@@ -98,14 +99,14 @@ class QueryRunner:
 
     def finish(self, compiler: QueryCompiler, query: Query) -> Compiled:
         """Make a compiled query ready to run."""
-        catalogue = compiler.catalogue
+        used = compiler.catalogue.used
         fields = []
         spans = query.spans or [None] * len(query.columns)  # type: ignore[list-item]
         for column, span in zip(query.columns, spans, strict=True):
-            collation = catalogue.collation_name(column.collation) if column.collation else None
+            collation = name_of(column.collation) if column.collation else None
             fields.append(field_of(column, span, collation))
         booleans = [column.kind == "bool" for column in query.columns]
-        return Compiled(query.sql, booleans, ResultFields(fields), list(catalogue.used.values()))
+        return Compiled(query.sql, booleans, ResultFields(fields), list(used.values()))
 
     # --- running ---
 

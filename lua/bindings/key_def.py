@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
-from box.data.collation import collation_by_id, collation_by_name
+from box.data.collation import Collation, collation_by_id, collation_by_name, name_of, order_of
 from box.data.json_path import ANY_INDEX, parse_path
 from box.data.keydef import KeyDef, PartDef, SortKey
 from box.data.types import FieldType, checker
 from box.errors import BoxError, ErrorCode, client_error
 from lua.bindings.binding import Binding, Outcome, guarded
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
 
 _LESS, _EQUAL, _GREATER = 0, 1, 2
 _UNORDERED: Final = frozenset({FieldType.ANY, FieldType.ARRAY, FieldType.MAP})
@@ -21,7 +24,7 @@ def _wrong(message: str) -> BoxError:
     return BoxError(ErrorCode.ILLEGAL_PARAMS, message, type="IllegalParams")
 
 
-def _part(options: dict[str, Any]) -> PartDef:
+def _part(options: dict[str, Any], own: tuple[Collation, ...]) -> PartDef:
     kind = FieldType.by_name(str(options["type"]))
     if kind is None:
         raise _wrong(f"Unknown field type: {options['type']}")
@@ -32,7 +35,7 @@ def _part(options: dict[str, Any]) -> PartDef:
         int(options["fieldno"]) - 1,
         kind,
         bool(options.get("is_nullable")),
-        _collation(options),
+        _collation(options, own),
         path,
         bool(options.get("exclude_null")),
     )
@@ -47,18 +50,21 @@ def _check_path(path: str) -> None:
         raise _wrong("multikey path is unsupported")
 
 
-def _collation(options: dict[str, Any]) -> int | None:
+def _collation(options: dict[str, Any], own: tuple[Collation, ...]) -> int | None:
     number, name = options.get("collation_id"), options.get("collation")
     if name is None:
-        if number is not None and collation_by_id(int(number)) is None:
+        if number is None:
+            return None
+        chosen = next((item for item in own if item.id == number), collation_by_id(int(number)))
+        if chosen is None:
             raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, 1, "collation was not found by ID")
-        return number
+        return order_of(chosen)
     if number is not None:
         raise _wrong("Conflicting options: collation_id and collation")
-    found = collation_by_name(str(name))
+    found = next((item for item in own if item.name == name), collation_by_name(str(name)))
     if found is None:
         raise _wrong(f'Unknown collation: "{name}"')
-    return found.id
+    return order_of(found)
 
 
 def _described(part: PartDef) -> dict[str, Any]:
@@ -69,14 +75,13 @@ def _described(part: PartDef) -> dict[str, Any]:
         "is_nullable": part.is_nullable,
         "exclude_null": part.exclude_null or None,
     }
-    collation = None if part.collation_id is None else collation_by_id(part.collation_id)
-    result["collation"] = None if collation is None or collation.id == 0 else collation.name
+    result["collation"] = name_of(part.collation_id) if part.collation_id else None
     return {name: value for name, value in result.items() if value is not None}
 
 
 @lru_cache(maxsize=256)
-def _definition(packed: bytes) -> KeyDef:
-    return KeyDef([_part(options) for options in codec.unpack(packed)])
+def _definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
+    return KeyDef([_part(options, own) for options in codec.unpack(packed)])
 
 
 def _check_fields(key: KeyDef, fields: list[Any]) -> None:
@@ -108,13 +113,13 @@ def _ordered(key: KeyDef) -> None:
             raise _wrong(f"Unsupported field type: {part.type}")
 
 
-def ordered_definition(packed: bytes) -> KeyDef:
-    """Return the key definition with these parts.
+def ordered_definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
+    """Return the key definition with these parts. `own` are the collations of the instance that are not built in.
 
     Raises:
         IllegalParams: a part has a type without an order.
     """
-    key = _definition(packed)
+    key = _definition(packed, own)
     _ordered(key)
     return key
 
@@ -123,33 +128,44 @@ def _three_way(left: SortKey, right: SortKey) -> int:
     return _LESS if left < right else _GREATER if left > right else _EQUAL
 
 
+def own_collations(node: Instance) -> tuple[Collation, ...]:
+    """Return the collations of an instance that are not built in."""
+    return tuple(item.collation for item in node.schema.own_collations)
+
+
 class KeyDefBinding(Binding):
     """Python half of lua/modules/key_def.lua.
 
     A key definition is identified by its packed parts: a list of maps in the form of `key_def.new`.
     """
 
+    @property
+    def _own(self) -> tuple[Collation, ...]:
+        return own_collations(self.node)
+
     @guarded("key_def_parts")
     def parts(self, packed: bytes) -> Outcome:
         """Return the checked parts, described by names."""
-        return codec.pack([_described(part) for part in _definition(packed).parts])
+        return codec.pack([_described(part) for part in _definition(packed, self._own).parts])
 
     @guarded("key_def_merge")
     def merge(self, left: bytes, right: bytes) -> Outcome:
         """Return the parts of the first definition and those of the second that it lacks."""
-        return codec.pack([_described(part) for part in _definition(left).merge(_definition(right)).parts])
+        return codec.pack(
+            [_described(part) for part in _definition(left, self._own).merge(_definition(right, self._own)).parts]
+        )
 
     @guarded("key_def_extract")
     def extract(self, packed: bytes, raw: bytes) -> Outcome:
         """Return the key of a tuple as a packed array."""
-        key, fields = _definition(packed), _fields(raw)
+        key, fields = _definition(packed, self._own), _fields(raw)
         _check_fields(key, fields)
         return codec.pack(key.extract_values(fields))
 
     @guarded("key_def_compare")
     def compare(self, packed: bytes, left: bytes, right: bytes) -> Outcome:
         """Compare two tuples: 0, 1 or 2 if the first is less, equal or greater."""
-        key = ordered_definition(packed)
+        key = ordered_definition(packed, self._own)
         first, second = _fields(left), _fields(right)
         _check_fields(key, first)
         _check_fields(key, second)
@@ -158,7 +174,7 @@ class KeyDefBinding(Binding):
     @guarded("key_def_compare_with_key")
     def compare_with_key(self, packed: bytes, raw: bytes, values: bytes) -> Outcome:
         """Compare a tuple with a key, which may have fewer parts: 0, 1 or 2 if the tuple is less, equal or greater."""
-        key = ordered_definition(packed)
+        key = ordered_definition(packed, self._own)
         fields = _fields(raw)
         _check_fields(key, fields)
         given = key.parse_parts(_fields(values))

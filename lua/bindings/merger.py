@@ -11,18 +11,21 @@ from box.data.format import TupleFormat
 from box.data.keydef import SortKey
 from box.errors import BoxError
 from lua.bindings.binding import Binding, Outcome, exported, guarded
-from lua.bindings.key_def import ordered_definition
+from lua.bindings.key_def import ordered_definition, own_collations
 from lua.salt import SALT_SIZE
 
 if TYPE_CHECKING:
+    from box.data.collation import Collation
     from box.instance.node import Instance
     from lua.runtime import Runtime
 
 
 @lru_cache(maxsize=64)
-def _reading(packed: bytes) -> tuple[Callable[[bytes], list[Any]], Callable[[list[Any]], SortKey]]:
+def _reading(
+    packed: bytes, own: tuple[Collation, ...]
+) -> tuple[Callable[[bytes], list[Any]], Callable[[list[Any]], SortKey]]:
     """Return what checks and decodes a tuple, and what makes its sort key of that: both take a while to compile."""
-    key = ordered_definition(packed)
+    key = ordered_definition(packed, own)
     return TupleFormat(key_defs=[key]).validate, key.extract
 
 
@@ -35,8 +38,8 @@ class Heads:
 
     __slots__ = ("_extract", "_heads", "_is_reverse", "_validate")
 
-    def __init__(self, packed: bytes, *, is_reverse: bool) -> None:
-        self._validate, self._extract = _reading(packed)
+    def __init__(self, packed: bytes, own: tuple[Collation, ...], *, is_reverse: bool) -> None:
+        self._validate, self._extract = _reading(packed, own)
         self._is_reverse = is_reverse
         # Rising, so that what comes next is at the end in reverse order, where places fall.
         self._heads: list[tuple[SortKey, int]] = []
@@ -68,7 +71,7 @@ class MergerBinding(Binding):
     def open(self, packed: bytes, is_reverse: bool) -> Outcome:
         """Return the number of a new merger by a key definition, see `KeyDefBinding`."""
         self._last += 1
-        self._mergers[self._last] = Heads(packed, is_reverse=is_reverse)
+        self._mergers[self._last] = Heads(packed, own_collations(self.node), is_reverse=is_reverse)
         return self._last
 
     @exported("merger_add")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
+from box.data.collation import name_of
 from box.schema.access import password_hash
 from lua.bindings.binding import Binding, guarded, waiting
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from box.data.keydef import PartDef
     from box.index import IndexDef
     from box.instance.node import Instance
-    from box.schema.collation_def import CollationDef
     from box.schema.function import Function
     from box.schema.schema import Schema
     from box.schema.sequence import Sequence
@@ -29,23 +29,23 @@ Change = tuple[str, int, dict[str, Any] | None]
 """A change of the schema: kind and id of the object, and its description, None if it was dropped."""
 
 
-def _describe_part(part: PartDef, collations: dict[int, CollationDef]) -> dict[str, Any]:
+def _describe_part(part: PartDef) -> dict[str, Any]:
     described: dict[str, Any] = {"type": part.type.value, "fieldno": part.fieldno + 1, "is_nullable": part.is_nullable}
     if part.path:
         described["path"] = part.path
     if part.exclude_null:
         described["exclude_null"] = True
     if part.collation_id:
-        described["collation"] = collations[part.collation_id].name
+        described["collation"] = name_of(part.collation_id)
     return described
 
 
-def _describe_index(definition: IndexDef, space: Space, collations: dict[int, CollationDef]) -> dict[str, Any]:
+def _describe_index(definition: IndexDef, space: Space) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": definition.iid,
         "name": definition.name,
         "type": definition.type,
-        "parts": [_describe_part(part, collations) for part in definition.parts],
+        "parts": [_describe_part(part) for part in definition.parts],
     }
     if definition.type == _RTREE:
         described["dimension"] = definition.opts.get("dimension", 2)
@@ -61,7 +61,7 @@ def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Co
     return described
 
 
-def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[str, Any]:
+def describe_space(space: Space) -> dict[str, Any]:
     """Describe a space for `box.space.<name>`; `names` are the fields' numbers, counted from 1."""
     return {
         "id": space.id,
@@ -72,7 +72,7 @@ def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[st
         "is_sync": space.is_sync,
         "temporary": space.is_temporary,
         "names": {name: number + 1 for name, number in space.format.names.items()},
-        "indexes": [_describe_index(index.definition, space, collations) for index in space.indexes.values()],
+        "indexes": [_describe_index(index.definition, space) for index in space.indexes.values()],
         "constraints": [
             {"name": name, "expr": check.definition.code, "is_enabled": check.definition.is_enabled}
             for name, check in space.checks.items()
@@ -147,7 +147,7 @@ class SchemaBinding(Binding):
         self._apply(changes)
 
     def _space(self, space: Space) -> dict[str, Any]:
-        return describe_space(space, self.node.schema.collations)
+        return describe_space(space)
 
     def _apply(self, changes: list[Change]) -> None:
         self.runtime.invoke_now(self.runtime.handle_of("box.apply_schema"), codec.pack(changes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from box.data.collation import id_of
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.collation_def import CollationDef
@@ -44,8 +45,19 @@ def on_replace_collation(schema: Schema, credentials: Credentials, txn: DdlTrans
         raise client_error(ErrorCode.DROP_COLLATION, "none", "system collation")
     collation = schema.collations[collation_id]
     _check_ddl(credentials, Privilege.D, collation)
+    _check_unused(schema, collation)
     schema.remove_collation(collation)
     stmt.on_rollback.append(lambda: schema.add_collation(collation))
+
+
+def _check_unused(schema: Schema, collation: CollationDef) -> None:
+    for space in schema.spaces.values():
+        for what, used in (
+            ("space format", space.definition.fields),
+            ("index", [part for index in space.indexes.values() for part in index.definition.parts]),
+        ):
+            if any(item.collation_id is not None and id_of(item.collation_id) == collation.id for item in used):
+                raise client_error(ErrorCode.DROP_COLLATION, collation.name, f"collation is referenced by {what}")
 
 
 def _check_ddl(credentials: Credentials, privilege: Privilege, collation: CollationDef) -> None:

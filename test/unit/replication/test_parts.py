@@ -262,6 +262,10 @@ class Host:
         """Return False: no instance takes over a limbo here."""
         return False
 
+    def contradicts(self, rows: list[Row]) -> bool:
+        """Return False: nothing is decided here."""
+        return False
+
     @property
     def loop(self) -> Any:
         return asyncio.get_running_loop()
