@@ -31,8 +31,9 @@ def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1)
 
 
 def updated(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> tuple[bytes, list[Any] | None]:
-    """Do what `apply_update` does. Returns the fields of the new tuple besides, with values as the operations gave them;
-    None if they are not known.
+    """Do what `apply_update` does. Returns the fields of the new tuple besides, None if they are not known.
+
+    Their values are as the operations gave them.
     """
     fields = _apply_short(raw, ops, fmt, index_base)
     if fields is not None:

@@ -195,13 +195,12 @@ class Dml:
         if txn is not None:
             if is_held or row is not None:
                 txn.is_short = False
+            later: bytes | Request | None = None
             if row is not None:
-                statement = Statement(space, kind, old, new, row)
-            elif request is None or kind <= REPLACE:
-                statement = Statement(space, kind, old, new, None, None)
-            else:
-                statement = Statement(space, kind, old, new, None, request if journal.is_void else request.body(space.id))
-            self._record(txn, statement)
+                later = b""
+            elif request is not None and kind > REPLACE:
+                later = request if journal.is_void else request.body(space.id)
+            self._record(txn, Statement(space, kind, old, new, row, later))
             return result
         body = b""
         if row is None:

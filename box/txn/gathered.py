@@ -32,7 +32,8 @@ def gather(txn: Transaction) -> None:
         if row is None:
             body = statement.body
             if body is None:
-                assert statement.space is not None and statement.new is not None
+                assert statement.space is not None
+                assert statement.new is not None
                 body = statement.space.tuple_prefix + statement.new
             elif not body:
                 continue

@@ -118,10 +118,9 @@ class Statement:
     """One change of one space. `old` and `new` are the tuples before and after, or None.
 
     `row` is the journal row, None for temporary spaces and before the statement ends. `body` is that of a row that is
-    made later, when the transaction gathers what its commit needs (`box.txn.gathered`); or the request that has it; None
-    if it is that of an INSERT or REPLACE of `new`; or else empty. `applied` is the
-    number of the change within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends
-    on the tuple before.
+    made later, when the transaction gathers what its commit needs (`box.txn.gathered`), or the request that has it, or
+    None if it is that of an INSERT or REPLACE of `new`; otherwise it is empty. `applied` is the number of the change
+    within the transaction, 0 while the indexes are untouched. `requires_old`: the outcome depends on the tuple before.
     """
 
     __slots__ = ("applied", "body", "new", "old", "requires_old", "row", "space", "type")
