@@ -17,7 +17,7 @@ RowPage               row_page.py            rows of a select and the position w
 NamedRow      named_rows.py          tuples as they are given to the program; row_types.py: as objects of its classes
 SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions; sequences.py
 SqlResult, PreparedStatement         sql_statements.py: statements of SQL
-Change, ...   change_stream.py       watching a space; log_replay.py: since a vclock
+Change, ...   change_stream.py       watching a space (commit_listener.py); log_replay.py: since a vclock
 callables.py, declarations.py        Python functions and triggers that the instance calls
 ```
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from box.data.codec import unpack
 from box.embed.change_stream import Change, change_of
-from box.embed.log_replay import place_of
+from box.embed.commit_listener import place_of
 from box.embed.named_rows import NamedRow, encode_values
 from box.errors import BoxError
 from box.schema.space import NOTHING

@@ -22,11 +22,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self
 
-from box.embed.log_replay import LogReplay, RawChange, change_in, settled
+from box.embed.commit_listener import CommitListener, RawChange
+from box.embed.log_replay import LogReplay, settled
 from box.errors import ClientError, ErrorCode, client_error, unsupported
 from box.journal.xlog_errors import XlogError
 from box.schema.ids import SpaceId
-from box.schema.space import NOTHING
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from box.embed.embedding import Embedding
     from box.embed.named_rows import NamedRow, RowCodec
     from box.schema.space import Space
-    from box.session import Context
-    from box.txn.transaction import Statement
 
     R = TypeVar("R", default=NamedRow)
 else:
@@ -84,7 +82,7 @@ def _lost(text: str) -> ChangesLost:
     return ChangesLost(ErrorCode.ILLEGAL_PARAMS, f"Illegal parameters, {text}")
 
 
-class ChangeStream(Generic[R]):
+class ChangeStream(CommitListener, Generic[R]):
     """An asynchronous iterator over the changes of a space, from now on or from a vclock in the log.
 
     Watching begins with the call of `changes()` and ends with `close()` or `async with`. An abandoned stream is closed
@@ -104,6 +102,7 @@ class ChangeStream(Generic[R]):
         core = embedding.core
         if start is not None and (core.journal is None or core.journal.is_void):
             raise unsupported("wal_mode 'none'", "changes(start=...)")
+        super().__init__(space.id, self._put)
         self._embedding = embedding
         self._space = space
         self._codec = codec
@@ -134,19 +133,6 @@ class ChangeStream(Generic[R]):
     def position(self) -> dict[int, int]:
         """The vclock of the changes read so far, by replica id; pass it as `start` to continue with a later stream."""
         return dict(self._position)
-
-    async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Note that the current transaction changes the space, so that its commit is reported."""
-        txn = ctx.txn
-        if txn is not None and self._committed not in txn.on_commit:
-            txn.on_commit.append(self._committed)
-        return NOTHING
-
-    def _committed(self, statements: list[Statement]) -> None:
-        for statement in statements:
-            change = change_in(statement, self._space.id)
-            if change is not None:
-                self._put(change)
 
     def _put(self, change: RawChange) -> None:
         if self._is_closed:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from box.data.codec import unpack
+from box.embed.commit_listener import CommitListener, RawChange
 from box.errors import BoxError, fiber_is_cancelled
 from box.instance.loader import LogLoader, SnapshotLoader
 from box.instance.node import Instance
@@ -28,7 +28,6 @@ from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, find_snapshots, group_transactions
 from box.journal.snapshot import SnapshotReader
 from box.schema.ids import SpaceId, is_system_id
-from box.schema.space import NOTHING
 from box.wire.change import decode_row
 from box.wire.constants import DML_TYPES, Flag
 from box.wire.row import Row
@@ -37,10 +36,6 @@ from box.wire.vclock import VClock
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
-    from box.txn.transaction import Statement
-
-RawChange = tuple[bytes | None, bytes | None, int | None, int | None]
-"""The tuple before and after a change, and the lsn and the replica id of its row."""
 
 _BATCH: Final = 256
 """The number of changes that the thread hands over at once."""
@@ -212,12 +207,11 @@ async def _stay() -> None:
     """Return at once: the thread has no other work to yield to."""
 
 
-class _Recorder:
+class _Recorder(CommitListener):
     """Listens to the commits of one space in the instance that reads the log."""
 
     def __init__(self, scratch: Instance, space_id: int, tell: Callable[[RawChange], None]) -> None:
-        self._space_id = space_id
-        self._tell = tell
+        super().__init__(space_id, tell)
         self._truncations = scratch.schema.spaces[SpaceId.TRUNCATE]
         self._schema = scratch.schema
         scratch.schema.on_alter_spaces.append(self._altered)
@@ -228,36 +222,3 @@ class _Recorder:
             space.on_replace.append(self)
             if self not in self._truncations.on_replace:
                 self._truncations.on_replace.append(self)
-
-    async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Note the transaction of a statement in the space, or of a truncation of any space."""
-        txn = ctx.txn
-        if txn is not None and self._committed not in txn.on_commit:
-            txn.on_commit.append(self._committed)
-        return NOTHING
-
-    def _committed(self, statements: list[Statement]) -> None:
-        for statement in statements:
-            change = change_in(statement, self._space_id)
-            if change is not None:
-                self._tell(change)
-
-
-def change_in(statement: Statement, space_id: int) -> RawChange | None:
-    """Return the change of a space that a committed statement made, or None if it made none. A truncation has no
-    tuples.
-    """
-    space = statement.space
-    if space is None or (statement.old is None and statement.new is None):
-        return None
-    if space.id == space_id:
-        return (statement.old, statement.new, *place_of(statement))
-    if space.id == SpaceId.TRUNCATE and statement.new is not None and unpack(statement.new)[0] == space_id:
-        return (None, None, *place_of(statement))
-    return None
-
-
-def place_of(statement: Statement) -> tuple[int | None, int | None]:
-    """Return the lsn and the replica id of a statement's row in the log; both are None if it has no row."""
-    row = statement.row
-    return (None, None) if row is None or not row.lsn else (row.lsn, row.replica_id)

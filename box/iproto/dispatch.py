@@ -97,7 +97,7 @@ class Dispatcher:
         self._node = server.node
         self._schema = server.schema
         self._dml = server.dml
-        self._handlers: dict[int, Handler] = {
+        anywhere: dict[int, Callable[[Requester, Row], None]] = {
             RequestType.SELECT: self._select,
             RequestType.INSERT: self._store,
             RequestType.REPLACE: self._store,
@@ -107,10 +107,13 @@ class Dispatcher:
             RequestType.CALL: self._call,
             RequestType.CALL_16: self._call,
             RequestType.EVAL: self._call,
-            RequestType.AUTH: self._auth,
             RequestType.EXECUTE: self._sql,
             RequestType.PREPARE: self._sql,
             RequestType.PING: self._ping,
+        }
+        self._handlers: dict[int, Handler] = {
+            **anywhere,
+            RequestType.AUTH: self._auth,
             RequestType.VOTE: self._vote,
             RequestType.VOTE_DEPRECATED: self._vote,
             RequestType.JOIN: self._replicate,
@@ -125,18 +128,7 @@ class Dispatcher:
             RequestType.TXN_ROLLBACK: self._refuse_outside,
         }
         self._in_stream: dict[int, StreamHandler] = {
-            RequestType.SELECT: self._select,
-            RequestType.INSERT: self._store,
-            RequestType.REPLACE: self._store,
-            RequestType.UPDATE: self._change,
-            RequestType.DELETE: self._change,
-            RequestType.UPSERT: self._change,
-            RequestType.CALL: self._call,
-            RequestType.CALL_16: self._call,
-            RequestType.EVAL: self._call,
-            RequestType.EXECUTE: self._sql,
-            RequestType.PREPARE: self._sql,
-            RequestType.PING: self._ping,
+            **anywhere,
             RequestType.BEGIN: self._begin,
             RequestType.COMMIT: self._commit,
             RequestType.TXN_ROLLBACK: self._rollback,
