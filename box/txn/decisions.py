@@ -56,25 +56,36 @@ def decision_text(row: Row, request: SynchroRequest) -> str:
     return f"{RequestType(request.type).name} {about} of instance {row.replica_id}, lsn {row.lsn}"
 
 
+class _Decision(NamedTuple):
+    """A decision that has confirmed rows. Its text is made when somebody asks for it: there is one for each CONFIRM."""
+
+    row: Row
+    request: SynchroRequest
+
+    def __str__(self) -> str:
+        return decision_text(self.row, self.request)
+
+
 class DecisionRecord:
     """The decisions that have taken effect on this node. Pure: no clock, no files."""
 
     def __init__(self) -> None:
         self._without_effect: dict[int, list[_Range]] = {}
         """The newest ranges of rows without an effect, by the id of the instance that wrote them."""
-        self._confirmed: dict[int, tuple[int, str]] = {}
-        """By instance id: the lsn up to which its rows are confirmed, and the text of the decision that confirmed them.
+        self._confirmed: dict[int, tuple[int, _Decision | str]] = {}
+        """By instance id: the lsn up to which its rows are confirmed, and the decision that confirmed them or its text.
         """
 
     def note(self, row: Row, request: SynchroRequest, outcome: LimboOutcome) -> None:
         """Record a decision that has taken effect."""
-        owner_id, text = request.replica_id, decision_text(row, request)
+        owner_id = request.replica_id
         if outcome.rolled_back:
             first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
             if first > 0:  # rows with lsn 0 are not written yet, so no other instance has them
-                self._add(outcome.rolled_back[0].origin_id or row.replica_id, _Range(first, last, text))
+                reason = decision_text(row, request)
+                self._add(outcome.rolled_back[0].origin_id or row.replica_id, _Range(first, last, reason))
         if request.type != RequestType.ROLLBACK and request.lsn > self._confirmed.get(owner_id, (0, ""))[0]:
-            self._confirmed[owner_id] = request.lsn, text
+            self._confirmed[owner_id] = request.lsn, _Decision(row, request)
 
     @property
     def confirmed(self) -> dict[int, int]:
@@ -103,15 +114,15 @@ class DecisionRecord:
     def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
         """Return the error for a decision that would contradict an earlier one, or None."""
         owner_id, lsn = request.replica_id, request.lsn
-        confirmed, text = self._confirmed.get(owner_id, (0, ""))
+        confirmed, decision = self._confirmed.get(owner_id, (0, ""))
         if request.type == RequestType.ROLLBACK:
             is_contrary = 0 < lsn <= confirmed
-            return _split_brain(row, request, f"rolls back what {text} has confirmed here") if is_contrary else None
+            return _split_brain(row, request, f"rolls back what {decision} has confirmed here") if is_contrary else None
         for known in self._without_effect.get(owner_id, ()):
             if known.first <= lsn <= known.last:
                 return _split_brain(row, request, f"confirms what {known.reason} has rolled back here")
         if request.type == RequestType.PROMOTE and 0 < lsn < confirmed:
-            return _split_brain(row, request, f"does not have what {text} has confirmed here")
+            return _split_brain(row, request, f"does not have what {decision} has confirmed here")
         return None
 
 

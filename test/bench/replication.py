@@ -9,7 +9,7 @@ fetch      a replica that was disconnected fetches transactions of one row each 
 catch_up   a replica that lacks the last 1,000 rows of a large log file fetches them
 join       an empty replica joins 1,000,000 tuples with two indexes, until it is `running`
 lag        the age of the newest row on the replica, while the master writes 10,000 rows a second
-commit     synchronous commits of 100 fibers with one replica, quorum 2
+commit     synchronous commits of 100 fibers: quorum 1 without a replica, quorum 2 with one and with two replicas
 large      the time from a transaction of 400,000 rows until the replica has it
 mesh       processor time of a node, of five that fetch from each other, idle and with 1,000 rows a second
 ```
@@ -57,7 +57,9 @@ FIGURES = (
     Figure("join", "join of 1,000,000 tuples with two indexes", "s"),
     Figure("lag_95", "age of the newest row at 10,000 rows a second, 95th percentile", "ms"),
     Figure("lag_max", "age of the newest row at 10,000 rows a second, maximum", "ms"),
+    Figure("commit_alone", "synchronous commits, 100 fibers, one node, quorum 1", "1/s", True),
     Figure("commit", "synchronous commits, 100 fibers, quorum 2", "1/s", True),
+    Figure("commit_three", "synchronous commits, 100 fibers, three nodes, quorum 2", "1/s", True),
     Figure("large", "one transaction of 400,000 rows, until the replica has it", "s"),
     Figure("large_turn", "one transaction of 400,000 rows, longest pause of fibers on the master", "ms"),
     Figure("large_turn_replica", "one transaction of 400,000 rows, longest pause of fibers on the replica", "ms"),
@@ -208,11 +210,21 @@ def lag(master: Command, replica: Command, root: Path, scale: float) -> Values:
 
 
 def commit(master: Command, replica: Command, root: Path, scale: float) -> Values:
+    """Measure a master alone, with one replica, and with two."""
     with _pair(master, replica, root) as (one, two):
+        commits = f"commit_synchronously(100, {max(1.0, 4 * scale)})"
+        alone = one.number(commits)
         two.start()
         _wait_lsn(one, two)
         one.ask("box.cfg{replication_synchro_quorum = 2, replication_synchro_timeout = 60}")
-        return {"commit": one.number(f"commit_synchronously(100, {max(1.0, 4 * scale)})")}
+        with_one = one.number(commits)
+        third = Member(replica, root / "third", sources=(one.uri,))
+        try:
+            third.start()
+            _wait_lsn(one, third)
+            return {"commit_alone": alone, "commit": with_one, "commit_three": one.number(commits)}
+        finally:
+            third.stop()
 
 
 def large(master: Command, replica: Command, root: Path, scale: float) -> Values:
