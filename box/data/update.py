@@ -1,6 +1,6 @@
 """Update and upsert of a tuple: operations are applied in order, each to the result of the previous ones.
 
-Most updates set a few top-level fields or add to them. They take a short way: decode, change, encode. It is allowed if
+Most updates set a few top-level fields or add to them. They take a fast path: decode, change, encode. It is allowed if
 encoding the unchanged fields gives back the very same bytes. All others open the tuple as a tree of raw pieces
 (`_update_tree.py`), which copies everything they do not touch byte for byte.
 """
@@ -25,8 +25,8 @@ def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1)
     `ops` is the decoded list of lists of a request, whose field numbers start from `index_base` (1 in Lua, 0 in a
     request without IPROTO_INDEX_BASE). The result is not checked against the format.
     """
-    short = _apply_short(raw, ops, fmt, index_base)
-    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, None) if short is None else short
+    fast = _apply_fast(raw, ops, fmt, index_base)
+    return _apply_general(raw, read_operations(ops, fmt, index_base), fmt, None) if fast is None else fast
 
 
 def apply_upsert(
@@ -41,10 +41,10 @@ def apply_upsert(
 
     An operation that fails is skipped and reported to `on_error`; malformed operations raise, as in `apply_update`.
     """
-    short = _apply_short(raw, ops, fmt, index_base)
-    if short is not None:
-        return short
-    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore)
+    fast = _apply_fast(raw, ops, fmt, index_base)
+    if fast is not None:
+        return fast
+    return _apply_general(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore)
 
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
@@ -56,10 +56,10 @@ def _ignore(error: BoxError) -> None:
     """Ignore an error of an upsert operation."""
 
 
-def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> bytes | None:
+def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> bytes | None:
     """Return the result if every operation sets, or adds to, another existing top-level field.
 
-    Returns None in all other cases, even for errors, which the general way then finds.
+    Returns None in all other cases, even for errors, which the general path then finds.
     """
     fields = unpack(raw)
     if type(fields) is not list or type(ops) is not list or len(ops) > MAX_OPERATIONS or pack(fields) != raw:
@@ -102,7 +102,7 @@ def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], numbe
     return float(old) + float(other) if number in double_fields and type(old) is float else None
 
 
-def _apply_long(
+def _apply_general(
     raw: bytes, operations: list[Operation], fmt: TupleFormat, on_error: Callable[[BoxError], None] | None
 ) -> bytes:
     root = Array(raw, fmt)
