@@ -77,7 +77,7 @@ class SlicedWork:
             await future
 
     def stop(self) -> None:
-        """Do the rest at once."""
+        """Do all remaining work now, without a pause, and wake the tasks in `wait`."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None

@@ -208,7 +208,7 @@ def _is_plain(part: PartDef) -> bool:
 
 
 class GeneralKey:
-    """Makes keys with each part's own functions: the slow way for everything that compiled functions do not handle."""
+    """Makes keys with each part's own functions: the slow path for everything that compiled functions do not handle."""
 
     __slots__ = ("_checkers", "is_nullable", "part_keys", "parts")
 

@@ -1,6 +1,6 @@
 """Update and upsert of a tuple: operations are applied in order, each to the result of the previous ones.
 
-Most updates set a few top-level fields or add to them. They take a short way: decode, change, encode. It is allowed if
+Most updates set a few top-level fields or add to them. They take a fast path: decode, change, encode. It is allowed if
 encoding the unchanged fields gives back the very same bytes. All others open the tuple as a tree of raw pieces
 (`_update_tree.py`), which copies everything they do not touch byte for byte.
 """
@@ -35,10 +35,10 @@ def updated(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> tuple[by
 
     Their values are as the operations gave them.
     """
-    fields = _apply_short(raw, ops, fmt, index_base)
+    fields = _apply_fast(raw, ops, fmt, index_base)
     if fields is not None:
         return pack(fields), fields
-    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, None), None
+    return _apply_general(raw, read_operations(ops, fmt, index_base), fmt, None), None
 
 
 def apply_upsert(
@@ -60,10 +60,10 @@ def upserted(
     raw: bytes, ops: Any, fmt: TupleFormat, index_base: int, on_error: Callable[[BoxError], None] | None = None
 ) -> tuple[bytes, list[Any] | None]:
     """Do what `apply_upsert` does. Returns the fields of the new tuple besides, as `updated`."""
-    fields = _apply_short(raw, ops, fmt, index_base)
+    fields = _apply_fast(raw, ops, fmt, index_base)
     if fields is not None:
         return pack(fields), fields
-    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore), None
+    return _apply_general(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore), None
 
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
@@ -95,10 +95,10 @@ def _ignore(error: BoxError) -> None:
     """Ignore an error of an upsert operation."""
 
 
-def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list[Any] | None:
+def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list[Any] | None:
     """Return the fields after the operations if every one sets, or adds to, another existing top-level field.
 
-    Returns None in all other cases, even for errors, which the general way then finds.
+    Returns None in all other cases, even for errors, which the general path then finds.
     """
     fields = unpack(raw)
     if type(fields) is not list or type(ops) is not list or len(ops) > MAX_OPERATIONS or pack(fields) != raw:
@@ -141,7 +141,7 @@ def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], numbe
     return float(old) + float(other) if number in double_fields and type(old) is float else None
 
 
-def _apply_long(
+def _apply_general(
     raw: bytes, operations: list[Operation], fmt: TupleFormat, on_error: Callable[[BoxError], None] | None
 ) -> bytes:
     root = Array(raw, fmt)

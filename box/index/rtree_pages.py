@@ -33,7 +33,7 @@ _LEAST_PART: Final = 20
 _LEAST_KEYS: Final = 12
 _MOST_ROWS: Final = 32
 _LOWEST: Final = ()
-"""Below every key."""
+"""A key of no parts, which sorts before every other key: where the first page begins."""
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]
 """From the first one up to the second one, which is not in it (None: no bound), with the flags of a B-tree's range."""
 

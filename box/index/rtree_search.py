@@ -252,13 +252,13 @@ class NeighborSearch:
         return taken
 
     def _open(self, limit: int) -> None:
-        """Open what is near until the next `limit` keys are known."""
+        """Read the pages nearest to the point until the next `limit` keys are known."""
         heap, ready, point, of_rows = self._heap, self._ready, self._point, self._distances.of_rows
         fresh: list[tuple[float, SortKey, Entry]] = []
         known = ready[limit - 1][0] if len(ready) >= limit else inf
         """At most the distance of the last key that is wanted."""
         while heap:
-            # Sorted only when a good part is new, because the search may be for very many.
+            # Sorting at each leaf would cost too much in a search for many keys: wait until an eighth of them is new.
             if len(ready) + len(fresh) >= limit and len(fresh) >= len(ready) >> 3:
                 ready += fresh
                 ready.sort()

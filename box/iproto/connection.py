@@ -42,13 +42,13 @@ _LONG_ARRAYS: Final = (0xDC, 0xDD)
 _LOOK_EVERY: Final = 16
 """The number of quick requests after which a turn looks at the clock."""
 _GENERAL: Final = 3
-"""The number of additional requests that one which takes the general way counts for."""
+"""The number of additional requests that one which takes the general path counts for."""
 _GATHER: Final = 0.005
 """Seconds for which replies gather over several turns, because a write costs as much as a few requests."""
 _EXECUTE: Final = int(RequestType.EXECUTE)
 _CALLS: Final = (RequestType.CALL, RequestType.EVAL)
 _QUICK_SIZE: Final = 4096
-"""The bytes up to which a single tuple is sent by the short cut."""
+"""The bytes up to which a single tuple is sent on the fast path."""
 
 
 class ServerConnection(CallingHalf):
@@ -456,7 +456,7 @@ class ServerConnection(CallingHalf):
         return pos, need, count
 
     def _serve(self, kind: int, sync: int, data: bytes, at: int, stop: int) -> bool:
-        """Serve a request by the short cut. Returns False, with nothing done, if it needs the general way.
+        """Serve a request on the fast path. Returns False, with nothing done, if it needs the general path.
 
         It serves pings, prepared statements that concern one row, and requests whose body, from `at` on, begins like
         an earlier one.
@@ -496,11 +496,11 @@ class ServerConnection(CallingHalf):
             stored = server.dml.store(ctx, space, kind, data[tail:stop])
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
-                # The general way finds the exact error and counts a write itself; selects are counted after decoding.
+                # The general path finds the exact error and counts a write itself; selects are counted after decoding.
                 server.dml.counters[kind] -= kind != 1
                 return False
             if error.code == ErrorCode.READONLY and server.dml.refuses_writes:
-                return False  # nothing is counted yet; the general way checks the body first, as Tarantool does
+                return False  # nothing is counted yet; the general path checks the body first, as Tarantool does
             server.node.sessions.tell_denied(ctx, error)
             self.reply_error(sync, error)
             return True

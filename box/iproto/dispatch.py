@@ -1,4 +1,4 @@
-"""Runs requests, by one method for each type: the general way. `ServerConnection` has a short cut for usual requests.
+"""Runs requests, by one method for each type: the general path. `ServerConnection` has a fast path for usual requests.
 
 The order of checks is Tarantool's: the packet, the body of the request, schema version, space or user, the operation.
 """

@@ -66,7 +66,7 @@ class RequestStream:
     # -- requests
 
     def submit(self, row: StreamRow) -> None:
-        """Run a request, after those that are here already."""
+        """Run a request of the stream, once its earlier requests have ended."""
         if self._is_busy:
             self._server.in_flight += 1
             self._waiting.append(row)
@@ -190,7 +190,7 @@ class RequestStreams:
         return len(self._by_id)
 
     def submit(self, row: StreamRow) -> None:
-        """Run a request in its stream, which is made if it is new."""
+        """Run a request in the stream with its id; the first request of an id makes the stream."""
         stream = self._by_id.get(row.stream_id)
         if stream is None:
             stream = self._by_id[row.stream_id] = RequestStream(self, row.stream_id)

@@ -1,9 +1,9 @@
-"""Short cut for CALL and EVAL: all that one read brought are run with one entry into Lua.
+"""Fast path for CALL and EVAL: all that one read brought are run with one entry into Lua.
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
 replies. It gives back at the first function whose outcome is more than a reply: one that waits, has failed, has left a
-transaction open or has large results. These end here, as the general way (`Dispatcher`) ends them. A packet that the
-wave leaves alone takes the general way altogether.
+transaction open or has large results. These end here, as the general path (`Dispatcher`) ends them. A packet that the
+wave leaves alone takes the general path altogether.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
 
 _REST: Final = 16
-"""Calls that take the general way without a question after one that the wave has left alone."""
+"""Calls that take the general path without a question after one that the wave has left alone."""
 
 
 class ServedCalls:
@@ -33,7 +33,7 @@ class ServedCalls:
     def serve(self, connection: ServerConnection, data: bytes, pos: int, deadline: float) -> tuple[int, int]:
         """Serve the packets of `data` from `pos` on until about `deadline`.
 
-        Returns the position behind those that were served, and their number: 0 if the first takes the general way.
+        Returns the position behind those that were served, and their number: 0 if the first takes the general path.
         """
         if self._rest:
             self._rest -= 1
@@ -55,7 +55,7 @@ class ServedCalls:
             count, outcome = wave.run(connection.session, data, pos, seconds)
         except Exception as bug:
             if not wave.position:
-                return 0  # the general way tells what is wrong
+                return 0  # the general path tells what is wrong
             self.drain(connection)
             connection.reply_error(wave.sync, self._server.dispatcher.unexpected(bug))
             return 1

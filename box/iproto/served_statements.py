@@ -1,10 +1,10 @@
-"""Short cut for EXECUTE of statements that concern one row by its key: no task, and for prepared ones no dispatcher.
+"""Fast path for EXECUTE of statements that concern one row by its key: no task, and for prepared ones no dispatcher.
 
 ```
 body       82 43 ce <u32 statement id> 41 <array of parameters>
 ```
 
-Other bodies come here by the general way (`Dispatcher`), which finds the statement.
+Other bodies come here on the general path (`Dispatcher`), which finds the statement.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ServedStatements:
         self._server = server
 
     def serve(self, connection: ServerConnection, sync: int, data: bytes, at: int, stop: int) -> bool:
-        """Serve an EXECUTE with its body at `at`. Returns False, with nothing done, if it needs the general way."""
+        """Serve an EXECUTE with its body at `at`. Returns False, with nothing done, if it needs the general path."""
         bind_at = at + _BIND_AT
         if bind_at >= stop or data[bind_at] != _BIND or data[at : at + _ID_AT] != _PREPARED:
             return False
@@ -59,7 +59,7 @@ class ServedStatements:
         return True
 
     def run(self, connection: Requester, sync: int, point: Point, params: list[Any]) -> bool:
-        """Run a statement and reply. Returns False, with nothing done, for values that take the general way.
+        """Run a statement and reply. Returns False, with nothing done, for values that take the general path.
 
         Raises:
             BoxError: as `Sql.execute`.

@@ -49,7 +49,7 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
 
 
 def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
-    """Return the short way of a statement that concerns one row by its key, or None for any other.
+    """Return the fast path of a statement that concerns one row by its key, or None for any other.
 
     Raises:
         BoxError: as `Sql.execute` or `Sql.execute_prepared`.

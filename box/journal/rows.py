@@ -126,7 +126,7 @@ class RowEncoder:
         return blocks
 
     def _encode_rows(self, rows: list[Row], clock: VClock, now: float, stamp: bytes, parts: list[bytes]) -> int:
-        """Encode one transaction in the general way. Returns the number of bytes."""
+        """Encode one transaction on the general path. Returns the number of bytes."""
         assign_lsn(rows, clock, self.instance_id)
         if len(rows) <= _ROWS_A_PART:
             return self._encode_part(rows, now, stamp, parts)

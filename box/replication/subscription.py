@@ -284,7 +284,7 @@ class Subscription:
 
     def _take_void(self, theirs: Standing) -> None:
         """Advance the vclock over skipped void transactions: without these rows the peer would not vote for us."""
-        # In a part of the peer's rows, rows before these transactions may be missing.
+        # Not if this subscription fetches only some origins: rows before the void ones may then be missing here.
         if self._fetch is None and self._passed and self._host.elections.knows_promotion(theirs):
             for transaction in self._passed:
                 self._host.sink.take_void(self._ctx, transaction)

@@ -139,7 +139,7 @@ class Space:
         self.engine = engine
         self.is_system = is_system_id(definition.id)
         self.is_plain = engine.keeps_tuples
-        """True if `indexes` holds the tuples, so that short ways may go there instead of `engine`."""
+        """True if `indexes` holds the tuples, so that fast paths may go there instead of `engine`."""
         self.before_replace: list[Trigger] = []
         self.on_replace: list[Trigger] = []
         self.run_triggers = True

@@ -17,7 +17,7 @@ Spark         SNAPSHOT_ENGINES (box.wire)          whose rows a snapshot has
 ```
 
 One object of each engine serves all spaces of a node. `box.txn.engines` has the engines. Where tuples are kept in
-indexes (`keeps_tuples`), short ways of reading and writing go to the indexes themselves.
+indexes (`keeps_tuples`), fast paths of reading and writing go to the indexes themselves.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class Maximum(_Extreme):
 
 
 class Guarded:
-    """An aggregate whose first error is raised at the end: SQLite goes on after an error of a step."""
+    """An aggregate whose first error is raised at the end, because SQLite ignores errors of a step."""
 
     __slots__ = ("_error", "_inner")
 
@@ -215,7 +215,7 @@ class Guarded:
         if self._error is None:
             try:
                 self._inner.step(*args)
-            except Exception as error:  # of any kind: it is raised again
+            except Exception as error:  # no error is lost: `final` raises it
                 self._error = error
 
     def final(self) -> Stored:

@@ -105,7 +105,7 @@ class Sql:
         return result
 
     async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
-        """Run a statement the short way; None, with nothing done, for values that take the general way."""
+        """Run a statement on the fast path; None, with nothing done, for values that take the general path."""
         try:
             if point.is_query:
                 key = point.key(params)
@@ -124,7 +124,7 @@ class Sql:
         return Changed(written[0])
 
     def point(self, ctx: Context, text: str) -> Point | None:
-        """The short way of a statement that concerns one row by its key, None for any other. Errors of the text."""
+        """The fast path of a statement that concerns one row by its key, None for any other. Errors of the text."""
         if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
             return None
         return self._points.find(ctx, _parse(text))
@@ -144,7 +144,7 @@ class Sql:
         return None if self._schema.session_settings.concern_sql(ctx.session) else point
 
     def counted(self, ctx: Context, row_count: int) -> None:
-        """Count a statement that has run the short way, and set the value of ROW_COUNT()."""
+        """Count a statement that has run on the fast path, and set the value of ROW_COUNT()."""
         self._count(RequestType.EXECUTE)
         ctx.session.storage[ROW_COUNT] = row_count
 

@@ -1,4 +1,4 @@
-"""Short cut for statements that concern one row by its whole primary key: the space is asked, SQLite is not.
+"""Fast path for statements that concern one row by its whole primary key: the space is asked, SQLite is not.
 
 ```
 SELECT * | column, ... FROM t WHERE key = ?             Reader.get
@@ -7,9 +7,9 @@ UPDATE t SET column = ?, ... WHERE key = ?              Reader.get, Dml.write
 DELETE FROM t WHERE key = ?                             Reader.get, Dml.write
 ```
 
-`?` is a parameter or a constant. Everything else takes the general way: tables with triggers, foreign keys, sequences
+`?` is a parameter or a constant. Everything else takes the general path: tables with triggers, foreign keys, sequences
 or collations in the key, values of a type that is not the key's, statements in transactions. What a text means is
-looked up once for each version of the dictionary. A short way does nothing at all before it is sure that it can do
+looked up once for each version of the dictionary. A fast path does nothing at all before it is sure that it can do
 everything.
 """
 
@@ -87,13 +87,13 @@ class PointStatements:
         self._prepared: dict[int, Point] = {}
 
     def find(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
-        """The short way of a statement, or None."""
+        """The fast path of a statement, or None."""
         self._stay_fresh()
         if parsed.text in self._known:
             return self._known[parsed.text]
         try:
             found = None if parsed.trailing is not None else self._analyse(ctx, parsed)
-        except BoxError:  # who may not read the table: the general way tells it when it is its turn
+        except BoxError:  # who may not read the table: the general path tells it when it is its turn
             return None
         if len(self._known) >= _KNOWN:
             self._known.clear()
@@ -101,11 +101,11 @@ class PointStatements:
         return found
 
     def prepared(self, statement_id: int) -> Point | None:
-        """The short way of a prepared statement that `remember` was told of, or None."""
+        """The fast path of a prepared statement that `remember` was told of, or None."""
         return self._prepared.get(statement_id) if self._version == self._schema.version else None
 
     def remember(self, statement_id: int, point: Point) -> None:
-        """The short way of a prepared statement."""
+        """The fast path of a prepared statement."""
         self._stay_fresh()
         if len(self._prepared) >= _KNOWN:
             self._prepared.clear()
@@ -312,7 +312,7 @@ class _Key:
         return set(range(count)) <= set(self._numbers)
 
     def of(self, params: list[Value]) -> list[Value] | None:
-        """The key, None if a value is not of the key's type, which the general way has to compare."""
+        """The key, None if a value is not of the key's type, which the general path has to compare."""
         if self._is_single:
             value, lowest = params[0], self._lowest[0]
             is_right = type(value) is int and lowest is not None and lowest <= value <= UINT_MAX
@@ -346,7 +346,7 @@ class PointSelect:
         self._count = count
 
     def key(self, params: Sequence[Value]) -> list[Value] | None:
-        """The key that parameters give, None for values that take the general way."""
+        """The key that parameters give, None for values that take the general path."""
         return self._key.of(params) if len(params) == self._count else None  # type: ignore[arg-type]
 
     def rows(self, ctx: Context, key: list[Value]) -> list[list[Value]]:

@@ -120,7 +120,7 @@ class Query:
 
     @property
     def _is_mixed(self) -> bool:
-        """Whether it is a set with values of unlike types, which Tarantool returns in the order of SCALAR."""
+        """Whether the result is a set with values of unlike types, which Tarantool returns in the order of SCALAR."""
         return self.operators[0] != "UNION ALL" and any(column.kind == "any" for column in self.columns)
 
     def _compound_order(self) -> str:

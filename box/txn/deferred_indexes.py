@@ -7,8 +7,8 @@ the end of the log                           they are filled: their keys are sor
 ```
 
 Rows that need all indexes are changes of definitions, those of spaces with triggers and those by another index. So does
-everything that is undone. Only spaces whose changes go the short way (`box.txn.short`) take part. A repeated key of a
-secondary index is found at the end; a log that was written in order has none. Tarantool as well builds secondary
+everything that is undone. Only spaces whose changes take the fast path (`fast_path.py`) take part. A repeated key of
+a secondary index is found at the end; a log that was written in order has none. Tarantool as well builds secondary
 indexes only after the log.
 """
 

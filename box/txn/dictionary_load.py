@@ -1,8 +1,8 @@
-"""The short way for rows of system spaces during a start: runs of a snapshot, local or sent by another instance.
+"""The fast path for rows of system spaces during a start: runs of a snapshot, local or sent by another instance.
 
 Such rows are on disk already and are never undone: if the start fails, the dictionary is made anew. So they need no
-transaction, and the hooks of a rollback are dropped. What remains of the general way are the checks of the tuple, the
-indexes, the system trigger and its commit hooks. The general way is used for spaces with user triggers, and for all
+transaction, and the hooks of a rollback are dropped. What remains of the general path are the checks of the tuple, the
+indexes, the system trigger and its commit hooks. The general path is used for spaces with user triggers, and for all
 spaces while tuples have versions because the user has an open transaction.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from box.eager import run_through
-from box.txn.short import CHANGES
+from box.txn.fast_path import CHANGES
 from box.wire.change import INSERT
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _LoadedRow:
 
 
 class DictionaryLoad:
-    """Inserts rows into system spaces by the short way. The `credentials` are those of admin."""
+    """Inserts rows into system spaces on the fast path. The `credentials` are those of admin."""
 
     def __init__(self, schema: Schema, storage: TupleStorage, planner: Planner) -> None:
         self._schema = schema
@@ -68,7 +68,7 @@ class DictionaryLoad:
         self._alone = _Alone()
 
     def takes(self, space: Space) -> bool:
-        """Return True if rows of the space can be inserted by the short way now."""
+        """Return True if rows of the space can be inserted on the fast path now."""
         return not (space.has_triggers or self._storage.has_versions)
 
     def add(self, credentials: Credentials, space: Space, tuples: Iterable[bytes]) -> None:

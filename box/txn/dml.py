@@ -4,12 +4,12 @@
 Dml.store, Dml.write     by the space's plan:
    general               triggers, sequences, DDL, versions: box.txn.general   ->  done, a commit that is pending, or a
                                                                                    trigger that waits
-   short                 writable? allowed? then the indexes: box.txn.short
+   fast                  writable? allowed? then the indexes: box.txn.fast_path
       in a transaction   a statement more                                      ->  done
       no log             counted                                               ->  done
       held               the limbo has a say: HeldWrite                        ->  done, or a commit that is pending
-      else               ShortWrite                                            ->  the same
-Dml.write_run            the same for many of another instance, one entry of the journal: box.txn.short_run
+      else               FastWrite                                             ->  the same
+Dml.write_run            the same for many of another instance, one entry of the journal: box.txn.fast_run
 Dml.write_rows           the same for many in an open transaction
 ```
 
@@ -29,12 +29,12 @@ from box.schema.access import Privilege
 from box.txn.deferred_indexes import DeferredIndexes
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.engines import memtx_of
+from box.txn.fast_path import CHANGES, FastWrite, HeldWrite, undo
+from box.txn.fast_run import RunWrite, add_statements, change_rows
 from box.txn.gathered import gather, leave_rows_out
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.reads import Reader
-from box.txn.short import CHANGES, HeldWrite, ShortWrite, undo
-from box.txn.short_run import RunWrite, add_statements, change_rows
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
@@ -94,7 +94,7 @@ class Dml:
         self._schema = schema
         self._loop = loop
         self._limbo = txns.synchro.limbo
-        self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, short_allowed=not txns.storage.allows_yield)
+        self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, fast_allowed=not txns.storage.allows_yield)
         self._general = GeneralWrite(txns)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
@@ -194,7 +194,7 @@ class Dml:
             row.group_id = GROUP_DEFAULT
         if txn is not None:
             if is_held or row is not None:
-                txn.is_short = False
+                txn.is_fast = False
             later: bytes | Request | None = None
             if row is not None:
                 later = b""
@@ -206,7 +206,7 @@ class Dml:
         if row is None:
             body = space.tuple_prefix + raw if request is None or kind <= REPLACE else request.body(space.id)
         if not is_held:
-            return ShortWrite(kind, body, row, space, old, new, result).submit(journal)
+            return FastWrite(kind, body, row, space, old, new, result).submit(journal)
         outcome = HeldWrite(kind, body, row, space, old, new, result, self.txns.synchro).submit(journal)
         self._held += 1
         if self._held == _HELD_AT_ONCE:
@@ -237,14 +237,14 @@ class Dml:
     def _is_quiet(self, plan: WritePlan, txn: Transaction | None) -> bool:
         """Return True if tuples may have versions but none has, and none will get one before this change is complete.
 
-        Then no open transaction is concerned, so that the short way is allowed.
+        Then no open transaction is concerned, so that the fast path is allowed.
         """
         if txn is not None or not plan.is_usual_alone or self._limbo.entries:
             return False
         return not self.txns.storage.has_versions and self.txns.journal.completes_at_once
 
     def _record(self, txn: Transaction, statement: Statement) -> None:
-        """Add a change that was made by the short way to an open transaction."""
+        """Add a change that was made on the fast path to an open transaction."""
         if statement.old is not None or statement.new is not None:
             txn.changes = statement.applied = txn.changes + 1
         statements = txn.statements
@@ -255,7 +255,7 @@ class Dml:
     def _grows(self, txn: Transaction) -> None:
         """Gather what the commit of a growing transaction needs. None of its statements is open."""
         newest = txn.statements[txn.gathered :]
-        if txn.is_short and self.txns.journal.is_void:
+        if txn.is_fast and self.txns.journal.is_void:
             leave_rows_out(txn)
         else:
             gather(txn)
@@ -270,7 +270,7 @@ class Dml:
     def write_run(
         self, ctx: Context, run: ChangeRun, start: int, stop: int, on_end: Callable[[BoxError | None], None]
     ) -> int:
-        """Execute changes of another instance, each in its own transaction, as far as the short way can.
+        """Execute changes of another instance, each in its own transaction, as far as the fast path can.
 
         Returns the number of the first change that was not executed. `on_end` is called when the executed ones are in
         the journal or have failed.
@@ -380,7 +380,7 @@ class Dml:
         return self.write(ctx, self._schema.space(space_id), request)
 
     def write_rows(self, ctx: Context, rows: list[Row]) -> int:
-        """Execute rows of another instance in the open transaction as far as the short way can.
+        """Execute rows of another instance in the open transaction as far as the fast path can.
 
         The transaction has no statement yet. Returns the number of executed rows; `write_row` executes the next one or
         raises its error.
@@ -396,7 +396,7 @@ class Dml:
             changes = change_rows(self._schema, self._planner, kinds, bodies)
             if changes and txn.engine is None:
                 self.txns.use_engine(txn, changes[0][0])
-            txn.is_short = False
+            txn.is_fast = False
             txn.changes = add_statements(txn.statements, changes, part, txn.changes)
             for kind in kinds[: len(changes)]:
                 self.counters[kind] += 1

@@ -1,4 +1,4 @@
-"""The general way of a change, with everything that can take part in it.
+"""The general path of a change, with everything that can take part in it.
 
 ```
 transaction  ->  access  ->  statement  ->  sequence  ->  before_replace triggers  ->  engine
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GeneralWrite:
-    """Executes requests by the general way of the table above."""
+    """Executes requests on the general path of the table above."""
 
     def __init__(self, txns: TransactionManager) -> None:
         self._txns = txns

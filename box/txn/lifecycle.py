@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.slices import SlicedWork
+from box.txn.fast_path import FastWrite, HeldChange
 from box.txn.gathered import forget_gathered, gather
 from box.txn.isolation import Isolation, checked_level
-from box.txn.short import HeldChange, ShortWrite
 from box.txn.staged_undo import UNDONE_STATEMENTS
 from box.txn.transaction import (
     NO_LSN,
@@ -110,7 +110,7 @@ class TransactionManager:
         if level is Isolation.READ_CONFIRMED:
             self.storage.may_go_to_view(txn)
         limit = self.default_timeout if timeout is None else timeout
-        txn.timeout = None if limit is None or isnan(limit) else limit  # that is never over, as in Tarantool
+        txn.timeout = None if limit is None or isnan(limit) else limit  # a timeout of NaN never ends, as in Tarantool
         return txn
 
     def commit(self, ctx: Context) -> Transaction | None:
@@ -167,7 +167,7 @@ class TransactionManager:
         self._commit(txn, waits)
 
     def _commit(self, txn: Transaction, waits: bool) -> None:
-        if txn.is_short and txn.statements and self.journal.is_void and self.synchro.limbo.is_empty:
+        if txn.is_fast and txn.statements and self.journal.is_void and self.synchro.limbo.is_empty:
             self._commit_counted(txn)
             return
         try:
@@ -194,7 +194,7 @@ class TransactionManager:
             raise txn.error
 
     def _commit_counted(self, txn: Transaction) -> None:
-        """Commit a transaction of the short way while the journal keeps no rows: they are only counted."""
+        """Commit a transaction of the fast path while the journal keeps no rows: they are only counted."""
         try:
             self._prepare(txn)
             self.journal.pass_rows(len(txn.statements))
@@ -295,7 +295,7 @@ class TransactionManager:
         txn.check_alive()
         if space is not None:
             self.use_engine(txn, space)
-        txn.is_short = False
+        txn.is_fast = False
         statement = OpenStatement(space, request_type)
         txn.nesting.append(len(txn.statements))
         txn.statements.append(statement)
@@ -416,7 +416,7 @@ class TransactionManager:
         ]
         if large:
             between = entries[large[0] : large[-1] + 1]
-            undone = [entry for entry in between if isinstance(entry, (Transaction, ShortWrite, HeldChange))]
+            undone = [entry for entry in between if isinstance(entry, (Transaction, FastWrite, HeldChange))]
             if len(undone) == len(between):  # runs of rows from another instance cannot be prepared
                 yield from self.storage.prepare_undo(undone)
 

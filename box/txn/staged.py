@@ -20,8 +20,8 @@ from box.index.layered import GONE
 from box.index.memory import MemoryQuota
 from box.index.ordered import OrderedIndex
 from box.index.untracked import untrack
+from box.txn.fast_run import add_statements, change_rows
 from box.txn.laying_over import lay_over
-from box.txn.short_run import add_statements, change_rows
 from box.txn.transaction import Statement
 from box.wire.change import UPSERT
 
@@ -149,7 +149,7 @@ class StagedIndex:
 
 
 class _StagedSpace:
-    """A space with the changes of the staged transaction, with the attributes that the short way needs."""
+    """A space with the changes of the staged transaction, with the attributes that the fast path needs."""
 
     def __init__(self, space: Space, plan: WritePlan, memory: MemoryQuota) -> None:
         self.space = space
@@ -177,7 +177,7 @@ class _StagedSpace:
 
 
 class _NotUsual(Exception):
-    """Raised if the short way does not serve a space."""
+    """Raised if the fast path does not serve a space."""
 
 
 class StagedTransaction:
@@ -249,7 +249,7 @@ class StagedTransaction:
 
     def publish(self, txn: Transaction, work: SlicedWork) -> None:
         """Make all changes visible at once, as those of `txn`; `work` merges them afterwards."""
-        txn.is_short = False
+        txn.is_fast = False
         txn.statements, txn.changes = self.statements, self._applied
         txn.gathered, txn.rows, txn.size = len(self.statements), self.rows, self._size
         txn.spaces = {staged.space: None for staged in self._spaces.values()}

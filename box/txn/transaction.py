@@ -175,7 +175,7 @@ _NO_HOOKS: Final[list[StatementHook]] = []
 
 
 class OpenStatement(Statement):
-    """A statement of the general way, to which a change of the dictionary may add hooks."""
+    """A statement of the general path, to which a change of the dictionary may add hooks."""
 
     __slots__ = ("on_commit", "on_rollback")
 
@@ -231,7 +231,7 @@ class Transaction(Commit, LimboEntry):
         "has_own_rows",
         "hooked",
         "id",
-        "is_short",
+        "is_fast",
         "isolation",
         "leaves_rows_out",
         "lsn",
@@ -283,8 +283,8 @@ class Transaction(Commit, LimboEntry):
         """Seconds from the first yield after which it is undone; None for one that may take any time."""
         self.timer: TimerHandle | None = None
         """Runs from the first yield on, if there is a timeout."""
-        self.is_short = True
-        """True while all statements are of the short way, of this instance, and asynchronous."""
+        self.is_fast = True
+        """True while all statements are of the fast path, of this instance, and asynchronous."""
         self.leaves_rows_out = False
         """True if `gathered` counts statements whose rows were not made; see `box.txn.gathered`."""
         self.gathered = 0

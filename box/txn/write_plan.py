@@ -32,10 +32,10 @@ _OFFSET_SIZE: Final = 4
 class WritePlan:
     """How tuples of one space are checked and stored, and which way its changes take.
 
-    `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit, see `box.txn.short`.
-    `is_usual_alone`: so it is for a change by itself of an asynchronous space, while no tuple has versions. `is_sync`:
-    the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what remains for
-    the MessagePack, in bytes.
+    `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit (see `fast_path`).
+    `is_usual_alone`: `is_usual` holds for a change by itself of an asynchronous space, while no tuple has versions.
+    `is_sync`: the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what
+    remains for the MessagePack, in bytes.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class WritePlan:
         "validate_fields",
     )
 
-    def __init__(self, space: Space, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
+    def __init__(self, space: Space, max_tuple_size: int, memory: MemoryQuota, *, fast_allowed: bool) -> None:
         index = space.primary
         self.format = space.format
         self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
@@ -75,14 +75,15 @@ class WritePlan:
             and not space.checks
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
-        self.is_usual = short_allowed and is_usual
+        self.is_usual = fast_allowed and is_usual
         self.is_usual_alone = is_usual and not space.is_sync
         self.is_sync = space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
         self.has_many_keys = any(other.has_many_keys for other in self.secondary)
         if index is None:
-            self.key_of: Callable[[list[Any]], SortKey] = lambda fields: space.index(0).key_of(fields)  # refuses
+            # Without a primary key, `space.index(0)` raises NO_SUCH_INDEX_ID at the first change.
+            self.key_of: Callable[[list[Any]], SortKey] = lambda fields: space.index(0).key_of(fields)
         else:
             self.find = index.find
             self.parse = index.key_def.parse
@@ -188,19 +189,19 @@ def _offset_count(space: Space) -> int:
 
 
 class Planner:
-    """Makes the write plans of one node's spaces. `short_allowed`: tuples have no versions."""
+    """Makes the write plans of one node's spaces. `fast_allowed`: tuples have no versions."""
 
-    def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
+    def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, fast_allowed: bool) -> None:
         self.max_tuple_size = max_tuple_size
         self.has_memory = True
         """False if no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
         self._memory = memory
-        self._short_allowed = short_allowed
+        self._fast_allowed = fast_allowed
 
     def plan(self, space: Space) -> WritePlan:
         """Return the plan for the space's present layout, made at the first call."""
         plan: WritePlan | None = space.write_plan
         if plan is None:
             limit = self.max_tuple_size if self.has_memory else NO_MEMORY
-            plan = space.write_plan = WritePlan(space, limit, self._memory, short_allowed=self._short_allowed)
+            plan = space.write_plan = WritePlan(space, limit, self._memory, fast_allowed=self._fast_allowed)
         return plan

@@ -238,7 +238,7 @@ def _usual_sql(body: bytes) -> SqlRequest | None:
         return None
     try:
         params = unpack(body[end + 1 :])
-    except BoxError:  # the general way tells what is wrong
+    except BoxError:  # the general path tells what is wrong
         return None
     return None if type(params) is not list else SqlRequest(None, int.from_bytes(body[3:end], "big"), params)
 

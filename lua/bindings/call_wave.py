@@ -139,7 +139,7 @@ class CallWave(Binding):
         self._served += state[_CALLS] + state[_EVALS]
         state[_CALLS] = state[_EVALS] = 0
 
-    # For the connections
+    # What a connection reads after a wave
 
     @property
     def position(self) -> int:

@@ -348,7 +348,7 @@ class DataBinding(Binding):
             return self.failure(error)
         raise AssertionError(f"a key error inside space {space_id}")
 
-    # The rest
+    # Checks and triggers of a space
 
     @guarded("space_validate")
     def validate(self, space_id: int, raw: bytes) -> Outcome:
@@ -362,7 +362,7 @@ class DataBinding(Binding):
         self.node.schema.space(space_id).run_triggers = bool(is_enabled)
         return None
 
-    # Tuples by themselves
+    # Tuples that Lua holds, with the format of their space
 
     def _format(self, space_id: int) -> TupleFormat:
         """Return the format of a space, even of one dropped lately; an unknown id has the format without rules."""

@@ -285,7 +285,7 @@ class SocketBinding(Binding):
         self._socket(fd).shutdown(int(how))
         return True
 
-    # Options
+    # Socket options (getsockopt, setsockopt)
 
     @exported("socket_getopt")
     @_failing

@@ -1,4 +1,4 @@
-"""Figures of replication for `test.bench.shortcuts`: processor time of one node, in seconds an operation.
+"""Figures of replication for `test.bench.fast_paths`: processor time of one node, in seconds an operation.
 
 ```
 figure       node                  operation
@@ -30,7 +30,7 @@ _SYNCHRONOUS_SECONDS = 1.0
 _ROWS = 1000
 """Rows of a transaction: few enough that it is applied at once and not in slices."""
 TOGETHER = "--together"
-"""The argument of `test.bench.shortcuts --run` that calls `apply_together`, in place of a script."""
+"""The argument of `test.bench.fast_paths --run` that calls `apply_together`, in place of a script."""
 
 
 def processor_seconds(pid: int) -> float:

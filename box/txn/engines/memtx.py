@@ -36,7 +36,7 @@ class MemtxEngine(Engine):
 
     def __init__(self) -> None:
         self._storage = TupleStorage()
-        self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), short_allowed=False)
+        self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), fast_allowed=False)
 
     def use(self, storage: TupleStorage, planner: Planner) -> None:
         """Keep tuples in this storage from now on, and check them by these plans."""
@@ -59,7 +59,7 @@ class MemtxEngine(Engine):
         return index
 
     def installed(self, space: Space) -> None:
-        """Weigh the tuples anew, whose places are in other indexes."""
+        """Compute the memory of the space's tuples again, because its indexes have been replaced."""
         if space.primary is not None:
             space.primary.weigh(space.indexes.values())
 
@@ -121,19 +121,19 @@ class MemtxEngine(Engine):
         self._store(txn, space, statement, new, Mode.UPDATE, old)
 
     def undo(self, txn: EngineTransaction, change: TupleChange) -> None:
-        """Put the former tuple back, or take the version out."""
+        """Undo a change: restore the old tuple in the indexes, or remove the version that the change added (MVCC)."""
         self._storage.undo(cast("Transaction", txn), cast("Statement", change))
 
     def prepare(self, txn: EngineTransaction) -> None:
-        """Tell other transactions what they may no longer see."""
+        """Give the transaction its place among the commits, and abort others whose reads it makes wrong (MVCC only)."""
         self._storage.prepare(cast("Transaction", txn))
 
     def commit(self, txn: EngineTransaction) -> None:
-        """Fold the versions."""
+        """Make the changes of the transaction the committed state, and drop versions without a reader (MVCC only)."""
         self._storage.commit(cast("Transaction", txn))
 
     def forget(self, txn: EngineTransaction) -> None:
-        """Let go of what the transaction has read."""
+        """Drop the records of what an ended transaction has read (MVCC only)."""
         self._storage.forget(cast("Transaction", txn))
 
     # -- reading
@@ -143,33 +143,33 @@ class MemtxEngine(Engine):
         return index
 
     def find(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
-        """Look a tuple up, as the transaction sees it."""
+        """Return the tuple with a full key, as the transaction sees it, or None."""
         return self._storage.find(ctx.txn, index, index.key_def.parse(key, True))
 
     def rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """Scan the index; each step sees it as it is then."""
+        """Iterate over the tuples that the iterator visits. A step sees changes that were made since the last one."""
         return self._storage.scan(ctx.txn, index, iterator, key)
 
     def select(
         self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any], offset: int, limit: int
     ) -> list[bytes]:
-        """Select at once."""
+        """Return up to `limit` tuples that the iterator visits, without the first `offset` of them."""
         return self._storage.select(ctx.txn, index, iterator, key, offset, limit)
 
     def count(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> int:
-        """Count without looking at tuples."""
+        """Return the number of tuples that the iterator would visit."""
         return self._storage.count(ctx.txn, index, iterator, key)
 
     def least(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
-        """Go to the place of the key."""
+        """Return the first tuple whose key begins with `key`, as the transaction sees it, or None."""
         return self._storage.least(ctx.txn, index, key)
 
     def greatest(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
-        """Go to the place of the key, from the end."""
+        """Return the last tuple whose key begins with `key`, as the transaction sees it, or None."""
         return self._storage.greatest(ctx.txn, index, key)
 
     def random(self, ctx: Context, index: Index, seed: int) -> bytes | None:
-        """Choose a tuple. Equal seeds and contents give equal tuples."""
+        """Return a tuple chosen by `seed`, or None. Equal seeds and contents of the index give equal tuples."""
         return self._storage.random(ctx.txn, index, seed)
 
     def size(self, ctx: Context, index: Index) -> int:
@@ -177,11 +177,11 @@ class MemtxEngine(Engine):
         return self._storage.size(ctx.txn, index)
 
     def view_of(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> TupleView:
-        """Open a view of the index, which costs nothing."""
+        """Open a view of the index without copying its entries."""
         return self._storage.view_of(index, index.cursor(iterator, key))
 
     def value_of(self, entry: Entry | None) -> bytes | None:
-        """Return the tuple, or that of the newest version."""
+        """Return the tuple of an index entry; if it has versions, the newest that is committed or on its way there."""
         return self._storage.value_of(entry)
 
     def tuples(self, space: Space) -> Iterable[bytes]:
@@ -191,11 +191,11 @@ class MemtxEngine(Engine):
     # -- checkpoint, join, recovery
 
     def open_view(self, space: Space) -> TupleView:
-        """Open a view of the primary index, which costs nothing."""
+        """Open a view of the primary index without copying its entries."""
         return self._storage.open_view(space)
 
     def load(self, space: Space) -> SpaceLoad:
-        """Build the primary index of sorted tuples, and the others at the end."""
+        """Return a load, which builds the primary index of sorted tuples and the other indexes at the end."""
         return SpaceLoad(space)
 
 

@@ -3,7 +3,8 @@
 
 local NAMES = {'name', 'type', 'collation', 'span', 'is_nullable', 'is_autoincrement'}
 
--- Makers of tables with certain keys, by the numbers of the keys.
+-- Set of keys, as their positions in NAMES ('12' is name and type) -> function(values...), which returns a table with
+-- these keys.
 local makers = {}
 
 local function maker(mark)
@@ -17,7 +18,7 @@ local function maker(mark)
     return makers[mark]
 end
 
--- The same table, made anew.
+-- Returns a copy of a column's table whose keys stand in Tarantool's order.
 return function(column)
     local mark, values, count = '', {}, 0
     for number, name in ipairs(NAMES) do

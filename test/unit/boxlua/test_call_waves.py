@@ -1,4 +1,4 @@
-"""CALL and EVAL requests that are served together in Lua ("waves") get the replies of the general way.
+"""CALL and EVAL requests that are served together in Lua ("waves") get the replies of the general path.
 
 The same packets go to two nodes, one of which serves each call by itself.
 """
@@ -299,7 +299,7 @@ class _Client:
 
 
 @contextmanager
-def _general_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _general_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setattr(ServedCalls, "serve", lambda self, connection, data, pos, deadline: (pos, 0))
         yield
@@ -340,7 +340,7 @@ def _shown(packet: bytes) -> Any:
 
 @pytest.mark.parametrize("wal_mode", ["none", "write"])
 @pytest.mark.parametrize("seed", range(6))
-def test_replies_are_those_of_the_general_way(
+def test_replies_are_those_of_the_general_path(
     seed: int, wal_mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request of a generated program gets the same reply in both ways, and statistics are equal at the end."""
@@ -351,7 +351,7 @@ def test_replies_are_those_of_the_general_way(
         (tmp_path / name).mkdir()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         found, totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "waves")))
-        with _general_way(monkeypatch):
+        with _general_path(monkeypatch):
             wanted, wanted_totals = runner.run(_answers(rows, wal_mode, str(tmp_path / "general")))
     by_sync = {row.sync: row for row in rows}
     left, right = sorted(map(_shown, found)), sorted(map(_shown, wanted))
@@ -399,7 +399,7 @@ def test_an_error_names_no_caller_outside_of_lua(
     """The caller of a requested function is no Lua function, as in Tarantool, so error(text, 2) shows no place."""
     calls = [_call(name, "text", level) for name in ("blames", "deep.er.blames", "callable_blames") for level in (2, 3)]
     texts = [_eval(f"error('text', {level})") for level in (2, 3)]
-    with nullcontext() if is_wave else _general_way(monkeypatch):
+    with nullcontext() if is_wave else _general_path(monkeypatch):
         packets, _ = _serve(_numbered(calls + texts), monkeypatch, tmp_path)
     assert [_shown(packet)[3] for packet in packets] == ["text"] * len(packets)
 

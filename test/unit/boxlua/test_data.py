@@ -67,7 +67,7 @@ def test_string_and_composite_keys(run: Run) -> None:
 
 
 def test_a_get_follows_changes_of_the_space(run: Run) -> None:
-    """`get` works after each change of the space: its short way ends with the index that it uses."""
+    """`get` works after each change of the space: its fast path ends with the index that it uses."""
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('s') s:create_index('pk') s:insert{1, 'a'} s:get(1) s:get(1)")

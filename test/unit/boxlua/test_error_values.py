@@ -156,7 +156,7 @@ def test_an_error_in_python(tmp_path: Path) -> None:
             for error in (rows[1], rows[2]["of"]):
                 assert isinstance(error, DuplicateKeyError)
                 assert (error.prev.custom_type, error.prev.message) == ("Wish", "as you wish")
-                assert error.file == "box/txn/short.py"
+                assert error.file == "box/txn/fast_path.py"
 
     asyncio.run(scenario())
 

@@ -262,8 +262,8 @@ def test_fields_are_counted_in_32_bits(count: int) -> None:
         ([1, -(2**63), 1.5], [["+", 2, 2**63]]),
     ],
 )
-def test_the_short_way_agrees_with_the_long_one(fields: list[Any], ops: list[list[Any]]) -> None:
-    """If the last operation is unknown to the short way, all operations take the general one."""
+def test_the_fast_path_agrees_with_the_general_one(fields: list[Any], ops: list[list[Any]]) -> None:
+    """If the last operation is unknown to the fast path, all operations take the general one."""
     short = update(fields, *ops, fmt=NAMED)
     assert update(fields, *ops, ["!", 4, "end"], fmt=NAMED) == [*short, "end"]
     assert unpack(apply_upsert(pack(fields), ops, fmt=NAMED)) == short

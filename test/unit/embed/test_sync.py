@@ -115,7 +115,7 @@ def test_many_threads_write_at_once() -> None:
 
 
 def test_versions_are_kept_only_where_somebody_needs_them() -> None:
-    """A single change takes the short way while no transaction needs versions, and conflicts with one that has read."""
+    """A single change takes the fast path while no transaction needs versions, and conflicts with one that has read."""
     with Node() as node, ThreadPoolExecutor(1) as other:
         space = space_of(node)
         space.insert_many([[1, 0], [2, 0]])

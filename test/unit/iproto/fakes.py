@@ -277,13 +277,13 @@ class FakeSql:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
 
     def point(self, ctx: Context, text: str) -> None:
-        """Return None: no statement has a short way."""
+        """Return None: no statement has a fast path."""
 
     def prepared_point(self, ctx: Context, statement_id: int) -> None:
-        """Return None: no statement has a short way."""
+        """Return None: no statement has a fast path."""
 
     def known_point(self, ctx: Context, statement_id: int) -> None:
-        """Return None: no statement has a short way."""
+        """Return None: no statement has a fast path."""
 
 
 class FakeNode:

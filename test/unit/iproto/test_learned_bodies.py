@@ -1,4 +1,4 @@
-"""Requests whose bodies begin like an earlier one ("learned bodies") get the replies of the general way."""
+"""Requests whose bodies begin like an earlier one ("learned bodies") get the replies of the general path."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ TOO_LONG = [
 @example(CUT)
 @example(TOO_LONG)
 @given(programs)
-def test_replies_are_those_of_the_general_way(program: list[tuple[Any, ...]]) -> None:
-    """Replies equal those of the general way while bodies and headers vary and indexes, triggers and
+def test_replies_are_those_of_the_general_path(program: list[tuple[Any, ...]]) -> None:
+    """Replies equal those of the general path while bodies and headers vary and indexes, triggers and
     the mode change.
     """
 

@@ -1,4 +1,4 @@
-"""The server's replies to every request type, by the shortcut and the general way, to broken input, and to users."""
+"""The server's replies to every request type, on the fast path and the general path, to broken input, and to users."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_greeting_and_session() -> None:
 
 
 def test_data_requests() -> None:
-    """Every data request gets its tuples; repeated ones, by the shortcut, get the same reply."""
+    """Every data request gets its tuples; repeated ones, on the fast path, get the same reply."""
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
@@ -111,7 +111,7 @@ def test_big_packet() -> None:
     run(scenario())
 
 
-def test_schema_change_voids_the_shortcut() -> None:
+def test_schema_change_voids_the_fast_path() -> None:
     """A request that begins like an earlier one does not reach a dropped space."""
 
     async def scenario() -> None:
@@ -194,7 +194,7 @@ def test_refused_requests(data: bytes, text: str) -> None:
     run(scenario())
 
 
-def test_shortcut_refuses_the_same() -> None:
+def test_the_fast_path_refuses_what_the_general_path_refuses() -> None:
     """What follows a remembered beginning is checked as in the first request."""
 
     async def scenario() -> None:

@@ -20,7 +20,7 @@ from box.journal.rows import (
 )
 from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
-from box.txn.short import ShortWrite
+from box.txn.fast_path import FastWrite
 from box.wire.change import REPLACE
 from box.wire.change_run import SYNCHRONOUS
 from box.wire.constants import Flag
@@ -99,7 +99,7 @@ def test_a_foreign_row_that_does_not_advance_is_broken() -> None:
 
 @pytest.mark.parametrize("lsn", [1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**40])
 def test_encoding_is_that_of_the_row_codec(lsn: int) -> None:
-    """The short and the general encoder write the same bytes as `encode_row`."""
+    """The fast and the general encoder write the same bytes as `encode_row`."""
     row = replace_row(5)
     [block] = encode([row], clock=VClock({1: lsn - 1}))
     assert block == encode_row(row)
@@ -230,7 +230,7 @@ def test_an_entry_that_is_its_own_row(before: int, flags: int, is_asked: bool) -
     """A row that is a journal entry itself is written and sent as an entry with that row; its LSN is known then."""
     found = []
     bodies = [replace_row(key).body for key in range(4)]
-    own = [ShortWrite(REPLACE, body, None, None, None, None, None) for body in bodies]  # type: ignore[arg-type]
+    own = [FastWrite(REPLACE, body, None, None, None, None, None) for body in bodies]  # type: ignore[arg-type]
     for entry in own:
         entry.flags = flags
     others = [JournalEntry([replace_row(key, flags=flags)], lambda _: None) for key in range(4)]

@@ -233,7 +233,7 @@ def _rows_of(items: deque[Any]) -> list[Row]:
 def test_rows_of_transactions_are_what_the_general_way_makes_of_them(
     rows: list[Row], damage: tuple[int, int] | None, most: int
 ) -> None:
-    """Generated rows of transactions, also with wrong bytes, give the rows and errors of the general way."""
+    """Generated rows of transactions, also with wrong bytes, give the rows and errors of the general path."""
     stream = bytearray(b"".join(encode_packet(row) for row in rows if row.type != RequestType.NOP or not row.body))
     if damage is not None and damage[0] < len(stream):
         stream[damage[0]] = damage[1]
@@ -244,7 +244,7 @@ def test_rows_of_transactions_are_what_the_general_way_makes_of_them(
     assert repr(found) == repr(expected)
 
 
-def test_the_middle_of_a_transaction_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_middle_of_a_transaction_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows of a transaction in a chunk but the last, which commits, are decoded in one call."""
     rows = [Row(RequestType.REPLACE, 1, lsn, 1.5, 0, 1, lsn == 70000, body=b"\x80") for lsn in range(1, 70001)]
     decoded = []

@@ -459,8 +459,8 @@ def test_work_on_its_space_beside_it(work: str, turns: int, tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_writes_find_tuples_the_short_way_again_when_all_is_merged(tmp_path: Path) -> None:
-    """While changes lie over an index, writes look at both of its trees; when all is merged, they take the short way
+def test_writes_find_tuples_by_the_fast_path_again_when_all_is_merged(tmp_path: Path) -> None:
+    """While changes lie over an index, writes look at both of its trees; when all is merged, they take the fast path
     again.
     """
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from box.errors import BoxError, ErrorCode
 from box.replication import row_executor, row_sink
-from box.txn.short_run import change_rows
+from box.txn.fast_run import change_rows
 from box.wire.change_run import SYNCHRONOUS as SYNCHRONOUS_FLAGS
 from box.wire.change_run import ChangeRun
 from box.wire.constants import RequestType
@@ -101,8 +101,8 @@ def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list
     go_through(program, skips, apply)
 
 
-def test_rows_of_a_transaction_take_the_short_way() -> None:
-    """Rows of a transaction take the short way (else the comparisons would not test it), and can be undone."""
+def test_rows_of_a_transaction_take_the_fast_path() -> None:
+    """Rows of a transaction take the fast path (else the comparisons would not test it), and can be undone."""
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False)
@@ -123,8 +123,8 @@ def test_rows_of_a_transaction_take_the_short_way() -> None:
 
 
 @pytest.mark.parametrize("flags", [0, SYNCHRONOUS_FLAGS])
-def test_usual_changes_take_the_short_way(flags: int) -> None:
-    """Usual changes take the short way; else the comparisons would not test it."""
+def test_usual_changes_take_the_fast_path(flags: int) -> None:
+    """Usual changes take the fast path; else the comparisons would not test it."""
 
     async def body() -> None:
         world = World()

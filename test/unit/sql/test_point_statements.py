@@ -1,4 +1,4 @@
-"""Statements on one row by its key take a short way with the results of the general one."""
+"""Statements on one row by its key take a fast path with the results of the general one."""
 
 from __future__ import annotations
 
@@ -101,24 +101,24 @@ def _contents(db: Session) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_ways_are_alike(start: Start, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Generated statements give equal results, errors and rows on a node with and one without the short way."""
-    rng, short, general = random.Random(seed), start(), start()
+    """Generated statements give equal results, errors and rows on a node with and one without the fast path."""
+    rng, fast, general = random.Random(seed), start(), start()
     point, ways = Sql.point, [0, 0]
 
-    def only_short(self: Sql, ctx: Any, text: str) -> Any:
-        found = point(self, ctx, text) if self is short.node.sql else None
+    def only_fast(self: Sql, ctx: Any, text: str) -> Any:
+        found = point(self, ctx, text) if self is fast.node.sql else None
         ways[found is not None] += 1
         return found
 
-    monkeypatch.setattr(Sql, "point", only_short)
+    monkeypatch.setattr(Sql, "point", only_fast)
     for table in _TABLES:
-        for db in (short, general):
+        for db in (fast, general):
             db.sql(table)
     for _ in range(250):
         text, count = rng.choice(_STATEMENTS)
         params = [_value(rng) for _ in range(count if rng.random() < 0.97 else max(count - 1, 0))]
-        assert _outcome(short, text, params) == _outcome(general, text, params), (text, params)
-    assert _contents(short) == _contents(general)
+        assert _outcome(fast, text, params) == _outcome(general, text, params), (text, params)
+    assert _contents(fast) == _contents(general)
     assert ways[True] > 60
 
 
@@ -127,7 +127,7 @@ def _has_point(db: Session, text: str) -> bool:
 
 
 def test_what_the_dictionary_tells_decides(db: Session) -> None:
-    """A trigger, a foreign key or a view stops the short way of a statement, and dropping it restores the way."""
+    """A trigger, a foreign key or a view stops the fast path of a statement, and dropping it restores it."""
     db.sql(_TABLES[0])
     insert, select = "INSERT INTO a VALUES (?, ?, ?)", "SELECT * FROM a WHERE id = ?"
     assert _has_point(db, insert)
@@ -141,7 +141,7 @@ def test_what_the_dictionary_tells_decides(db: Session) -> None:
     assert not _has_point(db, select)
 
 
-def test_statements_of_a_transaction_take_the_general_way(db: Session) -> None:
+def test_statements_of_a_transaction_take_the_general_path(db: Session) -> None:
     db.sql(_TABLES[0])
     select = "SELECT * FROM a WHERE id = ?"
     db.sql("START TRANSACTION")
@@ -151,8 +151,8 @@ def test_statements_of_a_transaction_take_the_general_way(db: Session) -> None:
     assert not _has_point(db, select)
 
 
-def test_a_lua_trigger_takes_the_general_way(db: Session) -> None:
-    """A statement on a space with a Lua trigger, which may wait, takes the general way."""
+def test_a_lua_trigger_takes_the_general_path(db: Session) -> None:
+    """A statement on a space with a Lua trigger, which may wait, takes the general path."""
     db.sql(_TABLES[0])
     found = db.node.sql.point(db.ctx, "INSERT INTO a VALUES (?, ?, ?)")
     assert found is not None

@@ -1,4 +1,4 @@
-"""Rows of system spaces from a snapshot take a short way, with the same dictionary or error as by the general way."""
+"""Rows of system spaces from a snapshot take a fast path, with the same dictionary or error as on the general path."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ rows = st.one_of(
 
 
 class Loaded:
-    """The result of loading runs of rows; with `is_short` they may take the short way."""
+    """The result of loading runs of rows; with `is_fast` they may take the fast path."""
 
-    def __init__(self, runs: list[tuple[int, list[bytes]]], *, is_short: bool, has_mvcc: bool = False) -> None:
+    def __init__(self, runs: list[tuple[int, list[bytes]]], *, is_fast: bool, has_mvcc: bool = False) -> None:
         loop = asyncio.get_running_loop()
         self.schema = schema = initial_schema(make_engines())
         journal = FakeJournal()
@@ -79,7 +79,7 @@ class Loaded:
         storage = MvccStorage() if has_mvcc else TupleStorage()
         self.txns = txns = TransactionManager(journal, storage, LimboDriver(Limbo(1, 5.0), journal, loop), loop)
         self.dml = Dml(schema, txns, loop=loop)
-        if not is_short:
+        if not is_fast:
             self.dml._dictionary.takes = lambda space: False  # type: ignore[method-assign]
         self.heard: list[Space] = []
         self.members: list[tuple[int, UUID, bool]] = []
@@ -125,7 +125,7 @@ def test_bootstrap(has_mvcc: bool) -> None:
     """Both ways make equal dictionaries from the rows of a new instance, and tell listeners of every space."""
 
     async def body() -> None:
-        one, other = Loaded(BOOTSTRAP, is_short=True, has_mvcc=has_mvcc), Loaded(BOOTSTRAP, is_short=False)
+        one, other = Loaded(BOOTSTRAP, is_fast=True, has_mvcc=has_mvcc), Loaded(BOOTSTRAP, is_fast=False)
         assert one.error == other.error == ""
         assert one.dml._dictionary.takes(one.schema.space(SpaceId.SPACE))
         assert one.all() == other.all()
@@ -144,7 +144,7 @@ def test_both_ways_agree(program: list[Row], is_sorted: bool, has_mvcc: bool) ->
     runs = BOOTSTRAP + [(int(space_id), [pack(list(row))]) for space_id, row in program]
 
     async def body() -> None:
-        one, other = Loaded(runs, is_short=True, has_mvcc=has_mvcc), Loaded(runs, is_short=False)
+        one, other = Loaded(runs, is_fast=True, has_mvcc=has_mvcc), Loaded(runs, is_fast=False)
         assert one.error == other.error
         if not one.error:
             assert one.all() == other.all()
@@ -153,10 +153,10 @@ def test_both_ways_agree(program: list[Row], is_sorted: bool, has_mvcc: bool) ->
 
 
 def test_versions_of_tuples_are_looked_at() -> None:
-    """Rows take the general way while a transaction with versions is open, which must not see them change."""
+    """Rows take the general path while a transaction with versions is open, which must not see them change."""
 
     async def body() -> None:
-        loaded = Loaded(BOOTSTRAP, is_short=True, has_mvcc=True)
+        loaded = Loaded(BOOTSTRAP, is_fast=True, has_mvcc=True)
         schema = loaded.schema
         ctx, other = (Context(Session(number, "background", schema.admin)) for number in (1, 2))
         space = schema.space(SpaceId.SPACE)
@@ -173,10 +173,10 @@ def test_versions_of_tuples_are_looked_at() -> None:
 
 
 def test_triggers_of_users_run() -> None:
-    """A system space with a trigger of a user takes the general way, which runs the trigger."""
+    """A system space with a trigger of a user takes the general path, which runs the trigger."""
 
     async def body() -> None:
-        loaded = Loaded(BOOTSTRAP, is_short=True)
+        loaded = Loaded(BOOTSTRAP, is_fast=True)
         space = loaded.schema.space(SpaceId.SPACE)
         assert loaded.dml._dictionary.takes(space)
         seen = []

@@ -152,8 +152,8 @@ def test_journal_refuses() -> None:
     asyncio.run(body())
 
 
-def test_rows_that_are_left_to_the_slow_way() -> None:
-    """The CONFIRM of a former owner, a ROLLBACK, and rows after a decision under way take the slow way."""
+def test_rows_that_are_left_to_the_slow_path() -> None:
+    """The CONFIRM of a former owner, a ROLLBACK, and rows after a decision under way take the slow path."""
 
     async def body() -> None:
         world = World()

@@ -1,4 +1,4 @@
-"""Changes of spaces with multikey indexes by the short way, by the general way and with MVCC."""
+"""Changes of spaces with multikey indexes on the fast path, on the general path and with MVCC."""
 
 from __future__ import annotations
 

@@ -59,14 +59,14 @@ control = st.sampled_from(["begin", "commit", "rollback", "written", "failed"])
 
 
 @pytest.mark.parametrize("mvcc", [False, True])
-@given(program=st.lists(st.one_of(requests, requests, control), max_size=40), is_short=st.booleans())
+@given(program=st.lists(st.one_of(requests, requests, control), max_size=40), is_fast=st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_the_sum_is_that_of_the_tuples(mvcc: bool, program: list[Any], is_short: bool) -> None:
-    """The counters stay right through writes, undos and rollbacks, by the short way and by the general one."""
+def test_the_sum_is_that_of_the_tuples(mvcc: bool, program: list[Any], is_fast: bool) -> None:
+    """The counters stay right through writes, undos and rollbacks, on the fast path and on the general one."""
 
     async def run() -> None:
         world, space = metered(mvcc=mvcc)
-        world.dml._planner._short_allowed = is_short and not mvcc
+        world.dml._planner._fast_allowed = is_fast and not mvcc
         for step in program:
             with suppress(BoxError):
                 _take(world, space, step)

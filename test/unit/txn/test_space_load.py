@@ -1,4 +1,4 @@
-"""Loading the tuples of a snapshot: sorted ones take a short way, with the same result."""
+"""Loading the tuples of a snapshot: sorted ones take a fast path, with the same result."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EXTRAS: tuple[tuple[Any, ...], ...] = (
 
 
 class Loaded:
-    """The result of loading slices of tuples; with `is_short` they may take the short way."""
+    """The result of loading slices of tuples; with `is_fast` they may take the fast path."""
 
-    def __init__(self, extra: tuple[Any, ...], slices: list[list[bytes]], *, is_short: bool) -> None:
+    def __init__(self, extra: tuple[Any, ...], slices: list[list[bytes]], *, is_fast: bool) -> None:
         world = World()
         space = world.space("s", *extra)
         self.load = SpaceLoad(space)
-        if not is_short:
+        if not is_fast:
             self.load._end_build()
         self.error = ""
         try:
@@ -71,7 +71,7 @@ def test_both_ways_agree(
     slices = [raws[start : start + size] for start in range(0, len(raws), size)]
 
     async def body() -> None:
-        one, other = (Loaded(extra, slices, is_short=is_short) for is_short in (True, False))
+        one, other = (Loaded(extra, slices, is_fast=is_fast) for is_fast in (True, False))
         assert one.error == other.error
         if not one.error:
             assert one.contents == other.contents
@@ -81,15 +81,15 @@ def test_both_ways_agree(
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_sorted_tuples_take_the_short_way(extra: tuple[Any, ...]) -> None:
-    """Sorted tuples take the short way until one is out of order; else the comparison would not test it."""
+def test_sorted_tuples_take_the_fast_path(extra: tuple[Any, ...]) -> None:
+    """Sorted tuples take the fast path until one is out of order; else the comparison would not test it."""
 
     async def body() -> None:
         raws = [pack([key, f"name {key}", 1]) for key in range(5000)]
-        loaded = Loaded(extra, [raws[:3000], raws[3000:]], is_short=True)
+        loaded = Loaded(extra, [raws[:3000], raws[3000:]], is_fast=True)
         assert loaded.load._build is not None
         assert loaded.sizes == [5000] * (1 + len(extra))
-        loaded = Loaded(extra, [raws[3000:], raws[:3000]], is_short=True)
+        loaded = Loaded(extra, [raws[3000:], raws[:3000]], is_fast=True)
         assert loaded.load._build is None
         assert loaded.sizes == [5000] * (1 + len(extra))
 

@@ -135,14 +135,14 @@ def test_a_distance_below_zero_wraps() -> None:
     st.binary(max_size=2),
 )
 def test_small_values_are_told_as_large_ones(value: bytes, behind: bytes) -> None:
-    """The short ways of `is_msgpack` and of headers with a type alone give the results of the long ones."""
+    """The fast paths of `is_msgpack` and of headers with a type alone give the results of the general ones."""
     for raw in (value, value + behind, value[:-1]):
         assert row_module.is_msgpack(raw) == row_module._is_msgpack(raw)
         packet = b"\x81\x00" + raw
-        assert _decoded(packet, decode_row) == _decoded(packet, _decode_in_the_long_way)
+        assert _decoded(packet, decode_row) == _decoded(packet, _decode_by_general_code)
 
 
-def _decode_in_the_long_way(packet: bytes) -> Row:
+def _decode_by_general_code(packet: bytes) -> Row:
     row, pos = decode_header(packet)
     if pos < len(packet):
         if row.type == RequestType.NOP or not row_module._is_msgpack(packet[pos:]):

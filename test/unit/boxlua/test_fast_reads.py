@@ -1,4 +1,4 @@
-"""Short ways of reads from Lua (look-ups in the tree, loops that read ahead) give the results of the general ways."""
+"""Fast paths of reads from Lua (look-ups in the tree, loops that read ahead) give the results of the general paths."""
 
 from __future__ import annotations
 
@@ -128,20 +128,20 @@ no_finder._exported_as = "index_finder"  # type: ignore[attr-defined]
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])  # each starts two nodes: no time to shrink
 @given(programs)
-def test_short_reads_are_those_of_the_general_way(program: list[str]) -> None:
-    """Short and general reads agree for any key while rows, indexes, users and transactions change; loops see each
+def test_fast_reads_give_the_results_of_general_ones(program: list[str]) -> None:
+    """Fast and general reads agree for any key while rows, indexes, users and transactions change; loops see each
     change.
     """
 
     async def body() -> None:
-        short = await run(program)
+        fast = await run(program)
         with (
             mock.patch.object(data, "open_cursor", one_by_one),
             mock.patch.object(data.DataBinding, "finder", no_finder),
         ):
             general = await run(program)
-        for step, one, other in zip(program, short[0], general[0], strict=True):
+        for step, one, other in zip(program, fast[0], general[0], strict=True):
             assert one == other, step
-        assert short == general
+        assert fast == general
 
     asyncio.run(body())

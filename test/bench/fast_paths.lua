@@ -1,6 +1,6 @@
--- Measures one figure of `python -m test.bench.shortcuts`: prints microseconds of processor time an operation, the best
+-- Measures one figure of `python -m test.bench.fast_paths`: prints microseconds of processor time an operation, the best
 -- of five runs.
--- Usage: EXECUTABLE shortcuts.lua DIRECTORY WAL_MODE COUNT FIGURE
+-- Usage: EXECUTABLE fast_paths.lua DIRECTORY WAL_MODE COUNT FIGURE
 local directory, wal_mode, count, figure = arg[1], arg[2], tonumber(arg[3]), arg[4]
 local clock = require('clock')
 local fiber = require('fiber')

@@ -1,8 +1,8 @@
-"""The short way of a usual change, autocommitted or in a transaction: it only changes the indexes.
+"""The fast path of a usual change, autocommitted or in a transaction: it only changes the indexes.
 
 It serves memtx spaces that are replicated, without triggers, sequence or versions of tuples: nothing but the indexes
 has a say in a statement. A change by itself needs no transaction then; where the limbo has a say it waits there itself.
-Effects, errors and their order are those of the general way (`box.txn.general`). `Dml.store` decides, and records what
+Effects, errors and their order are those of the general path (`box.txn.general`). `Dml.store` decides, and records what
 was changed in an open transaction.
 """
 
@@ -133,11 +133,11 @@ CHANGES: Final[dict[int, Callable[[WritePlan, Space, Any], Changed]]] = {
     DELETE: _delete,
 }
 """By request type: of a tuple those of INSERT and REPLACE, of a `Request` the others. By the primary key; errors as the
-general way, which then has changed nothing either."""
+general path, which then has changed nothing either."""
 
 
-class ShortWrite(OwnRow, Commit):  # type: ignore[override]
-    """An autocommitted change by the short way: its transaction, its only statement and its row in one object.
+class FastWrite(OwnRow, Commit):  # type: ignore[override]
+    """An autocommitted change on the fast path: its transaction, its only statement and its row in one object.
 
     `body` is the row's; it does not count where there is a `row`, which comes from elsewhere.
     """
@@ -188,7 +188,7 @@ class ShortWrite(OwnRow, Commit):  # type: ignore[override]
 
 
 class HeldChange(LimboEntry):
-    """A change by the short way that waits in the limbo."""
+    """A change on the fast path that waits in the limbo."""
 
     if not TYPE_CHECKING:
         __slots__ = ()
@@ -212,8 +212,8 @@ class HeldChange(LimboEntry):
         self.finish()
 
 
-class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
-    """A `ShortWrite` that may wait in the limbo: with `wait_ack` for a quorum, otherwise for earlier entries."""
+class HeldWrite(FastWrite, HeldChange):  # type: ignore[override]
+    """A `FastWrite` that may wait in the limbo: with `wait_ack` for a quorum, otherwise for earlier entries."""
 
     __slots__ = ("_synchro", "lsn", "since", "wait_ack", "wait_sync", "waits", "written")
 
@@ -228,7 +228,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
         result: bytes | None,
         synchro: LimboDriver,
     ) -> None:
-        ShortWrite.__init__(self, kind, body, row, space, old, new, result)
+        FastWrite.__init__(self, kind, body, row, space, old, new, result)
         self.on_complete = _held_written
         self._synchro = synchro
         self.lsn = NO_LSN
@@ -254,7 +254,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
             self.flags = flags
         else:
             rows[0].flags |= flags
-        return ShortWrite.submit(self, journal)
+        return FastWrite.submit(self, journal)
 
     def withdraw(self) -> None:
         """The limbo or the journal has not taken it."""
@@ -306,7 +306,7 @@ class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
 
 
 def _written(entry: JournalEntry) -> None:
-    assert isinstance(entry, ShortWrite)
+    assert isinstance(entry, FastWrite)
     if entry.error is not None:
         undo(entry.space, entry.old, entry.new)
     entry.finish()

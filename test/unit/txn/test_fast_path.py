@@ -1,4 +1,4 @@
-"""The short way of usual changes has the same results as the general way."""
+"""The fast path of usual changes has the same results as the general path."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ programs = st.lists(st.one_of(requests, requests, requests, control), max_size=5
 
 
 class Way:
-    """A world in which usual changes take the short way, or in which none does."""
+    """A world in which usual changes take the fast path, or in which none does."""
 
-    def __init__(self, extra: tuple[Any, ...], *, is_short: bool, is_sync: bool = False, quorum: int = 1) -> None:
+    def __init__(self, extra: tuple[Any, ...], *, is_fast: bool, is_sync: bool = False, quorum: int = 1) -> None:
         self.world = World(quorum=quorum)
-        self.world.dml._planner._short_allowed = is_short
+        self.world.dml._planner._fast_allowed = is_fast
         self.world.dml.max_tuple_size = 60
         self.space = self.world.space("s", *extra, is_sync=is_sync)
         self.savepoint: Any = None
@@ -127,11 +127,11 @@ def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
     """
 
     async def body() -> None:
-        short, general = Way(extra, is_short=True), Way(extra, is_short=False)
+        fast, general = Way(extra, is_fast=True), Way(extra, is_fast=False)
         for step in program:
-            assert short.do(step) == general.do(step)
-            assert short.state() == general.state()
-        plans = [way.world.dml._planner.plan(way.space).is_usual for way in (short, general)]
+            assert fast.do(step) == general.do(step)
+            assert fast.state() == general.state()
+        plans = [way.world.dml._planner.plan(way.space).is_usual for way in (fast, general)]
         assert plans == [True, False]
 
     asyncio.run(body())
@@ -143,13 +143,13 @@ def test_both_ways_agree_on_synchronous_spaces(extra: tuple[Any, ...], program: 
     """Both ways give equal results on synchronous spaces, and leave equal transactions in the limbo."""
 
     async def body() -> None:
-        short, general = (Way(extra, is_short=is_short, is_sync=True, quorum=quorum) for is_short in (True, False))
+        fast, general = (Way(extra, is_fast=is_fast, is_sync=True, quorum=quorum) for is_fast in (True, False))
         for step in program:
-            assert short.do(step) == general.do(step)
-            assert short.state() == general.state()
-            assert [len(way.world.limbo) for way in (short, general)] == [len(short.world.limbo)] * 2
+            assert fast.do(step) == general.do(step)
+            assert fast.state() == general.state()
+            assert [len(way.world.limbo) for way in (fast, general)] == [len(fast.world.limbo)] * 2
             await asyncio.sleep(0)
-        plans = [way.world.dml._planner.plan(way.space).is_usual for way in (short, general)]
+        plans = [way.world.dml._planner.plan(way.space).is_usual for way in (fast, general)]
         assert plans == [True, False]
 
     asyncio.run(body())
@@ -191,8 +191,8 @@ def test_failed_writes_of_every_kind_are_undone(extra: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 1500])
-def test_a_void_journal_counts_the_rows_of_a_short_transaction(count: int) -> None:
-    """With `wal_mode` none a short transaction makes no rows, only counts them; a statement of the general way makes
+def test_a_void_journal_counts_the_rows_of_a_transaction_on_the_fast_path(count: int) -> None:
+    """With `wal_mode` none a fast transaction makes no rows, only counts them; a statement of the general path makes
     them all.
     """
 

@@ -1,7 +1,7 @@
-"""The short way of many changes at once: runs sent by another instance, each change in its own transaction.
+"""The fast path of many changes at once: runs sent by another instance, each change in its own transaction.
 
-It does what `box.txn.short` does for one change, at a lower cost for each: the indexes are changed one after another,
-and the whole run is one entry of the journal. A run stops before the first change that fails or needs the general way;
+It does what `box.txn.fast_path` does for one change, at a lower cost for each: the indexes are changed one by one,
+and the whole run is one entry of the journal. A run stops before the first change that fails or needs the general path;
 that change is then executed alone, with the usual outcome. Each change of a synchronous run has its own entry in the
 limbo.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.errors import BoxError
-from box.txn.short import CHANGES, HeldChange, undo
+from box.txn.fast_path import CHANGES, HeldChange, undo
 from box.txn.transaction import Statement
 from box.wire.change import REPLACE, Request, decode_change
 from box.wire.constants import GROUP_DEFAULT
@@ -137,7 +137,7 @@ def change_rows(
     try:
         _change_rows(schema, planner, kinds, bodies, is_sync, changes)
     except BoxError:
-        pass  # the general way will raise it for the failed change
+        pass  # the general path will raise it for the failed change
     except BaseException:
         take_back(changes)
         raise

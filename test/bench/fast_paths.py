@@ -1,6 +1,6 @@
-"""`python -m test.bench.shortcuts [NAME...]`: measures what each short cut of the code gains, with and without it.
+"""`python -m test.bench.fast_paths [NAME...]`: measures what each fast path of the code gains, with and without it.
 
-A short cut is special code for a common case; without it the general code does the work. Runs with it and without it
+A fast path is special code for a common case; without it the general code does the work. Runs with it and without it
 take turns. A figure is microseconds of the server's processor time an operation, so that other work on the machine
 counts little. The table shows medians of the rounds; the gain is the median of the gains of neighbouring runs.
 ARCHITECTURE.md has the last table.
@@ -30,12 +30,12 @@ _CLIENT_FIRST = 1000
 """Requests that `test.bench.pipelined` sends first, to see whether they succeed."""
 
 
-class Shortcut(NamedTuple):
-    """A short cut, the figures that show its gain, and how to disable it.
+class FastPath(NamedTuple):
+    """A fast path, the figures that show its gain, and how to disable it.
 
-    A figure is two words: a `wal_mode` and a figure of shortcuts.lua, "iproto" and a request of `test.bench.pipelined`,
-    or "replicated" and a figure of `test.bench.replicated`. `disable` replaces the short cut by the general code.
-    `disable_others` does so for short cuts that hide this one, in runs with and without it.
+    A figure is two words: a `wal_mode` and a figure of fast_paths.lua, "iproto" and a request of
+    `test.bench.pipelined`, or "replicated" and a figure of `test.bench.replicated`. `disable` replaces the fast path by
+    the general code. `disable_others` does so for fast paths that hide this one, in runs with and without it.
     """
 
     figures: tuple[str, ...]
@@ -43,7 +43,7 @@ class Shortcut(NamedTuple):
     disable_others: Callable[[], None] | None = None
 
 
-def _without_short_writes() -> None:
+def _without_fast_writes() -> None:
     from box.txn.write_plan import Planner
 
     plan = Planner.plan
@@ -119,10 +119,10 @@ def _without_usual_calls() -> None:
     request._decode_usual_call = lambda *_: None
 
 
-def _without_short_updates() -> None:
+def _without_fast_updates() -> None:
     from box.data import update
 
-    update._apply_short = lambda *_: None
+    update._apply_fast = lambda *_: None
 
 
 def _without_runs() -> None:
@@ -164,48 +164,48 @@ def _without_packets() -> None:
 
 _WRITES = ("none replace", "write replace", "none update", "none upsert", "none delete_insert", "none transaction")
 _WRITES += ("write synchronous",)
-SHORTCUTS = {
-    "short_writes": Shortcut((*_WRITES, "iproto replace"), _without_short_writes),
-    "void_journal": Shortcut(("none replace",), _without_void_journal),
-    "tree_look_ups": Shortcut(("none get",), _without_tree_look_ups),
-    "read_ahead": Shortcut(("none pairs",), _without_read_ahead),
-    "learned_bodies": Shortcut(("iproto replace", "iproto select"), _without_learned_bodies),
-    "header_shapes": Shortcut(("iproto ping", "iproto update"), _without_header_shapes),
-    "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
-    "call_waves": Shortcut(("iproto call",), _without_call_waves),
-    "point_statements": Shortcut(
+FAST_PATHS = {
+    "fast_writes": FastPath((*_WRITES, "iproto replace"), _without_fast_writes),
+    "void_journal": FastPath(("none replace",), _without_void_journal),
+    "tree_look_ups": FastPath(("none get",), _without_tree_look_ups),
+    "read_ahead": FastPath(("none pairs",), _without_read_ahead),
+    "learned_bodies": FastPath(("iproto replace", "iproto select"), _without_learned_bodies),
+    "header_shapes": FastPath(("iproto ping", "iproto update"), _without_header_shapes),
+    "usual_changes": FastPath(("iproto update",), _without_usual_changes),
+    "call_waves": FastPath(("iproto call",), _without_call_waves),
+    "point_statements": FastPath(
         ("iproto prepared_replace", "iproto prepared_select", "iproto prepared_update"), _without_point_statements
     ),
-    "usual_calls": Shortcut(("iproto call",), _without_usual_calls, _without_call_waves),
-    "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
-    "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),
-    "rows_together": Shortcut(("replicated together",), _without_rows_together),
-    "tuple_runs": Shortcut(("replicated join",), _without_tuple_runs),
-    "sorted_builds": Shortcut(("replicated join",), _without_sorted_builds),
-    "packets": Shortcut(("replicated send",), _without_packets),
+    "usual_calls": FastPath(("iproto call",), _without_usual_calls, _without_call_waves),
+    "fast_updates": FastPath(("none update", "none upsert"), _without_fast_updates),
+    "runs": FastPath(("replicated apply", "replicated commit"), _without_runs),
+    "rows_together": FastPath(("replicated together",), _without_rows_together),
+    "tuple_runs": FastPath(("replicated join",), _without_tuple_runs),
+    "sorted_builds": FastPath(("replicated join",), _without_sorted_builds),
+    "packets": FastPath(("replicated send",), _without_packets),
 }
 
 
-def _prepare(shortcut: Shortcut, is_without: bool) -> None:
-    if shortcut.disable_others is not None:
-        shortcut.disable_others()
+def _prepare(fast_path: FastPath, is_without: bool) -> None:
+    if fast_path.disable_others is not None:
+        fast_path.disable_others()
     if is_without:
-        shortcut.disable()
+        fast_path.disable()
 
 
 def _program(way: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", "test.bench.shortcuts", "--run", way, *map(str, arguments)]
+    return [sys.executable, "-m", "test.bench.fast_paths", "--run", way, *map(str, arguments)]
 
 
 def measure(figure: str, way: str, count: int) -> float:
-    """Return microseconds of processor time an operation. `way` is `with:NAME` or `without:NAME` of a short cut."""
+    """Return microseconds of processor time an operation. `way` is `with:NAME` or `without:NAME` of a fast path."""
     kind, name = figure.split()
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
         if kind == "iproto":
             return _served(name, way, count, Path(directory))
         if kind == "replicated":
             return REPLICATED[name](tuple(_program(way)), Path(directory), count) * 1e6
-        command = _program(way, _HERE / "shortcuts.lua", directory, kind, count, name)
+        command = _program(way, _HERE / "fast_paths.lua", directory, kind, count, name)
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
@@ -228,9 +228,9 @@ def _served(name: str, way: str, count: int, directory: Path) -> float:
 
 
 def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, float, float]:
-    """Return the median times with and without a short cut, in microseconds, and its median gain.
+    """Return the median times with and without a fast path, in microseconds, and its median gain.
 
-    A gain of 0.2 means that the short cut saves a fifth of the time.
+    A gain of 0.2 means that the fast path saves a fifth of the time.
     """
     pairs = []
     ways = (f"with:{name}", f"without:{name}")
@@ -244,7 +244,7 @@ def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, flo
 def main() -> None:
     if sys.argv[1:2] == ["--run"]:
         way, name = sys.argv[2].split(":")
-        _prepare(SHORTCUTS[name], way == "without")
+        _prepare(FAST_PATHS[name], way == "without")
         if sys.argv[3] == TOGETHER:
             apply_together(int(sys.argv[4]))
             return
@@ -252,15 +252,15 @@ def main() -> None:
 
         run(sys.argv[3:])
         return
-    parser = argparse.ArgumentParser(prog="python -m test.bench.shortcuts", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SHORTCUTS))
+    parser = argparse.ArgumentParser(prog="python -m test.bench.fast_paths", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FAST_PATHS))
     parser.add_argument("--rounds", type=int, default=5, help="how often each figure is measured")
     parser.add_argument("--count", type=int, default=30_000, help="operations of one run")
     args = parser.parse_args()
-    print("| short cut | figure | with | without | gain |\n|---|---|---:|---:|---:|")
+    print("| fast path | figure | with | without | gain |\n|---|---|---:|---:|---:|")
     with compiled_modules():
-        for name in args.names or SHORTCUTS:
-            for figure in SHORTCUTS[name].figures:
+        for name in args.names or FAST_PATHS:
+            for figure in FAST_PATHS[name].figures:
                 with_it, without, gain = compare(name, figure, args.rounds, args.count)
                 print(f"| {name} | {figure} | {with_it:.3g} | {without:.3g} | {gain:.0%} |", flush=True)
 

@@ -1,4 +1,4 @@
-"""The short way of update operations gives the results of the general way."""
+"""The fast path of update operations gives the results of the general path."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ operations = st.lists(
 @settings(max_examples=200)
 @given(rows, operations, st.integers(0, 1), st.sampled_from([FORMAT, TupleFormat()]))
 @example([1, "a", 0.5], [["+", "value", 0.25], ["=", 2, "b"]], 1, FORMAT)
-def test_the_short_way_agrees(row: list[Any], ops: list[Any], index_base: int, fmt: TupleFormat) -> None:
-    """If the short way gives a tuple, the general way gives the same bytes; errors are left to the general way."""
+def test_the_fast_path_agrees(row: list[Any], ops: list[Any], index_base: int, fmt: TupleFormat) -> None:
+    """If the fast path gives a tuple, the general path gives the same bytes; errors are left to the general path."""
     raw = pack(row)
-    short = update._apply_short(raw, ops, fmt, index_base)
-    if short is None:
+    fast = update._apply_fast(raw, ops, fmt, index_base)
+    if fast is None:
         return
     try:
-        long = update._apply_long(raw, read_operations(ops, fmt, index_base), fmt, None)
+        general = update._apply_general(raw, read_operations(ops, fmt, index_base), fmt, None)
     except BoxError as error:
-        raise AssertionError(f"the long way refuses: {error.message}") from error
-    assert pack(short) == long
+        raise AssertionError(f"the general path refuses: {error.message}") from error
+    assert pack(fast) == general
 
 
 @given(operations, st.integers(0, 1), st.sampled_from([FORMAT, TupleFormat()]))
@@ -60,7 +60,7 @@ def test_the_short_way_agrees(row: list[Any], ops: list[Any], index_base: int, f
 @example([["+", 1, 2**64]], 1, FORMAT)
 @example([["+", 1, "a"]], 1, FORMAT)
 def test_usual_operations_are_accepted_alike(ops: list[Any], index_base: int, fmt: TupleFormat) -> None:
-    """The short check of operations accepts none that the general one refuses, and raises its errors."""
+    """The fast check of operations accepts none that the general one refuses, and raises its errors."""
 
     def error_of(check: Callable[[], object]) -> str | None:
         try:
