@@ -63,7 +63,7 @@ _TEXTS = [
     ("select --1", "Syntax error at line 1 near '--1'"),
     ("select /* c", "Syntax error at line 1 near '/* c'"),
     (
-        "update t set a = 1 select 2",
+        "update t set i = 1 select 2",
         "At line 1 at or near position 20: keyword 'select' is reserved. Please use double quotes if 'select' is an "
         "identifier.",
     ),
