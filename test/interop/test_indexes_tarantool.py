@@ -44,7 +44,8 @@ def lines_of(executable: str, text: str, directory: Path) -> list[str]:
         [executable, "script.lua"],
         cwd=directory,
         capture_output=True,
-        text=True, errors="replace",
+        text=True,
+        errors="replace",
         timeout=_DEADLINE,
         stdin=subprocess.DEVNULL,
     )
