@@ -158,7 +158,7 @@ class LogLoader:
         self._deferred = self._dml.deferred_indexes(log)
 
     async def finish(self, give_way: Callable[[], Awaitable[None]]) -> None:
-        """Fill the indexes that were left out.
+        """Build the secondary indexes, which the load of the log has left out so far.
 
         Raises:
             DuplicateKeyError: TUPLE_FOUND, a key is repeated.

@@ -177,7 +177,7 @@ class SpaceMerge:
 
 
 class Comparer:
-    """The comparer of this instance with others.
+    """Compares the tuples of this instance's spaces with those of other instances.
 
     `open_views` opens a view of each replicated space, by id, without a task switch. `journal` returns the journal.
     """

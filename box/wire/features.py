@@ -12,4 +12,4 @@ FEATURES: Final[dict[str, int]] = {
     "watchers": 3,
     "pagination": 4,
 }
-"""Numbers by name."""
+"""The number, in the request IPROTO_ID, of each optional part of the protocol that this node offers."""

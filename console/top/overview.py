@@ -29,7 +29,7 @@ class Choice:
 def overview(
     sample: ClusterSample, before: ClusterSample | None, choice: Choice, width: int = 0, lines: Lines = UNICODE
 ) -> str:
-    """Return the whole text; rates of spaces are calculated from the sample before."""
+    """Return the text of the whole screen; rates of spaces are calculated from the previous sample."""
     parts = [
         ("instances", _instances(sample.instances)),
         ("replication", _replication(sample)),

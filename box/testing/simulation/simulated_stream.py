@@ -226,7 +226,7 @@ class Stream(asyncio.Transport):
     # -- the way
 
     def _soon(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Call a function in the context of the owner."""
+        """Call a function in the next turn of the loop, in the context of the process that owns the socket."""
         self._loop.call_soon(call, *arguments, context=self._process.context())
 
     def _at(self, when: float, call: Callable[..., object], *arguments: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from .conftest import Lua
 
 HERE = "test.lua:1: "
-"""The place of the call in texts."""
+"""The beginning of an error's text: the file and the line of the call."""
 
 TEXTS = {
     "digest.md5(5)": "builtin/crypto.lua: Usage: digest.md5(string)",

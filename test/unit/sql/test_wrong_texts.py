@@ -82,7 +82,7 @@ WRONG = [
 
 
 def message(code: str, place: str) -> str:
-    """Return the whole message."""
+    """Return the whole message of an error from its code and the part that names the place."""
     number, _, word = place.partition(" ")
     return {
         "SQL_STATEMENT_EMPTY": "Failed to execute an empty SQL statement",
