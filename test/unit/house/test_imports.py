@@ -65,6 +65,7 @@ RINGS = {
     },
     "Expressions hold queries, and queries expressions: the compilers of the two call each other.": {
         "box.sql.calls",
+        "box.sql.common_tables",
         "box.sql.expression_compiler",
         "box.sql.from_clause",
         "box.sql.query",
