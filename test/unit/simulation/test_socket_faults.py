@@ -447,7 +447,7 @@ def test_the_log_does_not_lead_out_of_the_simulation() -> None:
     """box.cfg has made a node's log, and log.cfg changes no log that is there."""
 
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> None:
-        with pytest.raises(BoxError, match="log.cfg: 'log' can't be set dynamically"):
+        with pytest.raises(BoxError, match=r"log\.cfg: 'log' can't be set dynamically"):
             await lua(one, "require('log').cfg({log = 'file:/dev/null'})")
 
     play(story)
