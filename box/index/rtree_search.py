@@ -149,9 +149,9 @@ class NeighborCursor(Cursor):
         self.point = point
         self._chunk: list[tuple[float, SortKey, Entry]] = []
         self._distance = -inf
-        """Of the last entry before the chunk."""
+        """The distance of the last entry before the chunk."""
         self._tied: set[SortKey] = set()
-        """Keys of that distance before the chunk."""
+        """The keys before the chunk whose distance is that of the last one."""
         self._given = 0
         """The number of entries before the chunk."""
         self._version = -1

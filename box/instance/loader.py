@@ -219,4 +219,4 @@ class LogLoader:
 
 
 async def _stay() -> None:
-    """Give no way."""
+    """Return at once, without a turn for other tasks."""

@@ -204,7 +204,7 @@ class RequestStreams:
             self._by_id.pop(stream.id, None)
 
     def close(self) -> None:
-        """The connection has ended: roll back what nobody will commit."""
+        """End the idle streams of a closed connection; busy ones end when they become idle."""
         self._is_closed = True
         for stream in list(self._by_id.values()):
             stream.end_if_idle()

@@ -95,7 +95,7 @@ class Storage(Protocol):
     def remove(self, path: str) -> None: ...
 
     def touch(self, path: str) -> None:
-        """Set the modification time to now."""
+        """Set the modification time of a file to now."""
 
     def sync_directory(self, directory: str) -> None:
         """Make creations, renames and removals in a directory durable."""

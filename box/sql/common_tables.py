@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CommonTables:
-    """Compiles the tables of one statement."""
+    """Compiles the tables of the WITH clauses of one statement."""
 
     def __init__(self, queries: QueryCompiler) -> None:
         self._queries = queries

@@ -80,7 +80,7 @@ class RunWrite(RunEntry):
             synchro.append(run.replica_id, *self._held)
 
     def take_back(self, error: BoxError) -> None:
-        """Undo the changes, newest first."""
+        """Undo the changes of the run, newest first."""
         if not self._held:
             take_back(self._changes)
             return

@@ -87,7 +87,7 @@ class StagedIndex:
         index.listeners.append(self._changed)
 
     def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        """Note a change of the index by others."""
+        """Mark the staged changes as stale if others have changed an entry that was looked at."""
         if self.changes.get(key) is not None:
             self.is_stale = True
 

@@ -33,7 +33,7 @@ _HEARTBEAT_HEAD: Final = b"\x83\x00\x00\x02"
 _HEARTBEAT_TIME: Final = b"\x04\xcb"
 """The key of the time in a heartbeat, and the type of a double."""
 _TIME_AT: Final = 5
-"""The offset of that key: it follows the origin, which takes one byte."""
+"""The offset of the time's key in a heartbeat: the key follows the origin, which takes one byte."""
 _FRAME = struct.Struct(">BI").pack
 _SMALL: Final = 512
 """The size in bytes up to which decoding a value is faster than creating a decoder that could skip it."""

@@ -57,7 +57,7 @@ class Source:
         return self.one(self.number(), self.text(), "true", "false")
 
     def value(self) -> str:
-        """Return any value."""
+        """Return a number, a string, a table or another value as Lua text."""
         return self.one(self.number(), self.text(), self.random.choice(TABLES), self.random.choice(OTHERS))
 
     def values(self, most: int = 3) -> str:

@@ -391,7 +391,7 @@ class SimulatedDisk:
         self.tell("rename")
 
     def take(self, end: PathEnd) -> None:
-        """Remove a name."""
+        """Remove a name from its directory."""
         end.directory.mtime = self.now()
         self.tree.take(end.directory, end.name, self.time())
         self.tell("remove")

@@ -40,7 +40,7 @@ _PROTOCOLS: Final = {
     int(socket.SOCK_STREAM): (0, int(socket.IPPROTO_TCP)),
     int(socket.SOCK_DGRAM): (0, int(socket.IPPROTO_UDP)),
 }
-"""The protocols of each kind."""
+"""The protocols of each kind of socket."""
 _KINDS: Final = {int(socket.SOCK_STREAM): StreamSocket, int(socket.SOCK_DGRAM): DatagramSocket}
 """The class of each kind."""
 

@@ -133,7 +133,7 @@ class MemtxEngine(Engine):
         self._storage.commit(cast("Transaction", txn))
 
     def forget(self, txn: EngineTransaction) -> None:
-        """Drop the records of what an ended transaction has read (MVCC only)."""
+        """Drop what is known of the reads and writes of an ended transaction (MVCC only)."""
         self._storage.forget(cast("Transaction", txn))
 
     # -- reading

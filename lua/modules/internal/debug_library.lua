@@ -33,7 +33,7 @@ function debug.sourcedir(level)
 end
 
 local OURS = '^@builtin/'
-local HOOKED = 2                -- levels of the stack: the hook is 1
+local HOOKED = 2                -- the level of the function that the hook reports: the hook itself is 1
 local hook_of_user              -- the hook that receives the calls, or nil
 
 -- Returns whether the event comes from our own code or from a C function that it has called.

@@ -18,7 +18,7 @@ from test.support import wait_until
 pytestmark = pytest.mark.timeout(60)
 
 SECONDS: Final = 20.0
-"""The deadline of a stop."""
+"""The seconds within which a stop must end."""
 
 LUA: Final = {
     "at once": "error('boom')",
