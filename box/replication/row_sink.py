@@ -158,8 +158,9 @@ class RowSink:
         return [nop_of(row) for row in rows]
 
     def contradicts(self, rows: list[Row]) -> bool:
-        """Return whether the rows are a CONFIRM, ROLLBACK or PROMOTE that contradicts an earlier decision."""
-        return rows[0].type in SYNCHRO_TYPES and self._synchro.promotions.contradicts(rows[0])
+        """Return whether the rows, not here yet, are a CONFIRM, ROLLBACK or PROMOTE against an earlier decision."""
+        first = rows[0]
+        return first.type in SYNCHRO_TYPES and not self._has(first) and self._synchro.promotions.contradicts(first)
 
     # -- many transactions at once --------------------------------------------------------------------
 

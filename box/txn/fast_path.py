@@ -239,7 +239,11 @@ class HeldWrite(FastWrite, HeldChange):  # type: ignore[override]
         self.written = False
 
     def submit(self, journal: JournalSink) -> Outcome:
-        """The same, by way of the limbo. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS and READONLY besides."""
+        """Submit the change to the journal by way of the limbo.
+
+        Raises:
+            ClientError: the errors of `FastWrite.submit`; SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS, READONLY.
+        """
         synchro, rows = self._synchro, self._rows
         origin_id = 0 if rows is None else rows[0].replica_id
         if not synchro.limbo.push(origin_id, self):

@@ -72,6 +72,20 @@ def test_a_decision_of_a_deposed_leader(kind: RequestType, about: int, error: st
         assert [row[0] for row in rows] == [RequestType.INSERT, RequestType.INSERT]
 
 
+def test_a_decision_that_is_here_already_contradicts_nothing() -> None:
+    """Other members send it again, when later rows of its author may be confirmed."""
+
+    async def body() -> None:
+        replica = Replica(skips_conflicts=False)
+        rollback = _decision(RequestType.ROLLBACK, ORIGIN, 3, 2)
+        replica.world.synchro.recover(_decision(RequestType.PROMOTE, NEXT, 1, 2, term=2))
+        assert replica.sink.contradicts([rollback])
+        replica.sink.applied.follow(ORIGIN, 3)
+        assert not replica.sink.contradicts([rollback])
+
+    asyncio.run(body())
+
+
 def test_nobody_votes_for_an_instance_that_has_diverged() -> None:
     lines: list[str] = []
     raft = Raft(Random(1), dict, lines.append, has_diverged=lambda instance_id: instance_id == ORIGIN)
