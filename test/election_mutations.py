@@ -22,12 +22,8 @@ ELECTIONS: Final = (
         "box/instance/checkpoint.py",
         'if not self._config["replication_keep_promotions"]:',
         "if True:",
-        "bank",
-        "all",
-        elections="candidate",
-        seconds=40,
-        rate=5,
-        corpus="a-snapshot-that-forgets-promotions",
+        story="test/unit/simulation/test_forgotten_promotions.py::"
+        "test_who_knows_of_promotions_takes_void_rows_without_an_effect",
     ),
     Mutation(
         "a log that goes on behind a new join",
