@@ -570,9 +570,7 @@ class LimboDriver:
     async def write(self, make: Callable[[], SynchroRequest]) -> None:
         """Write the row that `make` returns, once no other write changes the limbo, and act on it.
 
-        Raises:
-            DiskWriteError: WAL_IO.
-            BoxError: `make` raised it.
+        Raises WAL_IO and the errors of `make`.
         """
         await self.latch.wait_write()
         try:

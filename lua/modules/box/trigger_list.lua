@@ -14,7 +14,7 @@ local function is_function_or_nil(value)
     return type(value) == 'function' or type(value) == 'nil'
 end
 
--- Placeholders for triggers that were given with too many arguments -> the value to be called for each.
+-- Placeholder function of a trigger that was given with too many arguments -> {the value that was given}.
 local given = setmetatable({}, {__mode = 'k'})
 
 -- As in Tarantool, a third argument pushes the new trigger away: the argument before the last one is registered in its

@@ -97,7 +97,7 @@ local function selection(partial, limit)
         end
         worst = names[count]
     end
-    -- Names with an initial underscore are only offered once the underscore is typed.
+    -- Adds a name. One with an initial underscore is only offered once the underscore is typed.
     function self.add(name, value)
         if type(name) ~= 'string' or hides and byte(name) == 95 or length > 0 and sub(name, 1, length) ~= partial then
             return

@@ -26,7 +26,7 @@ from .test_findings import SPACE, leads, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""Without claims: these promotions are such that no majority has them."""
+"""Leaders write no claims here, because no majority may know these promotions."""
 
 FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
 
@@ -43,23 +43,24 @@ async def lead(simulation: Simulation, node: SimulatedNode, after: SimulatedNode
     await promote(simulation, node)
 
 
-async def _who_withdrew_it(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _the_node_that_withdrew_it(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     return nodes[2]
 
 
-async def _the_same_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _the_node_that_withdrew_it_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     """Restart a node: its log shows that the promotion is void by the rows after it."""
     nodes[2].kill()
     await nodes[2].start()
     return nodes[2]
 
 
-async def _the_same_from_a_snapshot(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _the_node_that_withdrew_it_from_a_snapshot(simulation: Simulation, nodes: list[SimulatedNode]) ->
+SimulatedNode:
     await nodes[2].run(nodes[2].instance.checkpoints.make())
-    return await _the_same_after_a_start(simulation, nodes)
+    return await _the_node_that_withdrew_it_after_a_start(simulation, nodes)
 
 
-async def _who_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _a_node_that_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     _, two, three, four, _ = nodes
     await lead(simulation, three, two)
     await put(three, LATER + 10)
@@ -67,8 +68,9 @@ async def _who_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode
     return four
 
 
-async def _that_one_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
-    four = await _who_got_it_too_late(simulation, nodes)
+async def _a_node_that_got_it_too_late_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) ->
+SimulatedNode:
+    four = await _a_node_that_got_it_too_late(simulation, nodes)
     four.kill()
     await four.start()
     return four
@@ -79,7 +81,7 @@ def told_with_a_join(node: SimulatedNode) -> tuple[tuple[int, int], ...]:
     return tuple(map(tuple, decode_raft(state).void_promotions))
 
 
-async def _who_tells_one_that_joins(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _a_node_that_tells_one_that_joins(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     """Let a sixth instance join, which has no older rows, but may vote and be elected."""
     one, two, three, *_ = nodes
     await lead(simulation, three, two)
@@ -98,12 +100,12 @@ OPTIONS = {
 }
 
 WAYS: list[Handover] = [
-    _who_withdrew_it,
-    _the_same_after_a_start,
-    _the_same_from_a_snapshot,
-    _who_got_it_too_late,
-    _that_one_after_a_start,
-    _who_tells_one_that_joins,
+    _the_node_that_withdrew_it,
+    _the_node_that_withdrew_it_after_a_start,
+    _the_node_that_withdrew_it_from_a_snapshot,
+    _a_node_that_got_it_too_late,
+    _a_node_that_got_it_too_late_after_a_start,
+    _a_node_that_tells_one_that_joins,
 ]
 
 
