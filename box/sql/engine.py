@@ -50,7 +50,7 @@ _parse = lru_cache(1000)(parse_statement)
 
 
 class Sql:
-    """SQL of one node."""
+    """Runs the SQL statements of one node."""
 
     def __init__(
         self,

@@ -123,6 +123,6 @@ async def _story(simulation: Simulation, then: Then) -> None:
 
 @pytest.mark.parametrize("then", [_nothing, _starts, _another_leader, _another_leader_after_a_start])
 def test_it_rolls_nothing_back(then: Then) -> None:
-    """The promotion rolls nothing back; before, nodes 1 and 4 rolled back what node2 had confirmed."""
+    """A promotion that arrives late rolls nothing back that a quorum has confirmed meanwhile."""
     with Simulation(1) as simulation:
         simulation.run(_story(simulation, then))
