@@ -21,6 +21,7 @@ local CODELESS = {}
 for _, name in ipairs({
     'LuajitError', 'SystemError', 'SocketError', 'OutOfMemory', 'FiberIsCancelled', 'TimedOut', 'ChannelIsClosed',
     'XlogError', 'IllegalParams', 'CollationError', 'FileFormatError', 'SwimError', 'CryptoError', 'MsgpackError',
+    'FiberSliceIsExceeded',
 }) do
     CODELESS[name] = true
 end
