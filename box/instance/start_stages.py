@@ -27,7 +27,7 @@ class Stage(StrEnum):
 
 
 class StartStages:
-    """Calls the functions in `hooks` with each stage and waits for them; `synced` is reached once in the life of a node."""
+    """Calls the functions in `hooks` with each stage and waits for them. `synced` is reached once in a node's life."""
 
     def __init__(self) -> None:
         self.hooks: list[Callable[[Stage], Awaitable[None]]] = []

@@ -109,9 +109,7 @@ class Startup:
         if wanted is not None and UUID(wanted) != uuid:
             raise client_error(ErrorCode.INSTANCE_UUID_MISMATCH, wanted, str(uuid))
         self._set_instance_uuid(uuid)
-        recovery = LocalRecovery(
-            self._resources, self._state, snapshot, self._loader, self._log_loader, self._stages
-        )
+        recovery = LocalRecovery(self._resources, self._state, snapshot, self._loader, self._log_loader, self._stages)
         self._recovery = recovery
         recovery.scan()
         self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()

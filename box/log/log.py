@@ -191,9 +191,7 @@ class Log(_Speaker):
         except UnicodeEncodeError:
             return f"{line}\n".encode("utf-8", "backslashreplace")
 
-    def _format(
-        self, level: Level, text: str, where: str, cord: str, fiber: str | None, module: str | None
-    ) -> str:
+    def _format(self, level: Level, text: str, where: str, cord: str, fiber: str | None, module: str | None) -> str:
         now = datetime.fromtimestamp(self._clock())
         if fiber is None and threading.get_ident() != self._thread:
             cord, fiber = threading.current_thread().name, _FIRST_FIBER
