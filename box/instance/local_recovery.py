@@ -11,6 +11,7 @@ from box.errors import BoxError, fiber_is_cancelled
 from box.instance.instance_state import InstanceState
 from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader
 from box.instance.resources import Resources
+from box.instance.start_stages import Stage, StartStages
 from box.journal.directory import LogFile
 from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, group_transactions
@@ -48,9 +49,11 @@ class LocalRecovery:
         snapshot: LogFile,
         snapshot_loader: SnapshotLoader,
         log_loader: LogLoader,
+        stages: StartStages,
     ) -> None:
         self._resources = resources
         self._state = state
+        self._stages = stages
         self._snapshot = snapshot
         self._snapshot_loader = snapshot_loader
         self._log_loader = log_loader
@@ -87,12 +90,14 @@ class LocalRecovery:
         try:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
+            await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
             if not self._is_forced:  # then every row that cannot be applied is to be found
                 self._log_loader.defer_indexes(self._resources.log)
             await self._read_log()
             await self._log_loader.finish(self._give_way)
             self._state.move(self.log.vclock)
             await self._make_durable()
+            await self._stages.reach(Stage.INDEXES_BUILT, Stage.WAL_RECOVERED)
         finally:
             self._has_ended.set()
 
@@ -113,8 +118,10 @@ class LocalRecovery:
         try:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
+            await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
             await self._follow(take_over)
             await self._make_durable()
+            await self._stages.reach(Stage.INDEXES_BUILT, Stage.WAL_RECOVERED)
         finally:
             self._has_ended.set()
 

@@ -43,6 +43,7 @@ from box.instance.config import Config
 from box.instance.mode import ReadOnlyReason
 from box.instance.process_setup import ProcessSetup
 from box.instance.resources import Paths, Resources
+from box.instance.start_stages import Stage, StartStages
 from box.instance.system_events import SHUTDOWN, provide_system_events
 from box.iproto.stats import Stats
 from box.journal.round import Round
@@ -158,6 +159,10 @@ class Instance:
         """The executor of CALL, EVAL and stored functions. The owner of the Lua runtime sets it."""
         self.on_schema_init: list[Callable[[], None]] = []
         """Called at the beginning of a start, when the schema is new and empty."""
+        self.stages = StartStages()
+        """The stages of the start, with the functions that are told of each."""
+        self.on_election: list[Callable[[], None]] = []
+        """Called whenever the role, the term or the leader may have changed."""
         self.on_shutdown: list[Callable[[], Any]] = []
         """Called and awaited at the beginning of the end, while everything still works."""
         self.shutdown_timeout = 3.0
@@ -308,10 +313,14 @@ class Instance:
         self.dml.is_read_only = self.mode.is_held
         self.mode_changes.wake()
         self.events.changed()
+        if not self.stages.is_synced and self.is_configured and not self.mode.holds(ReadOnlyReason.ORPHAN):
+            self.loop.create_task(self.stages.reach(Stage.SYNCED), name="synced")
 
     def _role_changed(self) -> None:
         self.mode.set(ReadOnlyReason.ELECTION, self.elections.is_read_only)
         self.events.changed()
+        for hook in self.on_election:
+            hook()
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")
@@ -408,6 +417,8 @@ class Instance:
             self.elections.new_term()
         else:
             await sources.sync()
+        if not sources.is_orphan:
+            await self.stages.reach(Stage.SYNCED)
         self.checkpoints.start()
         self._reconfiguration.log_initial()
         await parts.upgrade_at_start(self.resources, self.state, self.schema, self.dml, self.new_context())
@@ -427,6 +438,7 @@ class Instance:
             self._opening,
             self.iproto.listen,
             self._first_uuid,
+            self.stages,
         )
         self._startup = startup
         try:

@@ -23,6 +23,7 @@ from box.instance.journal_opening import JournalOpening
 from box.instance.loader import LogLoader, SnapshotLoader
 from box.instance.local_recovery import LocalRecovery
 from box.instance.resources import Resources
+from box.instance.start_stages import Stage, StartStages
 from box.journal.directory import LogFile
 from box.long_work import LongWork
 from box.replication.applier import Applier
@@ -58,8 +59,10 @@ class Startup:
         journal: JournalOpening,
         listen: Callable[[str | None], Awaitable[None]],
         first_uuid: UUID,
+        stages: StartStages,
     ) -> None:
         self._resources = resources
+        self._stages = stages
         self._config = resources.config
         self._log = resources.log
         self._state = state
@@ -106,7 +109,7 @@ class Startup:
         if wanted is not None and UUID(wanted) != uuid:
             raise client_error(ErrorCode.INSTANCE_UUID_MISMATCH, wanted, str(uuid))
         self._set_instance_uuid(uuid)
-        recovery = LocalRecovery(self._resources, self._state, snapshot, self._loader, self._log_loader)
+        recovery = LocalRecovery(self._resources, self._state, snapshot, self._loader, self._log_loader, self._stages)
         self._recovery = recovery
         recovery.scan()
         self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()
@@ -203,9 +206,11 @@ class Startup:
         self._log.info(f"cluster uuid {self._state.replicaset_uuid}")
         self._finish(is_new=True)
         await self._checkpoints.make()
+        await self._stages.reach(Stage.INDEXES_BUILT, Stage.SNAPSHOT_RECOVERED, Stage.WAL_RECOVERED)
 
     async def _join(self, master: Applier) -> None:
         try:
+            await self._stages.reach(Stage.INDEXES_BUILT)
             with self._loader.joining(), self._resources.progress.work("bootstrap") as self._joining:
                 await self._sources.bootstrap_from(master, self)
                 await self._replication.give_back_undecided()
@@ -214,6 +219,7 @@ class Startup:
             raise
         self._finish(is_new=True)
         await self._checkpoints.make()
+        await self._stages.reach(Stage.WAL_RECOVERED)
 
     def add_rows(self, rows: list[Row]) -> None:
         """Add rows of the master's snapshot."""
@@ -231,6 +237,7 @@ class Startup:
         """Finish the load of the master's snapshot, which was taken at `vclock`."""
         await self._loader.finish()
         self._state.move(vclock)
+        await self._stages.reach(Stage.SNAPSHOT_RECOVERED)
 
     # -- the end of every way -------------------------------------------------------------------
 

@@ -149,13 +149,21 @@ class Log(_Speaker):
 
         A message that ends the process is written to standard error as well, because the user looks there first.
         """
-        if level > self.level:
-            return
+        if level <= self.level:
+            self._write(level, text, where, cord, fiber)
+
+    def say_for_module(self, module: str, level: Level, text: str, where: str) -> None:
+        """Write one message of a Lua module, which the caller has found important enough."""
+        self._write(level, text, where, "main", None, module)
+
+    def _write(
+        self, level: Level, text: str, where: str, cord: str, fiber: str | None, module: str | None = None
+    ) -> None:
         if self.forward is not None and isinstance(self._sink, StderrSink):
             with suppress(Exception):
                 self.forward(level, text)
                 return
-        line = self._line(level, text, where, cord, fiber)
+        line = self._line(level, text, where, cord, fiber, module)
         with self._lock:
             sink = self._sink
             lost = sink.collect_lost()
@@ -173,14 +181,16 @@ class Log(_Speaker):
         text = f"{count} line{'s' if count > 1 else ''} lost: the log could not be written"
         return self._line(Level.WARN, text, "", cord, fiber)
 
-    def _line(self, level: Level, text: str, where: str, cord: str, fiber: str | None) -> bytes:
+    def _line(
+        self, level: Level, text: str, where: str, cord: str, fiber: str | None, module: str | None = None
+    ) -> bytes:
         """Return the whole line; if the clock or the name of the fiber fails, the text alone, because losing it would
         be worse.
         """
         line = text
         try:
             if self.format != BARE:
-                line = self._format(level, text, where, cord, fiber)
+                line = self._format(level, text, where, cord, fiber, module)
         except Exception as error:
             line = f"{text} ({error!r} while this was logged)"
         try:
@@ -188,7 +198,7 @@ class Log(_Speaker):
         except UnicodeEncodeError:
             return f"{line}\n".encode("utf-8", "backslashreplace")
 
-    def _format(self, level: Level, text: str, where: str, cord: str, fiber: str | None) -> str:
+    def _format(self, level: Level, text: str, where: str, cord: str, fiber: str | None, module: str | None) -> str:
         now = datetime.fromtimestamp(self._clock())
         if fiber is None and threading.get_ident() != self._thread:
             cord, fiber = threading.current_thread().name, _FIRST_FIBER
@@ -197,12 +207,14 @@ class Log(_Speaker):
             fiber = f"{fiber_id}/{name}"
         origin = f"{cord}/{fiber}"
         if self.format == "json" and not isinstance(self._sink, SyslogSink):
-            return self._json(now, level, text, where, origin)
+            return self._json(now, level, text, where, origin, module)
+        if module is not None:
+            origin += f"/{module}"
         place = f"{where} " if where else ""
         return f"{self._sink.stamp(now, level)} {origin} {place}{LETTERS[level]}> {text}"
 
     @staticmethod
-    def _json(now: datetime, level: Level, text: str, where: str, origin: str) -> str:
+    def _json(now: datetime, level: Level, text: str, where: str, origin: str, module: str | None) -> str:
         cord, fiber_id, name = origin.split("/", 2)
         record: dict[str, object] = {
             "time": f"{now.astimezone():%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}{now.astimezone():%z}",
@@ -216,6 +228,8 @@ class Log(_Speaker):
         if where:
             file, _, line = where.rpartition(":")
             record |= {"file": file, "line": int(line) if line.isdigit() else 0}
+        if module is not None:
+            record["module"] = module
         return json.dumps(record, ensure_ascii=False)
 
     def of_cord(self, origin: str) -> CordLog:

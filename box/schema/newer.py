@@ -6,7 +6,7 @@ them unchanged:
     system spaces       those of 2.10 and later are ordinary spaces here; their views are read
     options of spaces   unknown ones (constraints, foreign keys) have no effect
     options of fields   unknown ones have no effect, as in 2.8.1; compression is refused, because its tuples are
-    unreadable
+                        unreadable; `default`, which from 3.0 on is a value and no expression of SQL, has no effect
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Version = tuple[int, int, int]
 
 _CHECKS: Final = ("constraint", "foreign_key")
+_DEFAULTS: Final = ("default", "default_func")
+_VALUES_AS_DEFAULTS: Final = (3, 0, 0)
+"""From this version on the default of a field is a value, earlier an expression of SQL."""
 _SHOWN: Final = 10
 """The number of space names that one line of the log shows."""
 
@@ -49,6 +52,11 @@ def is_newer(schema: Schema) -> bool:
     return found is not None and found > DICTIONARY_VERSION
 
 
+def _has_values_as_defaults(schema: Schema) -> bool:
+    found = dictionary_version(schema)
+    return found is not None and found >= _VALUES_AS_DEFAULTS
+
+
 def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
     """Decode and check a `_space` tuple; in a newer dictionary unknown options are ignored.
 
@@ -59,9 +67,11 @@ def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
     try:
         definition = decode_space(raw, error_code)
     except BoxError as error:
-        if error.code != ErrorCode.WRONG_SPACE_OPTIONS or not is_newer(schema):
+        if error.code not in (ErrorCode.WRONG_SPACE_OPTIONS, ErrorCode.WRONG_SPACE_FORMAT) or not is_newer(schema):
             raise
-        definition = decode_space(raw, error_code, skip_unknown=True)
+        definition = decode_space(raw, error_code, skip_unknown=True, skip_defaults=_has_values_as_defaults(schema))
+    if any(item.default is not None for item in definition.fields) and _has_values_as_defaults(schema):
+        definition = decode_space(raw, error_code, skip_unknown=True, skip_defaults=True)
     schema.engine(definition.engine).check_space(definition)
     for item in definition.format:
         if item.get("compression", "none") != "none" and is_newer(schema):
@@ -84,13 +94,17 @@ def newer_notes(schema: Schema) -> list[str]:
         return []
     version, own = (".".join(map(str, found or ())) for found in (dictionary_version(schema), DICTIONARY_VERSION))
     notes = [f"schema version {version} is newer than {own}: system spaces stay as they are, there is no upgrade"]
-    rows = map(unpack, schema.tuples(SpaceId.SPACE))
-    names = [row[2] for row in rows if _has_checks((row[5], *row[6]))]
-    if names:
-        text = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        notes.append(f"constraints and foreign keys in the formats of these spaces have no effect: {text}")
+    rows = list(map(unpack, schema.tuples(SpaceId.SPACE)))
+    idle = {"constraints and foreign keys": _CHECKS}
+    if _has_values_as_defaults(schema):
+        idle["defaults"] = _DEFAULTS
+    for what, options in idle.items():
+        names = [row[2] for row in rows if _has_any(options, (row[5], *row[6]))]
+        if names:
+            text = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+            notes.append(f"{what} in the formats of these spaces have no effect: {text}")
     return notes
 
 
-def _has_checks(options: Iterable[Any]) -> bool:
-    return any(isinstance(one, dict) and any(one.get(name) for name in _CHECKS) for one in options)
+def _has_any(names: Iterable[str], options: Iterable[Any]) -> bool:
+    return any(isinstance(one, dict) and any(one.get(name) for name in names) for one in options)

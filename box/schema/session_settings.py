@@ -35,6 +35,10 @@ DEFAULTS: dict[str, bool | str] = {
 }
 """The value of each setting in a new session, by name in ascending order."""
 
+LATER: dict[str, bool] = {"sql_seq_scan": True}
+"""Settings of 2.11 that have one value here. They can be read and set by name, and no list shows them."""
+
+_ALL: dict[str, bool | str] = {**DEFAULTS, **LATER}
 _STORAGE_KEY = "settings"
 _ENGINES = ("memtx", "vinyl")
 _REVERSE = (IteratorType.REQ, IteratorType.LT, IteratorType.LE)
@@ -47,7 +51,7 @@ class SessionSettings:
 
     def value(self, session: Session, name: str) -> bool | str:
         """Return a setting's value in a session. Raises KeyError for an unknown name."""
-        value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, DEFAULTS[name])
+        value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, _ALL[name])
         return value
 
     def concern_sql(self, session: Session) -> bool:
@@ -56,29 +60,34 @@ class SessionSettings:
         return own is not None and any(name != ERROR_MARSHALING for name in own)
 
     def values(self, session: Session) -> dict[str, bool | str]:
-        """Return all settings of a session in the order of their names."""
-        return {name: self.value(session, name) for name in DEFAULTS}
+        """Return the settings of a session: those of 2.8.1 in the order of their names, then those of 2.11."""
+        return {name: self.value(session, name) for name in _ALL}
 
     def set(self, session: Session, name: str, value: Any) -> None:
         """Change a setting.
 
         Raises:
             ClientError: NO_SUCH_SESSION_SETTING, SESSION_SETTING_INVALID_VALUE or NO_SUCH_ENGINE.
+            UnsupportedError: UNSUPPORTED, the setting has one value here.
         """
-        if name not in DEFAULTS:
+        if name not in _ALL:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, name)
-        expected = type(DEFAULTS[name])
+        expected = type(_ALL[name])
         if type(value) is not expected:
             type_name = "boolean" if expected is bool else "string"
             raise client_error(ErrorCode.SESSION_SETTING_INVALID_VALUE, name, type_name)
         if isinstance(value, str) and value.lower() not in _ENGINES:
             raise client_error(ErrorCode.NO_SUCH_ENGINE, value)
+        if name in LATER:
+            if value is not LATER[name]:
+                raise unsupported("Lunabox", f"{name} = {str(value).lower()}")
+            return
         session.storage.setdefault(_STORAGE_KEY, {})[name] = value
 
     def get(self, session: Session, key: list[Any]) -> bytes | None:
         """Return the row with a key, or None if there is no such setting."""
         name = self._name_of(key)
-        return self._row(session, name) if name in DEFAULTS else None
+        return self._row(session, name) if name in _ALL else None
 
     def select(self, session: Session, iterator: int, key: list[Any]) -> list[bytes]:
         """Return rows in the order of names, backwards for REQ, LT and LE."""

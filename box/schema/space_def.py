@@ -36,10 +36,11 @@ _COLLATED_TYPES = frozenset(("string", "scalar", "any"))
 
 
 @lru_cache(128)
-def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False) -> SpaceDef:
+def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False, skip_defaults: bool = False) -> SpaceDef:
     """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE.
 
-    `skip_unknown`: options of the space that are unknown are no error.
+    `skip_unknown`: options of the space that are unknown are no error. `skip_defaults`: fields have no defaults,
+    whatever the format says.
 
     Cached, because every start has the same system spaces; a definition never changes.
     """
@@ -57,12 +58,17 @@ def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False) -> 
         raise client_error(error_code, name, "space engine name is too long")
     check_identifier(engine)
     options, space_format = fields.map(_OPTS_FIELD), fields.array(6)
-    field_defs = decode_format(space_format, name, error_code)
+    items = [_without_default(item) for item in space_format] if skip_defaults else space_format
+    field_defs = decode_format(items, name, error_code)
     if 0 < field_count < len(field_defs):
         raise client_error(error_code, name, "exact_field_count must be either 0 or >= formatted field count")
     opts = _decode_opts(options, name, error_code, skip_unknown=skip_unknown)
     _check_duplicates(field_defs)
     return SpaceDef(space_id, owner, name, engine, field_count, opts, space_format, field_defs)
+
+
+def _without_default(item: Any) -> Any:
+    return {key: value for key, value in item.items() if key != "default"} if isinstance(item, dict) else item
 
 
 def _decode_opts(options: dict[Any, Any], name: str, error_code: int, *, skip_unknown: bool) -> SpaceOpts:

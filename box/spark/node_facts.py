@@ -57,6 +57,8 @@ async def _select(connection: PeerConnection, space_id: int, key: list[Any], tim
 async def ask_facts(connection: PeerConnection, timeout: float) -> NodeFacts:
     ballot = Ballot.decode((await connection.request(vote_row(), timeout=timeout)).body)
     cluster = await _select(connection, _SCHEMA_ID, ["cluster"], timeout)
+    if not cluster:  # from Tarantool 3.0 on it has another key
+        cluster = await _select(connection, _SCHEMA_ID, ["replicaset_uuid"], timeout)
     definitions = Definitions()
     for space_id, view_id in _VIEWS.items():
         for fields in await _select(connection, view_id, [], timeout):

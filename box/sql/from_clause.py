@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from box.errors import ErrorCode, client_error, unsupported
@@ -65,6 +66,9 @@ class FromCompiler:
         if source.args is not None:
             raise generic(f"'{source.name}' is not a function")
         common = scope.find_common(source.name)
+        if common is None and source.name == "SEQSCAN" and source.alias and not self._queries.catalogue.find("SEQSCAN"):
+            # The word of 2.11 before a table that is read as a whole; in 2.8.1 it is a table with an alias.
+            return self._source(replace(source, name=source.alias, alias=None), scope)
         if common is not None:
             self._queries.common.make_ready(common)
             columns = [_placed(column, alias, place) for place, column in enumerate(common.columns)]

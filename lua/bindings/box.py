@@ -72,6 +72,8 @@ class BoxBindings:
             await triggers.fire("on_auth", ctx, user, is_authenticated)
 
         node.on_shutdown.append(triggers.shut_down)
+        node.stages.hooks.append(triggers.reach)
+        node.on_election.append(triggers.election_changed)
         node.sessions.on_connect.append(on_connect)
         node.sessions.on_disconnect.append(on_disconnect)
         node.sessions.on_auth.append(on_auth)

@@ -33,9 +33,14 @@ class ErrorBinding(Binding):
         self.ctx.error = None if raw is None else decode_error(raw)
 
     @exported("error_travels")
-    def travels(self) -> bool:
-        """Return whether errors among values become MessagePack extensions in this session, and not their texts."""
-        return bool(_SETTINGS.value(self.ctx.session, ERROR_MARSHALING))
+    def travels(self, is_wanted: bool = False) -> bool:
+        """Return whether errors among values become MessagePack extensions in this session, and not their texts.
+
+        `is_wanted` is the option of msgpack. It does not count for clients of the binary protocol, whose results have
+        the form that they have announced.
+        """
+        session = self.ctx.session
+        return bool(_SETTINGS.value(session, ERROR_MARSHALING)) or (is_wanted and session.type != "binary")
 
     @exported("error_pack")
     def pack(self, raw: bytes) -> bytes:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.wire.constants import Key, RequestType, stream_type_name
 from box.wire.features import FEATURES, PROTOCOL_VERSION
 from lua.bindings.binding import Binding, exported
 
@@ -56,8 +55,3 @@ class EventBinding(Binding):
     def features(self) -> bytes:
         """Return the version of the protocol and the features by name."""
         return pack([PROTOCOL_VERSION, FEATURES])
-
-    @exported("iproto_constants")
-    def constants(self) -> bytes:
-        """Return keys and request types by name."""
-        return pack([{key.name: int(key) for key in Key}, {stream_type_name(kind): int(kind) for kind in RequestType}])

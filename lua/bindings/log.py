@@ -26,10 +26,17 @@ class LogBinding(Binding):
     @exported("log_say")
     def say(self, level: float, place: bytes, message: bytes) -> None:
         """Write one message. `place` is `file:line` or empty."""
-        log = self.node.log
         kind = Level(int(level))
-        where = text(place) if kind in _WITH_PLACE or log.format == "json" else ""
-        log.say(kind, text(message), where=where)
+        self.node.log.say(kind, text(message), where=self._shown_place(kind, place))
+
+    @exported("log_say_for_module")
+    def say_for_module(self, level: float, place: bytes, message: bytes, module: bytes) -> None:
+        """Write one message with the name of a module, whatever the level of the log."""
+        kind = Level(int(level))
+        self.node.log.say_for_module(text(module), kind, text(message), self._shown_place(kind, place))
+
+    def _shown_place(self, level: Level, place: bytes) -> str:
+        return text(place) if level in _WITH_PLACE or self.node.log.format == "json" else ""
 
     @exported("log_state")
     def state(self) -> bytes:

@@ -9,7 +9,7 @@ from box.data import codec
 from box.errors import ErrorCode, client_error
 from box.schema.access import check_session
 from box.schema.ids import SpaceId
-from box.schema.session_settings import DEFAULTS, SessionSettings
+from box.schema.session_settings import DEFAULTS, LATER, SessionSettings
 from box.wire.change import Request
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
@@ -168,8 +168,9 @@ class SessionBinding(Binding):
 
     @guarded("session_settings")
     def settings(self) -> bytes:
-        """Return all settings by name."""
-        return codec.pack(_SETTINGS.values(self.ctx.session))
+        """Return two maps of settings by name: those of 2.8.1, and those of 2.11 that no list shows."""
+        values = _SETTINGS.values(self.ctx.session)
+        return codec.pack([{name: values[name] for name in names} for names in (DEFAULTS, LATER)])
 
     @guarded("session_setting_set")
     def set_setting(self, name: bytes, value: bytes) -> Outcome:
@@ -178,7 +179,7 @@ class SessionBinding(Binding):
         Raises:
             ClientError: NO_SUCH_SESSION_SETTING or SESSION_SETTING_INVALID_VALUE.
         """
-        if text(name) not in DEFAULTS:
+        if text(name) not in DEFAULTS and text(name) not in LATER:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, text(name))
         ops = [["=", 2, codec.unpack(value)]]
         self.node.dml.write(self.ctx, self._settings_space, Request.update([text(name)], ops))

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from box.instance.node import Instance
+    from box.instance.start_stages import Stage
     from box.schema.space import Space
     from box.session import Context
     from box.txn.transaction import Statement
-    from lua.runtime import Runtime
+    from lua.runtime import Runtime, Values
 
 
 class _SpaceTrigger:
@@ -53,6 +54,10 @@ class TriggerBinding(Binding):
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._enabled_events: set[str] = set()
+        self._is_telling = False
+        """True while the on_election triggers run, or are about to."""
+        self._told: tuple[Any, ...] = ()
+        """What the on_election triggers were called for last: role, term and leader."""
 
     # Spaces
 
@@ -154,11 +159,44 @@ class TriggerBinding(Binding):
         except BoxError as error:
             self.node.log.error(f"on_shutdown trigger failed: {error.message}")
 
+    async def reach(self, stage: Stage) -> None:
+        """Run the on_recovery_state triggers; their errors are logged."""
+        if self.runtime.closed:
+            return
+        try:
+            await self.fire("on_recovery_state", self.node.new_context(), stage.value)
+        except BoxError as error:
+            self.node.log.error(error.log_text)
+
+    def election_changed(self) -> None:
+        """Run the on_election triggers soon, once for all changes until then.
+
+        They may wait and begin a promotion themselves, so they do not run inside the change.
+        """
+        if "on_election" in self._enabled_events and not self._is_telling:
+            self._is_telling = True
+            self.node.loop.call_soon(self._tell_election)
+
+    def _tell_election(self) -> None:
+        self._is_telling = False
+        elections = self.node.elections
+        state = (elections.role, elections.raft.term, elections.raft.leader_id)
+        if state == self._told or self.runtime.closed:
+            return
+        self._told, self._is_telling = state, True
+        entry = self.runtime.handle_of("box.fire")
+        self.runtime.start_then(self._election_told, entry, b"on_election", ctx=self.node.new_context())
+
+    def _election_told(self, outcome: Values | BoxError) -> None:
+        if isinstance(outcome, BoxError):
+            self.node.log.error(outcome.log_text)
+        self._tell_election()
+
     async def fire(self, name: str, ctx: Context, *args: Any) -> None:
         """Run the triggers of an event, and raise their error.
 
         The events are on_connect, on_disconnect, on_auth (user name, whether authenticated), on_access_denied (access
-        type, object type, object name), on_shutdown and on_schema_init.
+        type, object type, object name), on_shutdown, on_schema_init, on_recovery_state (stage) and on_election.
         """
         if name in self._enabled_events:
             values = [item.encode() if isinstance(item, str) else item for item in args]

@@ -11,6 +11,8 @@ local wait_queue = require('internal.wait_queue')
 local type, error, select, unpack, setmetatable = type, error, select, unpack, setmetatable
 
 local NAME_LIMIT = 255
+local ETIMEDOUT = require('errno').ETIMEDOUT
+local monotonic = python.seconds or require('clock').monotonic
 local fibers = scheduler.fibers
 
 local fiber = {}
@@ -193,9 +195,12 @@ function methods.set_joinable(...)
     record.joinable = not not select(2, ...)
 end
 
--- Waits for the end of a joinable fiber. Returns true and its results, or false and its error.
+-- Waits for the end of a joinable fiber, as of 2.11 for some seconds at most. Returns true and its results, or false and
+-- its error.
 function methods.join(...)
     local record = check(...)
+    local timeout = select(2, ...)
+    local deadline = type(timeout) == 'number' and timeout >= 0 and timeout + monotonic() or nil
     if not record.joinable then
         error('the fiber is not joinable', 2)
     end
@@ -203,10 +208,12 @@ function methods.join(...)
     while not record.finished do
         record.joiners = record.joiners or wait_queue.new()
         local place = record.joiners:push(strand)
-        local ok, problem = pcall(scheduler.park)
+        local ok, is_late = pcall(scheduler.suspend, deadline and math.max(0, deadline - monotonic()))
         record.joiners:remove(place, strand)
         if not ok then
-            error(problem, 0)
+            error(is_late, 0)
+        elseif is_late and not record.finished then
+            return false, lua_error.new_here({type = 'TimedOut', message = 'timed out', errno = ETIMEDOUT})
         end
     end
     fibers[record.id] = nil
@@ -221,6 +228,43 @@ function methods.testcancel(...)
         error('fiber.testcancel(): bad arguments', 2)
     end
     scheduler.test_cancel()
+end
+
+-- Loaded at the first use, as few programs set slices.
+local function slices()
+    return require('internal.fiber_slices')
+end
+
+local function slice_argument(usage, most, ...)
+    local count = select('#', ...)
+    if count < 1 or count > most then
+        error(usage .. ': bad arguments', 3)
+    end
+    return count, ...
+end
+
+-- set_max_slice([fiber,] slice): without a fiber it is that of all fibers that have none of their own.
+function methods.set_max_slice(...)
+    local count, first, second = slice_argument('fiber.set_max_slice([id,] slice)', 2, ...)
+    if count == 1 then
+        return slices().set_max_slice(first)
+    end
+    return slices().set_max_slice(second, check(first))
+end
+
+function fiber.set_slice(...)
+    return slices().set_slice(select(2, slice_argument('fiber.set_slice(slice)', 1, ...)))
+end
+
+function fiber.extend_slice(...)
+    return slices().extend_slice(select(2, slice_argument('fiber.extend_slice(slice)', 1, ...)))
+end
+
+function fiber.check_slice(...)
+    if select('#', ...) ~= 0 then
+        error('fiber.check_slice(): bad arguments', 2)
+    end
+    slices().check_slice()
 end
 
 function methods.__serialize(object)
@@ -266,7 +310,9 @@ end
 
 -- ---- the rest -------------------------------------------------------------------------------------------
 
-for _, name in ipairs({'id', 'name', 'status', 'cancel', 'wakeup', 'set_joinable', 'join', 'testcancel'}) do
+for _, name in ipairs({
+    'id', 'name', 'status', 'cancel', 'wakeup', 'set_joinable', 'join', 'testcancel', 'set_max_slice',
+}) do
     fiber[name] = methods[name]
 end
 fiber.kill = methods.cancel
@@ -287,6 +333,15 @@ end
 
 local function described(id, name, csw, time)
     return {fid = id, name = name, csw = csw, time = time, backtrace = {}, memory = {total = 0, used = 0}}
+end
+
+function methods.info(...)
+    local record = check(...)
+    return described(record.id, record.name, record.csw, fiber_times.seconds(record.meter))
+end
+
+function methods.csw(...)
+    return check(...).csw
 end
 
 -- Returns a description of every living fiber, by id.

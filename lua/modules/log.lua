@@ -1,5 +1,6 @@
 -- require('log'): writes messages to the log of the node, with the file and the line of the caller.
 local json = require('json').new()
+local lua_error = require('internal.error')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
@@ -15,6 +16,14 @@ local FORMATS = {plain = true, json = true}
 local BOX_OPTIONS = {log = 'log', level = 'log_level', format = 'log_format', nonblock = 'log_nonblock'}
 
 local state = msgpack.decode(python.log_state())
+
+local function level_number(value)
+    if type(value) == 'string' then
+        return LEVELS[value]
+    end
+    -- With NaN only fatal messages are written.
+    return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
+end
 
 local function expected(names)
     local list = {}
@@ -54,6 +63,18 @@ local function say(level, ...)
     python.log_say(level, caller(), text)
 end
 
+-- Name of a module -> the level of its messages, see log.new().
+local module_levels
+
+local function say_for_module(module, level, ...)
+    local own = module_levels and module_levels[module]
+    if level > (own and level_number(own) or python.log_level()) then
+        return
+    end
+    local text = message_text(...)
+    python.log_say_for_module(level, caller(), text, module)
+end
+
 local function speaker(name)
     local level = LEVELS[name]
     return function(...)
@@ -64,14 +85,6 @@ end
 local log = {cfg = {}, box_api = {}}
 for _, name in ipairs({'debug', 'error', 'info', 'verbose', 'warn'}) do
     log[name] = speaker(name)
-end
-
-local function level_number(value)
-    if type(value) == 'string' then
-        return LEVELS[value]
-    end
-    -- Converts a level. With NaN only fatal messages are written.
-    return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
 end
 
 -- log.cfg, log.level and log.log_format share these checks and their error texts.
@@ -164,6 +177,34 @@ local function check_static(name, value)
     end
 end
 
+local CFG = 59
+
+local function bad_option(name, problem)
+    error(lua_error.new_here({
+        code = CFG, message = ("Incorrect value for option '%s': %s"):format(name, problem),
+    }), 0)
+end
+
+-- The option `modules`, its checks and their texts are those of 2.11.
+local function check_modules(modules)
+    if modules == nil then
+        return
+    elseif type(modules) ~= 'table' then
+        bad_option('modules', 'should be of type table')
+    end
+    for name, level in pairs(modules) do
+        if type(name) ~= 'string' then
+            bad_option('module name', 'should be of type string')
+        elseif type(level) ~= 'number' and type(level) ~= 'string' then
+            bad_option('log_modules.' .. name, 'should be one of types number, string')
+        end
+        local problem = check_level(level)
+        if problem then
+            bad_option('log_modules.' .. name, problem)
+        end
+    end
+end
+
 -- Checks the options of log.cfg. As in Tarantool, unknown options are ignored.
 local function check_options(cfg)
     for _, name in ipairs({'log', 'nonblock', 'level', 'format'}) do
@@ -175,11 +216,15 @@ local function check_options(cfg)
     end
 end
 
--- Applies log.cfg{log =, level =, format =, nonblock =}. The options can be read as log.cfg.level and so on.
+-- Applies log.cfg{log =, level =, format =, nonblock =, modules =}. The options can be read as log.cfg.level and so on.
 local function configure(_, options)
     options = options or {}
     check_options(options)
+    check_modules(options.modules)
     is_started = true
+    if options.modules ~= nil then
+        module_levels = table.copy(options.modules)
+    end
     if options.log ~= nil then
         set('log', options.log)
     end
@@ -202,12 +247,16 @@ local function shown()
     for name, value in pairs(refresh()) do
         result[name] = value == 'bare' and 'plain' or value
     end
+    result.modules = module_levels
     return result
 end
 
 setmetatable(log.cfg, {
     __call = configure,
     __index = function(_, name)
+        if name == 'modules' then
+            return module_levels
+        end
         return refresh()[name]
     end,
     __serialize = shown,
@@ -231,6 +280,28 @@ end
 
 function log.box_api.cfg_set(_, name, value)
     return CHECKS[name] == nil or CHECKS[name](value) == nil
+end
+
+local loggers = {}
+
+-- Returns the log of a module, as in 2.11: its lines name the module, and log.cfg{modules = {[name] = level}} sets its
+-- level.
+function log.new(name)
+    if type(name) ~= 'string' then
+        error('Illegal parameters, name should be a string')
+    elseif loggers[name] then
+        return loggers[name]
+    end
+    local logger = table.copy(log)
+    logger.name = name
+    for _, level_name in ipairs({'debug', 'error', 'info', 'verbose', 'warn'}) do
+        local level = LEVELS[level_name]
+        logger[level_name] = function(...)
+            say_for_module(name, level, ...)
+        end
+    end
+    loggers[name] = logger
+    return logger
 end
 
 -- Obsolete name of log.pid.

@@ -129,6 +129,43 @@ local function new_ibuf_decode(cfg)
     end
 end
 
+-- Loaded at the first use, as few programs need it.
+local function objects()
+    return require('internal.msgpack_object')
+end
+
+local function new_object(cfg)
+    return function(...)
+        if select('#', ...) ~= 1 then
+            error('msgpack.object: a Lua object expected', 2)
+        end
+        return objects().new(cfg, encoder.encode(cfg, (...)))
+    end
+end
+
+-- Makes an object of the bytes of one value, in a string or in memory.
+local function new_object_from_raw(cfg)
+    return function(data, size)
+        local bytes = data
+        if is_pointer(data) and data ~= nil then
+            if type(size) ~= 'number' then
+                error("bad argument #2 to '?' (number expected, got " .. (size == nil and 'no value' or type(size)) .. ')', 2)
+            end
+            bytes = ffi.string(data, size)
+        elseif type(data) ~= 'string' then
+            error(EXPECTED_TEXT:format('msgpack.object_from_raw'), 2)
+        end
+        if decoder.check(ffi.cast(byte_pointer, bytes), 0, #bytes) ~= #bytes or #bytes == 0 then
+            error('msgpack.object_from_raw: invalid MsgPack', 2)
+        end
+        return objects().new(cfg, bytes)
+    end
+end
+
+local function is_object(value)
+    return objects().is(value)
+end
+
 local new
 
 -- Makes a module with these options.
@@ -139,6 +176,9 @@ local function module_of(cfg)
         map_mt = decoder.map_mt,
         cfg = serializer.public_cfg(cfg, 'encode_error_as_ext'),
         new = new,
+        object = new_object(cfg),
+        object_from_raw = new_object_from_raw(cfg),
+        is_object = is_object,
         encode = new_encode(cfg),
         decode = new_decode(cfg, 'msgpack.decode', true),
         decode_unchecked = new_decode(cfg, 'msgpack.decode', false),

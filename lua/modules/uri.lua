@@ -36,4 +36,11 @@ local function format(uri, write_password)
     return python.uri_format(msgpack.encode(texts), write_password and true or false)
 end
 
-return {parse = parse, format = format}
+local escaping = require('internal.uri_escaping')
+
+return {
+    parse = parse, format = format, values = escaping.values, escape = escaping.escape,
+    unescape = escaping.unescape, unreserved = escaping.unreserved, RFC3986 = escaping.RFC3986, PATH = escaping.PATH,
+    PATH_PART = escaping.PATH_PART, QUERY = escaping.QUERY, QUERY_PART = escaping.QUERY_PART,
+    FRAGMENT = escaping.FRAGMENT, FORM_URLENCODED = escaping.FORM_URLENCODED,
+}

@@ -1,6 +1,6 @@
 """Generated statements of the Lua module `datetime` give equal results on Lunabox and Tarantool 2.11.
 
-`LUNABOX_TARANTOOL_211` names the executable, `DATETIME_STATEMENTS` the number of statements of a seed.
+`LUNABOX_TARANTOOL_211` names the executable. The campaign `datetimes` of `make soak` runs 20,000 statements.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import subprocess
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from box.embed import LuaInstance
 from test.interop.datetime_statements import DRIVER, Statements
 
 TARANTOOL = os.environ.get("LUNABOX_TARANTOOL_211", "")
-COUNT = int(os.environ.get("DATETIME_STATEMENTS", "500"))
+COUNT = 500
+"""The number of statements of a seed."""
 
 pytestmark = pytest.mark.skipif(not TARANTOOL, reason="LUNABOX_TARANTOOL_211 does not name a 2.11")
 
@@ -29,9 +31,7 @@ def results_of_tarantool(directory: Path) -> list[str]:
     return read_results(directory)
 
 
-def results_of_ours(directory: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(directory)
-
+def results_of_ours(directory: Path) -> list[str]:
     async def main() -> None:
         instance = LuaInstance(directory, write=lambda data: None)
         instance.node.log.level = 1
@@ -41,7 +41,8 @@ def results_of_ours(directory: Path, monkeypatch: pytest.MonkeyPatch) -> list[st
         finally:
             await instance.stop()
 
-    asyncio.run(main())
+    with chdir(directory):
+        asyncio.run(main())
     return read_results(directory)
 
 
@@ -49,21 +50,28 @@ def read_results(directory: Path) -> list[str]:
     return [json.loads(line) for line in (directory / "results.txt").read_bytes().splitlines()]
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("DATETIME_SEEDS", "2"))))
-def test_statements_give_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    statements = Statements(seed + int(os.environ.get("DATETIME_FIRST_SEED", "0"))).lines(COUNT)
+def differences(seed: int, count: int, directory: Path) -> list[str]:
+    """Run the statements of a seed on both. Returns a text for each whose results differ.
+
+    Raises:
+        AssertionError: one of them has run fewer statements.
+    """
+    statements = Statements(seed).lines(count)
     found = []
-    for name in ("tarantool", "ours"):
-        directory = tmp_path / name
-        directory.mkdir()
-        (directory / "statements.txt").write_text("".join(f"{json.dumps(line)}\n" for line in statements))
-        found.append(
-            results_of_tarantool(directory) if name == "tarantool" else results_of_ours(directory, monkeypatch)
-        )
-    assert [len(results) for results in found] == [COUNT, COUNT]
-    differing = [
+    for run in (results_of_tarantool, results_of_ours):
+        place = directory / run.__name__
+        place.mkdir()
+        (place / "statements.txt").write_text("".join(f"{json.dumps(line)}\n" for line in statements))
+        found.append(run(place))
+    assert [len(results) for results in found] == [count, count]
+    return [
         f"{statement}\n  2.11: {theirs!r}\n  ours: {ours!r}"
         for statement, theirs, ours in zip(statements, *found, strict=True)
         if theirs != ours
     ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_statements_give_the_same(seed: int, tmp_path: Path) -> None:
+    differing = differences(seed, COUNT, tmp_path)
     assert not differing, f"{len(differing)} of {COUNT} differ\n" + "\n".join(differing[:50])

@@ -20,6 +20,7 @@ from test.soak import (
     cluster,
     damage,
     damage_tarantool,
+    datetimes,
     disk_faults,
     elections,
     kills,
@@ -94,6 +95,9 @@ CAMPAIGNS = {
         simulated.run_campaign, "runs of ten simulated minutes, after those that have failed once", 4, 2000
     ),
     "sql": Campaign(_by_size(sql.run_campaign), "SQL statements, compared with Tarantool", 1000, 20_000),
+    "datetimes": Campaign(
+        _by_size(datetimes.run_campaign), "statements of datetimes, compared with Tarantool 2.11", 4000, 20_000
+    ),
     "cluster": Campaign(
         _by_size(cluster.run_campaign), "exports on a Spark cluster; in every second one a worker is killed", 4, 20
     ),

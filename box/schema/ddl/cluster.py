@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error, unsupported
 from box.schema.access import Credentials
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
-from box.schema.ids import REPLICA_MAX
+from box.schema.ids import REPLICA_MAX, SpaceId
 from box.schema.schema import Schema
+
+REPLICASET_UUID_KEYS: Final = ("cluster", "replicaset_uuid")
+"""The keys of `_schema` with the UUID of the replica set: up to Tarantool 2.11, and from 3.0 on."""
+
+
+def _is_under_another_key(schema: Schema, name: str) -> bool:
+    """Return whether the UUID is there under the other key as well: an upgrade to 3.0 moves it."""
+    primary = schema.space(SpaceId.SCHEMA).primary
+    return primary is not None and any(primary.get([key]) for key in REPLICASET_UUID_KEYS if key != name)
 
 
 def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Follow the replica set's UUID under the key `cluster`; other keys have no effect here."""
+    """Follow the replica set's UUID; other keys have no effect here."""
     fields = Fields(stmt.last)
-    if fields.string(0) != "cluster":
+    if fields.string(0) not in REPLICASET_UUID_KEYS:
         return
     if stmt.new is None:
+        if _is_under_another_key(schema, fields.string(0)):
+            return
         raise client_error(ErrorCode.REPLICASET_UUID_IS_RO)
     before, schema.replicaset_uuid = schema.replicaset_uuid, fields.uuid(1)
 

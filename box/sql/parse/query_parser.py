@@ -197,6 +197,8 @@ class QueryParser(ExpressionParser):
                 source.args = [] if self.at(")") else self.expressions()
                 self.expect(")")
             source.alias = self.alias()
+            if source.name == "SEQSCAN" and source.alias is not None and (self.is_name or self.at("AS")):
+                source.name, source.alias = source.alias, self.alias()
             if source.args is None:
                 source.indexed_by, source.not_indexed = self.indexed()
         if self.take("ON"):

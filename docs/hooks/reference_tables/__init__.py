@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reference_tables import command_lines, console_commands, error_codes, injections, lua_api, options, spark_options
+from reference_tables import (
+    command_lines,
+    console_commands,
+    error_codes,
+    injections,
+    later,
+    lua_api,
+    options,
+    spark_options,
+)
 
 TABLES: dict[str, Callable[..., str]] = {
     "cfg": options.table_of_groups,
@@ -18,6 +27,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "console-settings": console_commands.settings_file,
     "error-codes": error_codes.table_of_codes,
     "error-injections": injections.table_of_injections,
+    "later": later.table_of,
     "lua": lua_api.table_of,
     "lua-libraries": lua_api.libraries,
     "lua-summary": lua_api.summary,

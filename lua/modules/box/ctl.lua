@@ -53,6 +53,14 @@ function ctl.on_shutdown(...)
     return events.reset('on_shutdown', ...)
 end
 
+function ctl.on_election(...)
+    return events.reset('on_election', ...)
+end
+
+function ctl.on_recovery_state(...)
+    return events.reset('on_recovery_state', ...)
+end
+
 function ctl.on_schema_init(...)
     return events.reset('on_schema_init', ...)
 end

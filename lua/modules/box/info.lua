@@ -117,6 +117,11 @@ for _, name in ipairs(FIELDS) do
     readers[name] = readers[name] or function() return field(name) end
 end
 
+-- A field of 2.11, which box.info() does not show.
+function readers.schema_version()
+    return box.internal.schema_version()
+end
+
 -- Our own field: features of the 2.11 line that 2.8.1 lacks, by name. box.info() does not show it.
 function readers.features()
     return require('box.features')()

@@ -10,12 +10,14 @@ for name, number in pairs(described[2]) do
     M.protocol_features[name], M.feature[name] = true, number
 end
 
--- The numbers of keys and request types by name, made at the first use.
+-- Numbers of the protocol by name, as in 2.11, loaded at the first use.
 local function load_constants(iproto, name)
-    if name == 'key' or name == 'type' then
-        local constants = finish.value(python.iproto_constants())
-        iproto.key, iproto.type = constants[1], constants[2]
-        return rawget(iproto, name)
+    local constants = require('box.iproto_constants')
+    if constants[name] ~= nil then
+        for kind, numbers in pairs(constants) do
+            iproto[kind] = numbers
+        end
+        return constants[name]
     end
 end
 

@@ -63,7 +63,12 @@ local function fetch(cursor, used)
     cursor.position, cursor.count = 0, #sizes / 4
 end
 
+local M = {}
+
 local function advance(cursor)
+    if M.on_chunk then
+        M.on_chunk(cursor.used)
+    end
     if cursor.used < cursor.count then
         if not fetch(cursor, cursor.used) and cursor.count > 0 then
             -- The index has changed during the loop, so it will probably change again: small chunks.
@@ -99,7 +104,7 @@ end
 
 -- Returns generator, parameter and state of a loop, as an iterator of `fun`. `after` is a position, '' for the
 -- beginning.
-local function open(space_id, index_id, iterator, key, after)
+function M.open(space_id, index_id, iterator, key, after)
     local id = wait(python.cursor_open(space_id, index_id, iterator, key, after))
     local guard = gc(guard_type(id), close)
     local cursor = setmetatable({
@@ -108,4 +113,4 @@ local function open(space_id, index_id, iterator, key, after)
     return require('fun').wrap(next_tuple, key, cursor)
 end
 
-return {open = open}
+return M

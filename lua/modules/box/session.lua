@@ -146,10 +146,14 @@ end
 -- The settings of the session, read and assigned like fields.
 M.settings = setmetatable({}, {
     __serialize = function()
-        return finish.value(python.session_settings())
+        return finish.value(python.session_settings())[1]
     end,
     __index = function(_, name)
-        local value = finish.value(python.session_settings())[name]
+        local shown, later = unpack(finish.value(python.session_settings()))
+        local value = shown[name]
+        if value == nil then
+            value = later[name]
+        end
         if value == nil then
             local raise = require('box.error')
             raise(raise.PROC_LUA, 'Session setting ' .. tostring(name) .. " doesn't exist")

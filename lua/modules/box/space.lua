@@ -42,6 +42,9 @@ local function encode_tuple(tuple)
         return salted_raw(tuple)
     end
     local kind = type(tuple)
+    if kind == 'userdata' and require('internal.msgpack_object').is_array(tuple) then
+        return encode_salted(tuple)
+    end
     if kind == 'function' or kind == 'userdata' or kind == 'thread' then
         error(located("unsupported Lua type '" .. kind .. "'"), 0)
     end

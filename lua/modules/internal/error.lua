@@ -21,6 +21,7 @@ local CODELESS = {}
 for _, name in ipairs({
     'LuajitError', 'SystemError', 'SocketError', 'OutOfMemory', 'FiberIsCancelled', 'TimedOut', 'ChannelIsClosed',
     'XlogError', 'IllegalParams', 'CollationError', 'FileFormatError', 'SwimError', 'CryptoError', 'MsgpackError',
+    'FiberSliceIsExceeded',
 }) do
     CODELESS[name] = true
 end
@@ -264,7 +265,8 @@ end
 
 msgpack.register(error_type, function(err, pos, _, cfg)
     local travels = python.error_travels -- nil in a runtime without an instance, which has no sessions
-    if cfg.encode_error_as_ext == false or not (travels and travels()) then
+    local option = cfg.encode_error_as_ext
+    if option == false or not (travels and travels(option == true)) then
         return msgpack.put_string(facts_of[err].message, pos)
     end
     msgpack.call_aside(pack, err)

@@ -426,11 +426,18 @@ local function put_table(cfg, value, pos, level)
     return put_plain_table(cfg, value, pos, level)
 end
 
+-- `raw_of(value)` returns the bytes of an object of msgpack.object; internal.msgpack_object sets it.
+local encoder = {raw_of = nil}
+
 local function put_rest(cfg, value, pos, level)
     local kind = type(value)
     if kind == 'cdata' then
         return put_cdata(cfg, value, pos)
     elseif kind == 'userdata' then
+        local raw = encoder.raw_of and encoder.raw_of(value)
+        if raw then
+            return put_bytes(raw, #raw, pos)
+        end
         local metatable = debug.getmetatable(value)
         local serialize = metatable and metatable.__serialize
         if type(serialize) == 'function' and cfg.encode_load_metatables then
@@ -461,9 +468,14 @@ function put(cfg, value, pos, level)
     return put_rest(cfg, value, pos, level)
 end
 
-local encoder = {
-    by_ctype = by_ctype, converters = converters, NULL = NULL, is_null = is_null, put_bytes = put_bytes, put_string = put_string,
-}
+encoder.by_ctype, encoder.converters = by_ctype, converters
+encoder.NULL, encoder.is_null = NULL, is_null
+encoder.put_bytes, encoder.put_string = put_bytes, put_string
+
+-- Returns the header of an array.
+function encoder.array_header(count)
+    return taken(put_array_header(count, 0))
+end
 
 -- Calls a function with another buffer. It may have interrupted this module, and must not raise.
 function encoder.call_aside(run, argument)

@@ -41,8 +41,8 @@ local last_activation = 0
 -- `depth` is the number of nested coroutines, those of the user included.
 local running = {strand = nil, fiber = nil, depth = 0}
 
--- Resumes a strand. While times of fibers are measured another function does.
-local resume = raw_resume
+-- Resumes a strand. While times of fibers are measured or limited other functions do.
+local resume, measure, limit = raw_resume, nil, nil
 
 -- Runs a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
 local function switch(strand)
@@ -287,9 +287,21 @@ function scheduler.test_cancel()
     end
 end
 
+local function wrap_resume()
+    resume = measure and measure(raw_resume, running) or raw_resume
+    resume = limit and limit(resume) or resume
+end
+
 -- `measured(resume, running)` returns the function that resumes strands from now on; nil ends the measurement.
 function scheduler.set_measured(measured)
-    resume = measured and measured(raw_resume, running) or raw_resume
+    measure = measured
+    wrap_resume()
+end
+
+-- `limited(resume)` returns the function that resumes strands from now on, see internal.fiber_slices.
+function scheduler.set_limited(limited)
+    limit = limited
+    wrap_resume()
 end
 
 -- `hook()` is called whenever the running fiber is about to give way; nil removes it.

@@ -212,7 +212,7 @@ local function check_remote(remote, method)
 end
 
 local function check_arguments(method, first, args)
-    if args ~= nil and type(args) ~= 'table' then
+    if args ~= nil and type(args) ~= 'table' and not require('internal.msgpack_object').is(args) then
         error(('Use remote:%s(%s, {arg1, arg2, ...}, opts) instead of remote:%s(%s, arg1, arg2, ...)')
             :format(method, first, method, first))
     end
@@ -297,8 +297,8 @@ local function send_async(remote, method, options, format, ...)
         error('To handle pushes in an async request use future:pairs()')
     end
     local request, problem = remote._transport:send(method, {
-        format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = table.insert,
-        on_push_ctx = {}, stream_id = remote._stream_id,
+        format = format, buffer = options.buffer, skip_header = options.skip_header, return_raw = options.return_raw,
+        on_push = table.insert, on_push_ctx = {}, stream_id = remote._stream_id,
     }, ...)
     if request == nil then
         error(problem, 0)
@@ -310,6 +310,7 @@ end
 -- raises its error.
 function remote_methods._request(remote, method, options, format, ...)
     options = options or {}
+    check_option(options, 'return_raw', 'boolean')
     if options.is_async then
         return send_async(remote, method, options, format, ...)
     end
@@ -319,8 +320,8 @@ function remote_methods._request(remote, method, options, format, ...)
         channel:wait_state('active', left_until(deadline))
     end
     local request, problem = channel:send(method, {
-        format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = options.on_push,
-        on_push_ctx = options.on_push_ctx, stream_id = remote._stream_id,
+        format = format, buffer = options.buffer, skip_header = options.skip_header, return_raw = options.return_raw,
+        on_push = options.on_push, on_push_ctx = options.on_push_ctx, stream_id = remote._stream_id,
     }, ...)
     local value
     if request ~= nil then

@@ -65,6 +65,22 @@ def test_an_option_of_msgpack_turns_errors_into_texts() -> None:
     ]
 
 
+def test_the_same_option_makes_errors_travel() -> None:
+    """Not to clients of the binary protocol: they get what they have announced."""
+    assert ask(
+        SETUP
+        + """
+        msgpack.cfg{encode_error_as_ext = true}
+        local sock = os.tmpname() .. '.sock'
+        box.cfg{listen = 'unix/:' .. sock}
+        box.schema.user.grant('guest', 'super')
+        local client = require('net.box').connect('unix/:' .. sock)
+        return type(msgpack.decode(msgpack.encode(err))), type(box.tuple.new{err}[1]), client:eval('return ...', {1}),
+            client:eval('return box.error.new{type = "My", reason = "text"}')
+        """
+    ) == ["cdata", "cdata", 1, "text"]
+
+
 def test_an_error_survives_its_encoding() -> None:
     """Encoding an error during the encoding of the same error works."""
     assert ask(

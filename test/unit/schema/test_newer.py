@@ -1,11 +1,12 @@
 """Directories of a newer Tarantool: what is unknown here is kept unchanged, or refused at once.
 
-The dictionary of 2.11 is made here from our own by adding what came later.
+The dictionaries of 2.11 and 3.3 are made here from our own by adding what came later (`box.schema.upgrade` of 3.3).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -57,6 +58,43 @@ def newer() -> Dictionary:
     return rows
 
 
+GC_CONSUMERS = 388
+
+
+def of_3_3() -> Dictionary:
+    """Make rows of 3.3.0: the replica set's UUID under another key, names of instances, triggers of functions, defaults
+    of fields, positions of replicas.
+    """
+    rows = newer()
+    ((_, replicaset_uuid),) = [row for row in rows[SpaceId.SCHEMA] if row[0] == "cluster"]
+    rows[SpaceId.SCHEMA] = [
+        ["replicaset_name", "set-1"],
+        ["replicaset_uuid", replicaset_uuid],
+        ["version", 3, 3, 0],
+    ]
+    rows[SpaceId.CLUSTER] = [[1, str(UUID_1), "instance-1"]]
+    for row in rows[SpaceId.FUNC]:
+        row.append([])
+    form = [{"name": name, "type": kind} for name, kind in (("uuid", "string"), ("vclock", "map"), ("opts", "map"))]
+    fields: list[dict[str, Any]] = [
+        {"name": "id", "type": "unsigned"},
+        {"name": "n", "type": "any", "default": 5},
+        {"name": "s", "type": "string", "default": "(no SQL"},
+    ]
+    rows[SpaceId.SPACE] += [
+        [GC_CONSUMERS, ADMIN, "_gc_consumers", "memtx", 0, {"group_id": 1}, form],
+        [514, ADMIN, "defaults", "memtx", 0, {"defer_deletes": False}, fields],
+    ]
+    rows[SpaceId.INDEX] += [
+        [GC_CONSUMERS, 0, "primary", "tree", {"unique": True}, [[0, "string"]]],
+        [514, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]],
+    ]
+    rows[GC_CONSUMERS] = [[str(UUID_1), {1: 5}, {"type": "replica"}]]
+    for space_id in (SpaceId.SPACE, SpaceId.INDEX):
+        rows[space_id].sort(key=lambda row: row[:2])
+    return rows
+
+
 def disk_of(rows: Dictionary) -> MemoryStorage:
     disk = MemoryStorage()
     spaces = [SnapshotSpace(space_id, [pack(row) for row in rows[space_id]]) for space_id in sorted(rows)]
@@ -71,23 +109,28 @@ async def started(disk: MemoryStorage, said: list[str]) -> Instance:
     return node
 
 
-def test_a_newer_dictionary_is_kept_as_it_is() -> None:
+@pytest.mark.parametrize(("make", "name"), [(newer, "2.11.5"), (of_3_3, "3.3.0")])
+def test_a_newer_dictionary_is_kept_as_it_is(make: Callable[[], Dictionary], name: str) -> None:
     """A newer dictionary is neither upgraded nor reduced, a snapshot has all its rows, and the log lists what has no
     effect.
     """
 
     async def main() -> None:
-        rows, said = newer(), list[str]()
+        rows, said = make(), list[str]()
         disk = disk_of(rows)
         node = await started(disk, said)
-        version = "schema version 2.11.5 is newer than 2.7.1: system spaces stay as they are, there is no upgrade"
+        assert node.state.replicaset_uuid == UUID_1
+        version = f"schema version {name} is newer than 2.7.1: system spaces stay as they are, there is no upgrade"
         checks = "constraints and foreign keys in the formats of these spaces have no effect: 'checked'"
-        assert [line for line in said if line in (version, checks)] == [version, checks]
+        notes = [version, checks]
+        if make is of_3_3:
+            notes.append("defaults in the formats of these spaces have no effect: 'defaults'")
+        assert [line for line in said if line in notes] == notes
         vclock = node.state.vclock.copy()
         said.clear()
         ctx = node.new_context()
         await SchemaUpgrade(node.schema, node.dml, ctx, node.log, lambda: 0.0).run()
-        assert (said, node.state.vclock) == ([version, checks], vclock)
+        assert (said, node.state.vclock) == (notes, vclock)
         node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2, None, 7])))
         await node.checkpoints.make()
         await node.close()
@@ -134,5 +177,24 @@ def test_compressed_fields_are_refused_before_anything_is_written(compression: s
         with pytest.raises(BoxError, match=text):
             await started(disk, [])
         assert sorted(disk.names(".")) == before
+
+    asyncio.run(main())
+
+
+def test_the_uuid_of_the_replica_set_moves_to_its_later_key() -> None:
+    """As an upgrade to 3.0 does it: the new row first. Without it the old one stays."""
+
+    async def main() -> None:
+        node = Instance(disk=disk_of(newer()))
+        await node.configure({"log_level": 0})
+        ctx, space = node.new_context(), node.schema.space(SpaceId.SCHEMA)
+        with pytest.raises(BoxError, match="Can't reset replica set UUID: it is already assigned"):
+            node.dml.write(ctx, space, Request.delete(["cluster"]))
+        node.dml.write(ctx, space, Request.insert(pack(["replicaset_uuid", str(UUID_1)])))
+        node.dml.write(ctx, space, Request.delete(["cluster"]))
+        assert node.state.replicaset_uuid == UUID_1
+        with pytest.raises(BoxError, match="Can't reset replica set UUID: it is already assigned"):
+            node.dml.write(ctx, space, Request.delete(["replicaset_uuid"]))
+        await node.close()
 
     asyncio.run(main())

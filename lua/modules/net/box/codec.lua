@@ -33,9 +33,25 @@ local function map(count, ...)
     return table.concat({string.char(0x80 + count), ...})
 end
 
+-- Returns the bytes of an object of msgpack.object, nil of anything else.
+local function raw_of(value)
+    return type(value) == 'userdata' and require('internal.msgpack_object').raw(value) or nil
+end
+
+local function checked_array(raw)
+    local tag = raw:byte()
+    if tag >= 0x90 and tag < 0xa0 or tag == 0xdc or tag == 0xdd then
+        return raw
+    end
+    box.error(box.error.TUPLE_NOT_ARRAY)
+end
+
 -- Encodes a tuple or a list of operations. Anything else is sent as it is: the server refuses it.
 local function encode_tuple(value)
-    if type(value) ~= 'table' and not tuples.is(value) then
+    local raw = raw_of(value)
+    if raw then
+        return checked_array(raw)
+    elseif type(value) ~= 'table' and not tuples.is(value) then
         box.error(box.error.TUPLE_NOT_ARRAY)
     end
     return msgpack.encode_tuple(value)
@@ -45,7 +61,7 @@ end
 local function encode_key(key)
     if key == nil then
         return '\x90'
-    elseif type(key) == 'table' or tuples.is(key) then
+    elseif type(key) == 'table' or tuples.is(key) or raw_of(key) then
         return encode_tuple(key)
     end
     return '\x91' .. encode(key)
@@ -326,6 +342,45 @@ local results = {
     call_17 = values, eval = values,
 }
 
+-- ---- replies as objects of msgpack.object, for the option return_raw ----------------------------------------------
+
+local function raw_object(p, start)
+    local objects = require('internal.msgpack_object')
+    return objects.new(msgpack.OPTIONS, ffi.string(p + start, skip(p, start) - start))
+end
+
+local function raw_values(body)
+    local p, pos = find_data(body)
+    return p and raw_object(p, pos) or require('internal.msgpack_object').new(msgpack.OPTIONS, '\x90')
+end
+
+local function raw_row(body)
+    local p, pos = find_data(body)
+    if p == nil then
+        return
+    end
+    local count, first = array_header(p, pos)
+    return count and count > 0 and raw_object(p, first) or nil
+end
+
+local function raw_single(body)
+    single_row(body)
+    return raw_row(body)
+end
+
+local raw_results = {
+    select = raw_values, select_after = raw_values, call_16 = raw_values, call_17 = raw_values, eval = raw_values,
+    insert = raw_row, replace = raw_row, update = raw_row, delete = raw_row, min = raw_row, max = raw_row,
+    get = raw_single, push = raw_row,
+}
+
+function raw_results.select_page(body)
+    return {raw_values(body), sql_fields(body)[POSITION]}
+end
+
+-- Replies without rows are as always.
+setmetatable(raw_results, {__index = results})
+
 -- Returns the value of a pushed message.
 function results.push(body)
     return values(body)[1]
@@ -342,4 +397,4 @@ function results.position(body)
     return sql_fields(body)[POSITION]
 end
 
-return {bodies = bodies, results = results}
+return {bodies = bodies, results = results, raw_results = raw_results}

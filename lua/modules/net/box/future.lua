@@ -10,7 +10,7 @@ local wait = require('internal.wait')
 local error, pcall, setmetatable, type = error, pcall, setmetatable, type
 
 local PUSH, REPLY = 1, 2
-local results = codec.results
+local results, raw_results = codec.results, codec.raw_results
 
 -- Numbers of requests whose futures were collected. Finalizers must not call Python, so the next request gives them up.
 local abandoned = {}
@@ -37,6 +37,7 @@ local function new(number, method, options)
         _format = options.format,
         _buffer = options.buffer,
         _skip_header = options.skip_header,
+        _results = options.return_raw and raw_results or results,
         on_push = options.on_push,
         on_push_ctx = options.on_push_ctx,
         _on_failure = options.on_failure,
@@ -67,7 +68,7 @@ end
 -- Passes a pushed message to `on_push`. An error that it raises ends the connection.
 local function take_push(self, body)
     self._pushes = self._pushes + 1
-    local message = self._buffer and store(self, body) or results.push(body)
+    local message = self._buffer and store(self, body) or self._results.push(body)
     if self.on_push == nil then
         return
     end
@@ -88,7 +89,7 @@ local function take_reply(self, body)
         finish(self, self.method == 'select_page' and {size, results.position(body)} or size)
         return
     end
-    local ok, value = pcall(results[self.method], body, self._format)
+    local ok, value = pcall(self._results[self.method], body, self._format)
     if ok then
         finish(self, value)
     else
