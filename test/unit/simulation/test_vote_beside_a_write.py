@@ -6,8 +6,8 @@
 3   node2 acknowledges the row, and node1, which hears of no later term, confirms it
 ```
 
-Acknowledgements of Lunabox contain the term, so that a leader of an earlier one does not count them. Tarantool 2.8.1 does
-not read it: here node1 behaves like that.
+Acknowledgements of Lunabox contain the term, so that a leader of an earlier one does not count them. Tarantool 2.8.1
+does not read it: here node1 behaves like that.
 """
 
 from __future__ import annotations
