@@ -264,7 +264,7 @@ ELECTIONS: Final = (
     Mutation(
         "a deposed leader that rolls back by its timeout",
         "box/txn/synchro.py",
-        " or not self.may_decide():\n            return None  # if nothing waits, as most often, nobody asks who leads\n"
+        " or not self.may_decide():\n            return None  # where nothing waits nobody asks who leads\n"
         "        return limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
         ":\n            return None\n        return limbo.decide(self._loop.time())\n",
         "set",
