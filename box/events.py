@@ -143,7 +143,7 @@ class Events:
 
     def changed(self) -> None:
         """Values that the node makes itself may have changed: their watchers are told soon, if they have."""
-        if not self._is_changed and any(key in self._places for key in self._makers):
+        if self._places and not self._is_changed and any(key in self._places for key in self._makers):
             self._is_changed = True
             self._loop.call_soon(self._look)
 

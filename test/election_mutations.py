@@ -85,8 +85,8 @@ ELECTIONS: Final = (
     Mutation(
         "a leader that takes changes before it has taken over",
         "box/replication/elections.py",
-        "return self.raft.is_read_only or (self.raft.is_enabled and not self._has_taken_over)",
-        "return self.raft.is_read_only",
+        "return raft.is_enabled and (raft.role is not Role.LEADER or not self._has_taken_over)",
+        "return raft.is_read_only",
         "register",
         "stumble",
         elections="candidate",
@@ -264,9 +264,9 @@ ELECTIONS: Final = (
     Mutation(
         "a deposed leader that rolls back by its timeout",
         "box/txn/synchro.py",
-        "        if not self.may_decide():\n            return None\n"
-        "        return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
-        "        return self.limbo.decide(self._loop.time())\n",
+        " or not self.may_decide():\n            return None  # where nothing waits nobody asks who leads\n"
+        "        return limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
+        ":\n            return None\n        return limbo.decide(self._loop.time())\n",
         "set",
         "lapse",
         5,
