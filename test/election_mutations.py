@@ -23,7 +23,7 @@ ELECTIONS: Final = (
         'if not self._config["replication_keep_promotions"]:',
         "if True:",
         story="test/unit/simulation/test_forgotten_promotions.py::"
-        "test_who_knows_of_promotions_takes_void_rows_without_an_effect",
+        "test_a_node_that_knows_promotions_takes_void_rows_without_effect",
     ),
     Mutation(
         "a log that goes on behind a new join",

@@ -453,7 +453,7 @@ class Raft:
             self._vote_for(request.vote)
 
     def _compare(self, request: RaftRequest) -> None:
-        """Compare the rows of a candidate with ours, and shorten or prolong the wait for the end of the election.
+        """Compare a candidate's rows with our own, and shorten or prolong the wait for the end of the election.
 
         Of two instances only one that has all rows of the other can get its vote.
         """
@@ -485,16 +485,16 @@ class Raft:
         return self._lacks(request)
 
     def _log_terms_differ(self, request: RaftRequest) -> int:
-        """Our log's term minus the candidate's; 0 where either is not known."""
+        """Return the difference between our log's term and the candidate's; 0 if either is unknown."""
         ours, theirs = self._log_term(), request.log_term
         return ours - theirs if ours and theirs else 0
 
     def _lacks(self, request: RaftRequest) -> str:
-        """What a candidate's log lacks that a leader has to have; empty if it may lead."""
+        """Return what a leader must have and the candidate's log lacks, as text; empty if it may lead."""
         difference = self._log_terms_differ(request)
         if difference > 0:
             return "its log knows of no claim or promotion as late as ours"
-        # What the leader of a later term had is all that anybody may have decided about before.
+        # A leader of a later term had everything that anybody may have decided about before.
         needed = self._arriving() if difference < 0 else self._needed()
         assert request.vclock is not None
         return "" if request.vclock.covers(needed, ignore_zero=True) else "the vclock is not acceptable"
