@@ -149,7 +149,7 @@ class Events:
 
     def changed(self) -> None:
         """Recalculate the values that the node makes itself, soon, and notify watchers of values that differ."""
-        if not self._is_changed and any(key in self._places for key in self._makers):
+        if self._places and not self._is_changed and any(key in self._places for key in self._makers):
             self._is_changed = True
             self._loop.call_soon(self._look)
 

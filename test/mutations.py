@@ -268,11 +268,19 @@ TRANSACTIONS: Final = (
 REPLICATION: Final = (
     Mutation(
         "a confirmation that the replica does not act on",
+        "box/txn/incoming_confirms.py",
+        "            host.settle(host.promotions.process(row, request))\n",
+        "            pass\n",
+        "set",
+        "none",
+    ),
+    Mutation(
+        "a rollback that the replica does not act on",
         "box/replication/row_sink.py",
         "                await self._synchro.apply(row, is_next)\n",
         "                pass\n",
         "set",
-        "none",
+        "isolate,halt",
     ),
     Mutation(
         "rows that are applied twice",

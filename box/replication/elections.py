@@ -139,7 +139,8 @@ class Elections:
     @property
     def is_read_only(self) -> bool:
         """True if elections forbid writes here: only a leader that has taken over the limbo accepts them."""
-        return self.raft.is_read_only or (self.raft.is_enabled and not self._has_taken_over)
+        raft = self.raft
+        return raft.is_enabled and (raft.role is not Role.LEADER or not self._has_taken_over)
 
     @property
     def role(self) -> Role:

@@ -96,6 +96,8 @@ class LimboOutcome(NamedTuple):
 
     committed: list[LimboEntry]
     rolled_back: list[LimboEntry]
+    has_effect: bool = True
+    """False if the row was about no transactions of the present owner."""
 
 
 class Limbo:
@@ -411,8 +413,10 @@ class Limbo:
             if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn):
                 break
             committed.append(self.entries.popleft())
-        self._told = max(0, self._told - len(committed))
-        self._has_shrunk()
+        if self._told:
+            self._told = max(0, self._told - len(committed))
+        if not self.entries:
+            self.proposal = 0
         return LimboOutcome(committed, [])
 
     def roll_back(self, lsn: int) -> LimboOutcome:
@@ -440,7 +444,7 @@ class Limbo:
     def _decided_by(self, request: SynchroRequest) -> tuple[int | None, int | None]:
         """Return the lsn up to which a row confirms, and the lsn from which on it rolls back; None is no effect."""
         is_promotion, lsn = request.type == RequestType.PROMOTE, request.lsn
-        if self.is_outdated_promotion(request):
+        if is_promotion and self.is_outdated_promotion(request):
             return None, None
         if request.replica_id not in (0, self.owner_id):
             if not is_promotion:
@@ -455,19 +459,17 @@ class Limbo:
         is_promotion = request.type == RequestType.PROMOTE
         return is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term
 
-    def has_effect(self, request: SynchroRequest) -> bool:
-        """Return True if a row decides about transactions of the present owner."""
-        return self._decided_by(request) != (None, None)
-
     def process(self, request: SynchroRequest) -> LimboOutcome:
         """Return the outcome of a CONFIRM, ROLLBACK or PROMOTE row that is in the WAL or was read from it."""
         confirmed, undone = self._decided_by(request)
-        if request.term > self.replica_term(request.origin_id):
+        if request.term and request.term > self.replica_term(request.origin_id):
             self._terms[request.origin_id] = request.term
             self.greatest_term = max(self.greatest_term, request.term)
+        if undone is None:
+            return LimboOutcome([], [], has_effect=False) if confirmed is None else self.confirm(confirmed)
         committed = [] if confirmed is None else self.confirm(confirmed).committed
-        rolled_back = [] if undone is None else self.roll_back(undone).rolled_back
-        if request.type == RequestType.PROMOTE and undone is not None:
+        rolled_back = self.roll_back(undone).rolled_back
+        if request.type == RequestType.PROMOTE:
             self.owner_id = 0 if request.is_demotion else request.origin_id
             self.confirmed_lsn = 0
         return LimboOutcome(committed, rolled_back)

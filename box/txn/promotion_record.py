@@ -78,18 +78,20 @@ class PromotionRecord:
             self.void.note(row.replica_id, row.lsn, row.lsn)
             self.void_promotions.note([(row.replica_id, row.lsn)])
             return LimboOutcome([], [])
-        owner_id, latest, before = limbo.owner_id, limbo.greatest_term, limbo.replica_term(request.origin_id)
-        has_effect = limbo.has_effect(request)
+        owner_id, latest = limbo.owner_id, limbo.greatest_term
+        before = limbo.replica_term(request.origin_id) if request.type == RequestType.PROMOTE else 0
         outcome = limbo.process(request)
-        if has_effect:
+        if outcome.has_effect:
             self._decisions.note(row, request, outcome)
         self._note_decided(row)
-        if request.type == RequestType.PROMOTE and request.term == limbo.greatest_term:
+        if request.type != RequestType.PROMOTE:
+            return outcome
+        if request.term == limbo.greatest_term:
             self.latest = row.replica_id, row.lsn
             if request.term > latest:
                 self.history.add(Promotion(request.term, row.replica_id, row.lsn, before))
             self._note_void(row.replica_id, owner_id, outcome.rolled_back[::-1])
-        elif request.type == RequestType.PROMOTE and before < request.term and row.lsn:
+        elif before < request.term and row.lsn:
             # A term that is not new to the instance comes from a snapshot, which has kept its effect; a request
             # without an lsn is not a row of a log.
             self.void_promotions.note([(row.replica_id, row.lsn)])

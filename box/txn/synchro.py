@@ -337,11 +337,14 @@ class LimboDriver:
         """Write the row that the limbo asks for, or wait for its next deadline."""
         if self._is_requested or self._is_stopped:
             return
-        if self._decision() is None:
+        decision = self._decision()
+        if decision is None:
             self._arm()
-            return
-        self._is_requested = True
-        self.latch.when_writable(self._write_decision)
+        elif self.latch.try_write():
+            self._write_decision(decision)
+        else:
+            self._is_requested = True
+            self.latch.when_writable(self._decide_again)
 
     def _arm(self) -> None:
         deadline = self.limbo.deadline
@@ -364,9 +367,10 @@ class LimboDriver:
         self.go_on()
 
     def _decision(self) -> Decision | None:
-        if not self.may_decide():
-            return None
-        return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)
+        limbo = self.limbo
+        if not limbo.entries or limbo.writing is not None or not self.may_decide():
+            return None  # where nothing waits nobody asks who leads
+        return limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)
 
     def were_heard_since(self, moment: float) -> bool:
         """Return True if as many instances as elect a leader, including this one, were heard of since `moment`."""
@@ -378,15 +382,19 @@ class LimboDriver:
         """Return True if as many instances as elect a leader have our rows up to `lsn`."""
         return self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
-    def _write_decision(self) -> None:
+    def _decide_again(self) -> None:
         """Write the decision, now that the latch is ours; the reason for it may have gone meanwhile."""
         self._is_requested = False
-        limbo = self.limbo
         decision = self._decision()
         if decision is None or self._is_stopped:
             self.latch.release_write()
             self._arm()
-            return
+        else:
+            self._write_decision(decision)
+
+    def _write_decision(self, decision: Decision) -> None:
+        """Write a decision; the latch is ours."""
+        limbo = self.limbo
         if decision.type == RequestType.NOP:
             self._propose(decision)
             return
@@ -452,17 +460,17 @@ class LimboDriver:
             on_end(error)
 
         def completed(entry: JournalEntry) -> None:
-            undone = [] if entry.error is not None or is_claim else self.limbo.rolled_back_by(request)
+            undone = [] if entry.error is not None or is_confirm else self.limbo.rolled_back_by(request)
             if undone:
                 self._preparation = self.prepare_rollback(undone), lambda: finish(None)
                 self._prepare()
             else:
                 finish(entry.error)
 
-        is_claim = request.claim is not None
+        is_claim, is_confirm = request.claim is not None, request.type == RequestType.CONFIRM  # a claim is a CONFIRM
         self.limbo.begin(Decision(request.type, 0 if is_claim else request.lsn), request.replica_id)
         try:
-            is_own_confirm = request.type == RequestType.CONFIRM and not row.replica_id and not is_claim
+            is_own_confirm = is_confirm and not is_claim and not row.replica_id
             self.journal.submit((PatientEntry if is_own_confirm else JournalEntry)([row], completed))
         except BoxError as error:
             finish(error)

@@ -107,8 +107,8 @@ WAYS: list[Handover] = [
 ]
 
 
-async def _lead_with(simulation: Simulation, node: SimulatedNode, only: SimulatedNode) -> None:
-    """Elect a node, and cut it off from all but one before its promotion leaves."""
+async def _lead_with(simulation: Simulation, node: SimulatedNode, only: SimulatedNode, key: int = 0) -> None:
+    """Elect a node, and cut it off from all but one before its promotion leaves, and the row of a key behind it."""
     promotion = asyncio.ensure_future(promote(simulation, node))
     while node.instance.elections.raft.role is not Role.LEADER:
         await simulation.sleep(0.0001)
@@ -117,13 +117,17 @@ async def _lead_with(simulation: Simulation, node: SimulatedNode, only: Simulate
     network.mend(node.name, only.name)
     network.mend(only.name, node.name)
     await promotion
+    if key:
+        simulation.loop.create_task(put_in_vain(node, key))
+        await simulation.until(lambda: only.has(SPACE, key), 20, "the row behind the promotion")
     lsn = node.instance.state.vclock[node.instance_id]
     await simulation.until(lambda: only.instance.state.vclock[node.instance_id] == lsn, 20, "the promotion")
     network.isolate(node.name)
 
 
-async def story(simulation: Simulation, hand_over: Handover) -> None:
-    nodes = one, two, three, *_ = await simulation.start_cluster(5, **OPTIONS)
+async def _cluster(simulation: Simulation) -> list[SimulatedNode]:
+    """Start five nodes; node2 leads and has a row that all nodes have."""
+    nodes = one, two, *_ = await simulation.start_cluster(5, **OPTIONS)
     await make_space(one, is_sync=True)
     await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
     for node in nodes:
@@ -131,7 +135,11 @@ async def story(simulation: Simulation, hand_over: Handover) -> None:
     await promote(simulation, two)
     await put(two, FIRST)
     await simulation.until(lambda: all(node.has(SPACE, FIRST) for node in nodes), 20, "the first row")
+    return nodes
 
+
+async def story(simulation: Simulation, hand_over: Handover) -> None:
+    nodes = one, two, three, *_ = await _cluster(simulation)
     simulation.network.isolate(two.name)
     waiting = simulation.loop.create_task(put_in_vain(two, WAITING))
     await _lead_with(simulation, one, three)
@@ -164,3 +172,38 @@ def test_what_it_would_have_made_void_is_taken(way: Handover) -> None:
     """
     with Simulation(1) as simulation:
         simulation.run(story(simulation, way))
+
+
+async def _start_before_an_election(simulation: Simulation) -> None:
+    """Let node3 have a row behind the promotion, which it rolls back, and start again before node4 needs its vote."""
+    nodes = one, two, three, four, five = await _cluster(simulation)
+    network = simulation.network
+    network.isolate(two.name)
+    waiting = simulation.loop.create_task(put_in_vain(two, WAITING))
+    await _lead_with(simulation, one, three, LAST)
+    network.rejoin(two.name)
+    network.isolate(one.name)
+    leading = asyncio.ensure_future(promote(simulation, two))
+    while three.instance.elections.raft.leader_id != two.instance_id:
+        await simulation.sleep(0.0001)
+    for node in (two, four, five):
+        network.cut(three.name, node.name)  # they would fetch the rows of node1
+    await leading
+    await put(two, LATER)
+    await simulation.until(lambda: all(node.has(SPACE, LATER) for node in nodes[2:]), 60, "the rows of the leader")
+    assert has_rows_of(three, one)
+    assert not has_rows_of(four, one)
+    three.kill()
+    two.kill()
+    waiting.cancel()
+    network.heal()
+    network.isolate(one.name)
+    await three.start()
+    await promote(simulation, four)
+    await put(four, LAST + 1)
+
+
+def test_a_start_does_not_ask_for_what_followed_it() -> None:
+    """After a start a voter needs no rows behind a void promotion; before, it voted for nobody who lacked them."""
+    with Simulation(1) as simulation:
+        simulation.run(_start_before_an_election(simulation))
