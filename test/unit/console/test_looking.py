@@ -241,7 +241,9 @@ def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path) -> None:
     """Progress of a recovery shows rows, and the share of the snapshot's bytes."""
     terminal = open_terminal()
     terminal.enter(SPACE)
-    terminal.enter("box.begin() for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.commit() box.snapshot()")
+    terminal.enter(
+        "box.begin() for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.commit() box.snapshot()"
+    )
     terminal.type("os.exit(0)" + ENTER)
     terminal.end()
     (tmp_path / "slow.lua").write_text(SLOW_START)
