@@ -37,8 +37,8 @@ def _parse(*args: Any, **kwargs: Any) -> Any:
 
 ast.parse = _parse
 
-# For the Java of every process that a test starts: one JIT compiler and one collector thread. No test runs long enough to
-# profit from more, and a start of Spark takes 16 s of processor time with them instead of 27.
+# For the Java of every process that a test starts: one JIT compiler and one collector thread. No test runs long enough
+# to profit from more, and with them an export by Spark takes 16 s of processor time instead of 27.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
