@@ -93,7 +93,7 @@ class NodeProcess:
         self.socket = f"{directory}.sock"
         self.uri = f"unix/:{self.socket}"
         self.links: dict[int, CountingProxy] = {}
-        """The proxies over which it follows the others, by their place in the mesh."""
+        """The proxies over which this node follows the others, by the other node's index in the mesh."""
         self.options = ""
         self._timeout = timeout
         self._process: asyncio.subprocess.Process | None = None

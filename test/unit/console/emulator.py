@@ -73,7 +73,7 @@ class Emulator:
         if self.process.isalive():
             self.process.send(data)
 
-    # -- what is seen --------------------------------------------------------------------------------------------------
+    # -- the screen
 
     @property
     def text(self) -> str:
@@ -130,7 +130,7 @@ class Emulator:
         """Read until there is an empty prompt on the cursor's line."""
         self.wait(lambda _: self.cursor_line == prompt.rstrip())
 
-    # -- what is typed -------------------------------------------------------------------------------------------------
+    # -- the keyboard
 
     def type(self, keys: str) -> None:
         self.process.send(keys)

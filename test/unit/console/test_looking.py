@@ -94,7 +94,7 @@ def test_tables_on_the_terminal(open_terminal: Open, size: tuple[int, int]) -> N
     assert terminal.answer("\\set output yaml") == "---\n- true\n..."
 
 
-# -- where answers go ------------------------------------------------------------------------------------------
+# # -- destinations of answers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", SIZES)
