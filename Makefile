@@ -20,10 +20,10 @@ run: $(NODE)
 	@$(VENV)/bin/lunabox
 
 # On all cores, the long files first (test/conftest.py); the tests of a file stay together, because many share a node, and
-# those of all files that share a Spark session (test/distribution.py).
+# those of all files that share a Spark session (test/distribution.py). Pytest writes down the modules that it has compiled.
 test: $(DEVELOPMENT)
 	@$(COMPILE) test
-	@$(VENV)/bin/python -m pytest --numprocesses auto --dist loadfile
+	@PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(DEVELOPMENT)
 	@$(VENV)/bin/ruff check .

@@ -10,9 +10,12 @@ whose assertions it rewrites. In either case it would end with an internal error
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import gc
+import importlib
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -35,7 +38,7 @@ def _parse(*args: Any, **kwargs: Any) -> Any:
 ast.parse = _parse
 
 # For the Java of every process that a test starts: one JIT compiler and one collector thread. No test runs long enough
-# to profit from more, and a start of Spark takes 16 s of processor time with them instead of 27.
+# to profit from more, and with them an export by Spark takes 16 s of processor time instead of 27.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -56,6 +59,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from test.distribution import TogetherScheduling
 
     return TogetherScheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a share of the test modules in each process before it collects all.
+
+    So that each module is compiled, with its assertions rewritten, by one process, and the others read what that wrote.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or sys.dont_write_bytecode:
+        return
+    files = sorted((session.config.rootpath / "test").rglob("test_*.py"))
+    for path in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        # A module that needs what is not installed is skipped, or fails, when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,13 +25,13 @@ from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
 from box.index.rtree_geometry import Box, Selection
 from box.index.rtree_pages import BoxNode, BoxPage, PagedIndex, key_range
+from box.index.sliced_view import SLICE, SlicedView
 
 _GROUPS_A_STEP: Final = 8
 """The number of page groups (of at most 32 pages each) that are searched in one turn, which takes a millisecond or two.
 """
 _PAGES_A_STEP: Final = 2048
 """The number of pages whose distance is calculated in one turn."""
-_SLICE: Final = 512
 _FEW: Final = 32
 """Up to this many neighbours are found with one search."""
 _LEAST_SQUARE: Final = 1e-280
@@ -243,7 +243,7 @@ class NeighborSearch:
         About `given` keys come before them.
         """
         taken: list[tuple[float, SortKey, Entry]] = []
-        while len(taken) < limit and (found := self.take(min(limit + given, _SLICE))):
+        while len(taken) < limit and (found := self.take(min(limit + given, SLICE))):
             for number, each in enumerate(found):
                 if each[0] > distance or (each[0] == distance and each[1] not in tied):
                     taken.append(each)
@@ -328,7 +328,7 @@ def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, Sort
     return ready
 
 
-class NeighborView:
+class NeighborView(SlicedView):
     """All tuples by distance, as they are when the view is opened, read in slices while the index changes.
 
     ```
@@ -367,7 +367,7 @@ class NeighborView:
         if old is not None:
             insort(self._ready, (self._distances.of_key(key, self._point), key, old))
 
-    def take(self, limit: int = _SLICE) -> list[bytes] | None:
+    def take(self, limit: int = SLICE) -> list[bytes] | None:
         """Return the next tuples; see `TupleView.take`."""
         if self._is_closed:
             return None
@@ -406,13 +406,6 @@ class NeighborView:
         near, point = self._distances.of_key, self._point
         self._ready += [(near(key, point), key, entry) for key, entry in pairs]
         self._ready.sort()
-
-    def fetch(self, limit: int = _SLICE) -> list[bytes]:
-        """Return the next tuples; see `TupleView.fetch`."""
-        while (tuples := self.take(limit)) is not None:
-            if tuples:
-                return tuples
-        return []
 
     def close(self) -> None:
         """Release everything; safe to call again."""

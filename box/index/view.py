@@ -33,9 +33,7 @@ from box.index.ordered import (
     leaves_backwards,
 )
 from box.index.placed import PlacedCursor, PlacedIndex, PlacedView
-
-SLICE: Final = 512
-"""The number of tuples that are taken at once, within about a tenth of a millisecond."""
+from box.index.sliced_view import SLICE, SlicedView
 
 
 class TupleView(Protocol):
@@ -70,7 +68,7 @@ class ListView:
         self._rest = iter(())
 
 
-class IndexView:
+class IndexView(SlicedView):
     """A view of an index. No changes may lie over the index when it is opened.
 
     `before` has entries by key that differ from the index's, None for an absent one. `cursor`, a fresh one over the
@@ -96,12 +94,6 @@ class IndexView:
     def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
         if is_within(key, self._cursor.bounds) and self._cursor.selects(key):
             self._before.insert(key, old)
-
-    def fetch(self, limit: int = SLICE) -> list[bytes]:
-        while (tuples := self.take(limit)) is not None:
-            if tuples:
-                return tuples
-        return []
 
     def take(self, limit: int = SLICE) -> list[bytes] | None:
         if self._is_closed:

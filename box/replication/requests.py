@@ -205,17 +205,34 @@ class ReplicaRequests:
             self.log.info(f"joining replica {uuid} at {peer}")
             start = await self._send_read_view(connection, row.sync, has_metadata=request.version_id > 0)
             self.log.info("initial data sent.")
-            await self._registration.register(uuid)
-            await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
-            stop = self.instance.vclock.copy()
-            connection.write_rows([messages.vclock_row(stop, sync=row.sync)])
-            await self._send_final(connection, row.sync, start, stop)
-            connection.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
-            consumer.advance(stop)
+            await self._admit(connection, row.sync, uuid, start, consumer, tells_stop=True)
         except BaseException:
             consumer.close()
             raise
         self._adopt_consumer(uuid, consumer)
+
+    async def _admit(
+        self,
+        connection: PeerConnection,
+        sync: int,
+        uuid: UUID,
+        start: VClock,
+        consumer: Consumer,
+        *,
+        tells_stop: bool,
+    ) -> None:
+        """Register a replica, and send it the rows from `start` to its registration, then the vclock.
+
+        With `tells_stop` the vclock of the last of these rows comes before them, too.
+        """
+        await self._registration.register(uuid)
+        await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
+        stop = self.instance.vclock.copy()
+        if tells_stop:
+            connection.write_rows([messages.vclock_row(stop, sync=sync)])
+        await self._send_final(connection, sync, start, stop)
+        connection.write_rows([messages.vclock_row(self.instance.vclock, sync=sync)])
+        consumer.advance(stop)
 
     async def _send_final(self, connection: PeerConnection, sync: int, start: VClock, stop: VClock) -> None:
         await send_range(self.journal, connection, sync, start, stop, self.errinj)
@@ -275,12 +292,7 @@ class ReplicaRequests:
         consumer = self._collector.register_consumer(f"replica {uuid}", vclock)
         try:
             self.log.info(f"registering replica {uuid} at {peer}")
-            await self._registration.register(uuid)
-            await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
-            stop = self.instance.vclock.copy()
-            await self._send_final(connection, row.sync, vclock, stop)
-            connection.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
-            consumer.advance(stop)
+            await self._admit(connection, row.sync, uuid, vclock, consumer, tells_stop=False)
         except BaseException:
             consumer.close()
             raise

@@ -57,6 +57,7 @@ class ThreadCommits(Commits):
 
         An exception such as KeyboardInterrupt in the middle leaves an unknown state, so it ends the node.
         """
+        # As `Commits` of box.embed does on the loop, written out here: every request of a thread comes this way.
         fiber_round, dml = self._round, self._dml
         try:
             fiber_round.is_held = dml.is_alone = True

@@ -15,11 +15,11 @@ Open = Callable[..., Emulator]
 SIZES = [(80, 24), (200, 50)]
 SPACE = "box.cfg{log = 'n.log'} s = box.schema.space.create('goods', {format = {'id', 'name'}}) s:create_index('pk')"
 SLOW_START = """
-local clock = require('clock')
+local ffi = require('ffi')
+ffi.cdef('int usleep(unsigned int microseconds);')
 box.ctl.on_schema_init(function()
     box.space._index:before_replace(function(_, new)
-        local begun = clock.monotonic()
-        repeat until clock.monotonic() - begun > 0.06
+        ffi.C.usleep(60000)
         return new
     end)
 end)
@@ -225,7 +225,7 @@ def test_progress_of_a_snapshot(open_terminal: Open) -> None:
     """A snapshot's progress shows rows and percent that grow, and its line disappears at the end."""
     terminal = open_terminal()
     terminal.enter(SPACE)
-    terminal.enter("for i = 1, 3000 do s:insert{i, require('digest').urandom(1000)} end")
+    terminal.enter("box.begin() for i = 1, 3000 do s:insert{i, require('digest').urandom(1000)} end box.commit()")
     terminal.enter("box.cfg{snap_io_rate_limit = 1}")
     terminal.type("box.snapshot()" + ENTER)
     found = terminal.wait_for(r"snapshot: ([\d,]+) of 3,5\d\d rows, ([1-9]\d?) %")
@@ -241,7 +241,9 @@ def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path) -> None:
     """Progress of a recovery shows rows, and the share of the snapshot's bytes."""
     terminal = open_terminal()
     terminal.enter(SPACE)
-    terminal.enter("for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.snapshot()")
+    terminal.enter(
+        "box.begin() for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.commit() box.snapshot()"
+    )
     terminal.type("os.exit(0)" + ENTER)
     terminal.end()
     (tmp_path / "slow.lua").write_text(SLOW_START)
