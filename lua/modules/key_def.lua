@@ -104,7 +104,8 @@ function methods.merge(self, other)
     return of_parts(decode(wait(python.key_def_merge(packed, tail))))
 end
 
--- Fields are assigned in Tarantool's order, because a console shows them in the order of assignment.
+-- Returns the parts as tables. Their fields are assigned in Tarantool's order, which is the order in which a console
+-- shows them.
 function methods.totable(self)
     local parts = decode(check(self, 'totable()'))
     for i, part in ipairs(parts) do
