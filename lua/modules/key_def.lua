@@ -39,7 +39,7 @@ local function wrong(text)
     error(require('internal.error').new_here({type = 'IllegalParams', message = text}), 0)
 end
 
--- The members of a part that Python needs.
+-- Returns the members of a part that Python needs.
 local function part_of(given)
     if type(given) ~= 'table' then
         error('attempt to index a ' .. type(given) .. ' value', 0)

@@ -74,7 +74,7 @@ local function level_number(value)
     return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
 end
 
--- log.cfg, log.level and log.log_format share these checks and their error texts.
+-- Returns why a level is wrong, or nil; log.cfg, log.level and log.log_format share these checks and their error texts.
 local function check_level(value)
     if type(value) ~= 'number' and type(value) ~= 'string' then
         return 'must be a number or a string'

@@ -10,7 +10,7 @@ for name, number in pairs(described[2]) do
     M.protocol_features[name], M.feature[name] = true, number
 end
 
--- The numbers of keys and request types by name, made at the first use.
+-- Loads the numbers of keys and of request types by name, when a program first uses them.
 local function load_constants(iproto, name)
     if name == 'key' or name == 'type' then
         local constants = finish.value(python.iproto_constants())

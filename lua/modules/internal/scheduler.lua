@@ -287,12 +287,12 @@ function scheduler.test_cancel()
     end
 end
 
--- `measured(resume, running)` returns the function that resumes strands from now on; nil ends the measurement.
+-- Makes `measured(resume, running)` return the function that resumes strands from now on; nil ends the measurement.
 function scheduler.set_measured(measured)
     resume = measured and measured(raw_resume, running) or raw_resume
 end
 
--- `hook()` is called whenever the running fiber is about to give way; nil removes it.
+-- Sets `hook()`, which is called whenever the running fiber is about to give way; nil removes it.
 function scheduler.set_yield_hook(hook)
     running.fiber.on_yield = hook
 end
