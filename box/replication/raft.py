@@ -48,8 +48,9 @@ two terms is not known               has made void (`box.txn.void_rows`)
 ```
 
 A follower takes rows in the order of the leader's log. So whoever has a claim has all that its author had when it wrote
-it. Rows that are on their way to a voter's log when it is asked count as well: they get there after its vote, and a
-leader that is not told of terms would count them.
+it. Rows that are on their way to a voter's log when it is asked count as well. They get there after its vote, and so
+their acknowledgement contains the later term: a leader of Lunabox does not count it, but a Tarantool 2.8.1, which does
+not read terms there, would confirm what the next leader lacks.
 
 **Decisions about synchronous transactions.** An election is won by a majority. So whatever a majority has in its logs
 while it knows of no later term, each later leader has: a voter of that leader has it, and votes for nobody who lacks it

@@ -157,6 +157,17 @@ class Emulator:
         self.wait(lambda _: self.cursor_line == prompt + "z")
         self.type("\x7f" + UP)
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C until there is an empty prompt: the statement may not run yet, or catch one and go on."""
+        for _ in range(40):
+            self.process.sendintr()
+            try:
+                self.wait(lambda _: self.cursor_line == PROMPT.rstrip(), seconds=1)
+                return
+            except AssertionError:
+                continue
+        raise AssertionError(f"Ctrl-C ends nothing:\n{self.text}")
+
     def answer(self, statement: str, prompt: str = PROMPT) -> str:
         """Enter a statement and return the lines between it and the next prompt."""
         before, _, _ = self.enter(statement, prompt).rpartition("\n" + prompt.rstrip())
