@@ -153,11 +153,14 @@ class PromptTerminal(SessionTerminal):
             session.color_depth = None
 
     def _lexer(self) -> Lexer | None:
-        """Return the lexer of the language from the first character on; the prompt does not wait for its import."""
+        """Return the lexer of the language, or None for a backslash command.
+
+        Without text it is None as well, so that the prompt does not wait for the import of a lexer.
+        """
         text = self._session.default_buffer.text
-        if not text:
+        if not text or text.startswith("\\"):
             return None
-        return _sql_lexer() if self._language == "sql" and not text.startswith("\\") else _lua_lexer()
+        return _sql_lexer() if self._language == "sql" else _lua_lexer()
 
     def _fit_menu(self) -> None:
         """Limit the menu to the lines that a low terminal has beside the statement and the bar."""

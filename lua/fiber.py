@@ -234,7 +234,9 @@ class Waits:
         return result if task is None else self._token_of(task, is_cancellable)
 
     def _error_of(self, error: BaseException) -> BoxError:
-        """Return the error for Lua of an exception; one that is not a BoxError is a bug of ours and is logged."""
+        """Return the error for Lua of an exception; an exception that is not a BoxError is a bug of Lunabox, and is
+        logged.
+        """
         if not isinstance(error, BoxError) and self.on_unexpected is not None:
             self.on_unexpected(error)
         return error_from_exception(error)

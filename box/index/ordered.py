@@ -303,7 +303,7 @@ class ForwardCursor(Cursor):
     __slots__ = ("_index", "_start", "bounds", "pairs", "reads_base")
     is_reverse: ClassVar[bool] = False
     is_filtered: ClassVar[bool] = False
-    """Some keys within the bounds are not selected: ask `selects`."""
+    """True if keys within the bounds may be unselected, so that each has to be checked with `selects`."""
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
         self._index = index

@@ -100,7 +100,7 @@ class BoxNode:
         self.parent: BoxNode | None = None
 
     def row_of(self, child: Any) -> int:
-        """Return the index of the row of a child."""
+        """Return the index in `rows` of the row that holds a child."""
         for place, row in enumerate(self.rows):
             if row[-1] is child:
                 return place

@@ -42,7 +42,7 @@ _LONG_ARRAYS: Final = (0xDC, 0xDD)
 _LOOK_EVERY: Final = 16
 """The number of quick requests after which a turn looks at the clock."""
 _GENERAL: Final = 3
-"""The number of additional requests that one which takes the general path counts for."""
+"""A request that takes the general path counts for so many requests more."""
 _GATHER: Final = 0.005
 """Seconds for which replies gather over several turns, because a write costs as much as a few requests."""
 _EXECUTE: Final = int(RequestType.EXECUTE)

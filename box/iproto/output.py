@@ -33,7 +33,7 @@ FLUSH_SIZE: Final = 65536
 _PIECE: Final = 131072
 """The bytes of a piece of a large reply: more than a transport's high-water mark, so that it is written at once."""
 LARGE_SIZE: Final = 262144
-"""The bytes above which a reply of several rows is large; from as many on, results of a function are."""
+"""A reply of several rows is large if it has more bytes than this; the result of a function already with as many."""
 _LARGE_COUNT: Final = 8192
 """The number of rows above which a reply is large."""
 _SIZE_MAX: Final = 0xFFFFFF00

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class RequestStream:
-    """One stream. `ctx` holds its transaction."""
+    """A stream of a client, whose requests are served one after another. `ctx` holds the transaction of the stream."""
 
     __slots__ = ("_connection", "_is_busy", "_is_unanswered", "_server", "_streams", "_waiting", "ctx", "id")
 

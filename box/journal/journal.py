@@ -56,7 +56,7 @@ _ENCODING: Final = 0.00001
 _RUN_ROWS: Final = 4
 """The number of rows of a run that take as much time as one other row."""
 _SLOW_PAUSE: Final = 1.0
-"""The seconds for which the tx thread leaves writes to the wal thread after its own were slow."""
+"""Seconds for which the tx thread leaves all writes to the wal thread, after writes of its own were slow."""
 _AVERAGED: Final = 16
 """The number of writes over which their cost is averaged."""
 _READERS: Final = 4

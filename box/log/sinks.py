@@ -234,7 +234,7 @@ class FileSink(_ChannelSink):
 # --- a command --------------------------------------------------------------------------------------------------------
 
 _START: Final = 0.2
-"""The seconds within which a wrong command fails; one that works waits for its input long before."""
+"""The seconds within which a command that cannot run has failed; a command that works waits for its input by then."""
 _LOOK: Final = 0.002
 _END: Final = 1.0
 

@@ -131,7 +131,7 @@ class Sources:
     # -- configuration ------------------------------------------------------------------------------
 
     async def configure(self, *, is_bootstrap: bool) -> None:
-        """Connect to the configured sources and replace the old appliers by theirs.
+        """Connect to the configured sources, and replace the appliers by new ones for these sources.
 
         Waits at most `replication_connect_timeout`. On bootstrap `replication_connect_quorum` sources (all by default)
         have to answer within that time. Later a source that does not answer is retried in the background.

@@ -256,7 +256,7 @@ class Subscription:
             self._passed_vclock.reset(origin_id, max(lsn, self._passed_vclock[origin_id]))
 
     def _check_comes_before(self, row: Row) -> None:
-        """Refuse the PROMOTE of a later leader that is unknown here, which that leader sends itself.
+        """Refuse a PROMOTE of a term that is unknown here, because its leader sends that row itself.
 
         Raises:
             Resubscription: the row is such a PROMOTE.

@@ -237,7 +237,9 @@ def check_object(
 
 
 def check_function(credentials: Credentials, function_id: int, name: str, owner: int) -> None:
-    """Check that the user may execute a function. Without usage the error has the text for missing execute."""
+    """Check that the user may execute a function. A user without the privilege `usage` gets the error for a missing
+    `execute`.
+    """
     required = Privilege.X | Privilege.U
     missing = required & ~credentials.universal & ~credentials.on("function", None)
     if not missing:

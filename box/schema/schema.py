@@ -110,7 +110,9 @@ class Schema:
         self._regranted: dict[int, User] = {}
         """During a load, the users by id whose privileges are computed when it ends."""
         self.on_change: list[Callable[[], None]] = []
-        """Called after a new version, the creation or drop of a function, and a change of the rights of a user."""
+        """Functions to call after a new version, the creation or drop of a function, and a change of the rights of a
+        user.
+        """
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []

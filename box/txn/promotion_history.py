@@ -52,7 +52,7 @@ class Standing(NamedTuple):
     void_promotions: Collection[tuple[int, int]] = ()
 
     def knows(self, origin_id: int, lsn: int) -> bool:
-        """Return True if the instance has a promotion, and the promotion had an effect there."""
+        """Return True if a promotion is in the instance's log and had an effect on the instance."""
         return self.vclock.get(origin_id, 0) >= lsn and (origin_id, lsn) not in self.void_promotions
 
 

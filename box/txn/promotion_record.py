@@ -43,7 +43,7 @@ class PromotionRecord:
         self.claim: Claim | None = None
         """The claim of the latest term in the log; None if there is none, or it is older than the snapshot."""
         self.claim_place = (0, 0)
-        """Origin and lsn of its row; zeros if it is older than the snapshot."""
+        """Origin and lsn of the row of `claim`; zeros if the row is older than the snapshot."""
         self._restored_log_term = 0
         self._decisions = DecisionRecord()
         self.contradiction: BoxError | None = None

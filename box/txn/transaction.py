@@ -54,7 +54,7 @@ TransactionHook = Callable[[list["Statement"]], Awaitable[None] | None]
 
 
 class TxnState(Enum):
-    """The state of a transaction, as in the table of the module."""
+    """The state of a transaction; the docstring of the module lists the changes between states."""
 
     INPROGRESS = auto()
     IN_READ_VIEW = auto()

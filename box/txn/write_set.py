@@ -122,7 +122,9 @@ class WriteSet:
         self.gathered = 0
         """The number of the first statements that are in `places`."""
         self.places = Places()
-        """The change that others see when the transaction is prepared, except in shared slots if it was overtaken."""
+        """The places at which others see a change when the transaction is prepared. In shared slots this is only true
+        as long as no rival overtakes the transaction.
+        """
 
     def share(self, slot: Slot, other: Transaction) -> None:
         """Record that another transaction has written to a slot."""

@@ -16,7 +16,7 @@ from lua.text_console.text_table import Lines
 
 
 class Interrupts(Protocol):
-    """Ends statements at Ctrl-C; between `capture` and `release` it does not end the program."""
+    """Ends statements at Ctrl-C, which does not end the program between `capture` and `release`."""
 
     seconds: float | None
     """The seconds that the last statement took, None if there was none."""

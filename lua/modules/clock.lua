@@ -27,7 +27,7 @@ local function of_system(name)
     end
 end
 
--- The two functions for a simulated machine, which has clocks of its own.
+-- Returns the two functions of a clock on a simulated machine, which has clocks of its own.
 local function of_machine(name)
     return function()
         local seconds, nanoseconds = python.clock_read(name)

@@ -18,7 +18,7 @@ local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_ni
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
--- Loaded on first use: a script without a terminal does not need it.
+-- Loads the module on first use, because a script without a terminal does not need it.
 local function console_terminal()
     return require('internal.console_terminal')
 end
@@ -48,7 +48,7 @@ local function current_settings()
     return foreign_settings[storage]
 end
 
--- The tutorial keeps its progress in the session.
+-- Returns the session, in which the tutorial keeps its progress.
 console_help.session = function()
     return current_console() or current_settings()
 end
@@ -289,7 +289,8 @@ end
 
 -- ---- evaluation -----------------------------------------------------------------------------
 
--- As in Tarantool, an error of SQL is a second value after nil. A table has no place for it, so it is raised.
+-- Runs a line of SQL. As in Tarantool, an error is a second value after nil, except in a table, which has no place for
+-- it.
 local function eval_sql(line)
     local ok, result, problem = pcall(box.execute, line)
     if current_settings().fmt == 'table' and ok and problem ~= nil then

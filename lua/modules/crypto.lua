@@ -50,7 +50,7 @@ local function new_collector(what, compute)
     end
 end
 
--- A table of algorithms; an unknown name is an error.
+-- Makes a table of algorithms raise an error for an unknown name.
 local function named(members, what)
     return setmetatable(members, {__index = function(_, name)
         error(('%s method "%s" is not supported'):format(what, name), 2)

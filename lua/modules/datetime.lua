@@ -384,7 +384,7 @@ local module = {
     interval = setmetatable(interval, interval),
 }
 
--- The names of zones are only read when a program asks for them.
+-- Reads the names of zones only when a program asks for them.
 return setmetatable(module, {__index = function(self, key)
     if key == 'TZ' then
         local names = msgpack.decode(python.datetime_zones())

@@ -125,7 +125,7 @@ end
 
 -- ---- the rest --------------------------------------------------------------------------------
 
--- Options: nopad, nowrap, urlsafe (both of these, and another alphabet).
+-- Encodes a string in base64. Options: `nopad`, `nowrap`, and `urlsafe`, which means both and another alphabet.
 function digest.base64_encode(data, options)
     if type(data) ~= 'string' or (options ~= nil and type(options) ~= 'table') then
         error('Usage: digest.base64_encode(string[, table])')

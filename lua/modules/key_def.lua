@@ -39,7 +39,7 @@ local function wrong(text)
     error(require('internal.error').new_here({type = 'IllegalParams', message = text}), 0)
 end
 
--- The members of a part that Python needs.
+-- Returns the members of a part that Python needs.
 local function part_of(given)
     if type(given) ~= 'table' then
         error('attempt to index a ' .. type(given) .. ' value', 0)
@@ -104,7 +104,8 @@ function methods.merge(self, other)
     return of_parts(decode(wait(python.key_def_merge(packed, tail))))
 end
 
--- Fields are assigned in Tarantool's order, because a console shows them in the order of assignment.
+-- Returns the parts as tables. Their fields are assigned in Tarantool's order, which is the order in which a console
+-- shows them.
 function methods.totable(self)
     local parts = decode(check(self, 'totable()'))
     for i, part in ipairs(parts) do

@@ -87,7 +87,7 @@ for _, name in ipairs({'debug', 'error', 'info', 'verbose', 'warn'}) do
     log[name] = speaker(name)
 end
 
--- log.cfg, log.level and log.log_format share these checks and their error texts.
+-- Returns why a level is wrong, or nil; log.cfg, log.level and log.log_format share these checks and their error texts.
 local function check_level(value)
     if type(value) ~= 'number' and type(value) ~= 'string' then
         return 'must be a number or a string'

@@ -33,7 +33,7 @@ local function store(cell, value)
     cell[0] = value
 end
 
--- Negative numbers are stored in two's complement; numbers that are too large lose their upper bits.
+-- Packs a number. Negative numbers are stored in two's complement; too large numbers lose their upper bits.
 local function pack_number(kind, value)
     local ok = type(value) == 'number' or type(value) == 'cdata'
     if ok and not kind.is_float and type(value) == 'number' then

@@ -20,7 +20,7 @@ local function check_finite(cfg, value)
     end
 end
 
--- A reader of the list: `tokens` and the position of the next one.
+-- Reads a node. `reader` has the list of `tokens` and the position of the next one.
 local function read_node(reader)
     local tokens = reader.tokens
     local code, first, second = tokens[reader.position], tokens[reader.position + 1], tokens[reader.position + 2]

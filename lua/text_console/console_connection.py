@@ -190,7 +190,7 @@ class ConsoleConnection(asyncio.Protocol):
 
 
 class DialedConnection(ConsoleConnection):
-    """A connection made by us: the greeting comes first and is not part of the conversation."""
+    """A connection that this instance makes: the greeting comes first and is not part of the conversation."""
 
     def __init__(self, runtime: Runtime, greeting: asyncio.Future[bytes]) -> None:
         super().__init__(runtime)

@@ -75,7 +75,7 @@ function fill_at_once(count)
     box.commit()
 end
 
--- Returns synchronous commits a second of so many fibers.
+-- Returns the number of synchronous commits per second that `fibers` fibers make.
 function commit_synchronously(fibers, seconds)
     local s, count, stop = box.space.synchronous, 0, clock.monotonic() + seconds
     local done, waiting = 0, fiber.cond()

@@ -137,7 +137,7 @@ def test_rows_are_encoded_as_tarantool_does(filled: Path) -> None:
 
 
 def test_tarantool_recovers_from_our_files(directory: Path) -> None:
-    """Tarantool starts from its data after Lunabox has written it anew as a snapshot and a log."""
+    """Tarantool starts from its data after Lunabox has written them again as a snapshot and a log."""
     storage = FileStorage(str(directory))
     snapshot = find_snapshots(storage, ".")[-1]
     spaces: dict[int, list[bytes]] = {}

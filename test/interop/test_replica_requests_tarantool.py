@@ -157,7 +157,7 @@ def _sum_up(buffer: RowBuffer, found: list[Any]) -> None:
 
 @pytest.mark.parametrize("wal_mode", ["write", "none"])
 def test_the_same_answers(tmp_path: Path, wal_mode: str) -> None:
-    """Each request gets the same error or rows on both, and both close the same connections."""
+    """Lunabox and Tarantool answer each request with the same error or rows, and close the same connections."""
     ours = str(Path(sys.executable).with_name("lunabox"))
     different = []
     with (

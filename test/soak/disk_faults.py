@@ -402,11 +402,7 @@ def count_calls(options: dict[str, Any]) -> list[str]:
 
 
 def choices(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault, ...]]:
-    """Yield `size` sets of faults for a scenario of so many calls, in random order.
-
-    The first sets give each call each kind of fault. Later ones add a second fault: first in the next call, then in
-    one of the next ten.
-    """
+    """Yield `size` sets of faults for a scenario that makes `calls` calls, in random order."""
     single = [((number, kind),) for number in range(1, calls + 1) for kind in KINDS]
     chooser.shuffle(single)
     for index in range(size):

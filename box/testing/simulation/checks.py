@@ -113,7 +113,9 @@ class Unrest:
 async def come_to_rest(
     simulation: Simulation, administrator: Administrator, *, has_elections: bool = False
 ) -> Unrest | None:
-    """Wait for rest after the last fault, and return None if the cluster reaches it."""
+    """Wait for rest after the last fault. Returns None if the cluster reaches it, else what keeps the cluster from
+    rest.
+    """
     nodes = list(simulation.nodes.values())
     deadline = simulation.loop.time() + _REST
     while administrator.is_helping or not is_at_rest(nodes, has_elections=has_elections):

@@ -59,7 +59,7 @@ local function load_body(name, body, is_sandboxed)
     return registry.ref(setfenv(result, is_sandboxed and sandbox() or _G))
 end
 
--- `handle` is 0 for a function without a stored body.
+-- Calls a stored function; `handle` is 0 for a function without a stored body, which is a global with this name.
 local function call_stored(handle, name, ...)
     if handle ~= 0 then
         return registry.get(handle)(...)
@@ -133,7 +133,7 @@ local function leave(number, ok, ...)
     return returned(ok, ...)
 end
 
--- box.func.name:call{...}: has the checks of a request, but arguments and results stay Lua values.
+-- Runs box.func.name:call{...} with the checks of a request; arguments and results stay Lua values.
 function M.schema_call(name, ...)
     if type(name) ~= 'string' and type(name) ~= 'number' then
         error('Use func:call(...)', 0)

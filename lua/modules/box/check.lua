@@ -43,8 +43,8 @@ local function check_option(name, value, expected)
     M.illegal("options parameter '" .. name .. "' should be of type " .. expected)
 end
 
--- `template` maps an option to its Lua types: 'string, number', or 'any'. `dont_check` in the options
--- switches the check off.
+-- Checks named options. `template` maps an option to its Lua types: 'string, number', or 'any'. With `dont_check` among
+-- the options nothing is checked.
 function M.options(options, template)
     if options == nil then
         return

@@ -40,7 +40,7 @@ function M.is_allowed()
     return allowed
 end
 
--- Called when the user or the transaction of the fiber has changed: `is_allowed` has to check anew.
+-- Forgets what `is_allowed` has found for the running fiber, after a change of its user or its transaction.
 function M.forget_fiber()
     local fiber = running.fiber
     if fiber ~= nil then
@@ -78,12 +78,12 @@ local function fetch(way, key)
 end
 M.fetch = fetch
 
--- Called when the indexes of a space have changed.
+-- Forgets the look-ups of a space, after a change of its indexes.
 function M.forget_space(space)
     by_space[space] = nil
 end
 
--- Called when the index has changed.
+-- Forgets the look-ups of an index, after a change of the index.
 function M.forget_index(index)
     by_number[index], by_string[index] = nil, nil
 end

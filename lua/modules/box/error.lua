@@ -51,7 +51,7 @@ local function as_int(number)
     return number - number == 0 and bit.tobit(math.fmod(number, 2 ^ 32)) or 0
 end
 
--- An error of string.format has no place and no name of a function, because Tarantool calls it from C.
+-- Fills a template. Its error has no place and no function name, because Tarantool calls string.format from C.
 local function filled(template, ...)
     local ok, text = pcall(string.format, template, ...)
     return ok and text or error(text, 0)

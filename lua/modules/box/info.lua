@@ -14,7 +14,7 @@ end
 
 local M = {version = field('version'), package = field('package')}
 
--- A vector clock is shown in one line.
+-- Marks a vector clock, so that a console shows it in one line.
 local function vclock(value)
     return setmetatable(value, MAP)
 end
@@ -122,12 +122,12 @@ function readers.schema_version()
     return box.internal.schema_version()
 end
 
--- Our own field: features of the 2.11 line that 2.8.1 lacks, by name. box.info() does not show it.
+-- Returns the features of the 2.11 line that 2.8.1 lacks, by name: a field of Lunabox alone, which box.info() omits.
 function readers.features()
     return require('box.features')()
 end
 
--- box.info.server is kept from Tarantool 1.6.
+-- Returns box.info.server, which Tarantool has kept from version 1.6.
 function readers.server()
     return {id = field('id'), uuid = field('uuid'), lsn = field('lsn'), ro = field('ro')}
 end

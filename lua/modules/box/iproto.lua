@@ -10,7 +10,7 @@ for name, number in pairs(described[2]) do
     M.protocol_features[name], M.feature[name] = true, number
 end
 
--- Numbers of the protocol by name, as in 2.11, loaded at the first use.
+-- Loads the numbers of keys and of request types by name, when a program first uses them.
 local function load_constants(iproto, name)
     local constants = require('box.iproto_constants')
     if constants[name] ~= nil then

@@ -15,7 +15,7 @@ local function by_name(name)
     return iterator
 end
 
--- `opts` is a table with `iterator`, the name itself, or nil, which means ALL for an empty key, else EQ.
+-- Returns an iterator's number. `opts` is a table with `iterator`, or a name; nil means ALL for an empty key, else EQ.
 local function resolve(opts, key_is_empty)
     local given = opts
     if opts and type(opts) ~= 'string' then

@@ -33,7 +33,7 @@ end
 
 local ACCEPTED = {boolean = true, number = true, string = true, table = true}
 
--- The argument is always encoded as a map; NULL asks for the default of an option.
+-- Encodes options as a map, whatever the argument is; a NULL in it asks for the default of the option.
 local function encode_options(options)
     local copy = {}
     for name, value in pairs(options == nil and {} or options) do
@@ -107,7 +107,8 @@ end
 
 local configured_metatable = {__newindex = refuse_assignment, __call = configure_again}
 
--- All of `box` is usable while the instance starts: programs check the status of a master during its bootstrap.
+-- Makes all of `box` usable. This happens before the instance has started, because programs ask a master for its status
+-- during its bootstrap.
 local function open_box(values)
     setmetatable(box, nil)
     for name, value in pairs(closed) do

@@ -41,7 +41,7 @@ end
 for _, class in ipairs({memtx_index_mt, vinyl_index_mt}) do
     class.__pairs, class.__ipairs = index_methods.pairs, index_methods.pairs
 end
--- A method that is added to the base class is added to the classes of both engines.
+-- Adds a method that is assigned to the base class of indexes to the classes of both engines, too.
 setmetatable(index_mt, {__newindex = function(class, name, method)
     memtx_index_mt[name], vinyl_index_mt[name] = method, method
     rawset(class, name, method)
@@ -257,7 +257,7 @@ end
 
 require('internal.python').entry('box.apply_schema', require('internal.registry').ref(M.apply))
 
--- The text of box.space in a console: user spaces only.
+-- Returns what a console shows for box.space: the user's spaces only.
 setmetatable(M.spaces, {__serialize = function(spaces)
     local shown = {}
     for name, space in pairs(spaces) do

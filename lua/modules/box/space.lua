@@ -51,7 +51,7 @@ local function encode_tuple(tuple)
     box_error(box_error.TUPLE_NOT_ARRAY)
 end
 
--- Python returns nil if the stored tuple is the one that was sent: its bytes are here already.
+-- Inserts a tuple. Python returns nil if the stored tuple is the one that was sent, whose bytes are here already.
 function methods.insert(space, tuple)
     check_space(space, 'insert')
     local raw = encode_tuple(tuple)

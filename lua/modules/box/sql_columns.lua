@@ -1,5 +1,5 @@
--- Tables that describe the columns of a result. They have room for their keys from the beginning, as those of Tarantool,
--- so that pairs() visits the keys in its order; a constructor of LuaJIT sets them in another order than C does.
+-- Tables that describe the columns of a result. They have room for their keys from the beginning, as Tarantool's have,
+-- so that pairs() visits the keys in Tarantool's order; a constructor of LuaJIT would set them in another order.
 
 local NAMES = {'name', 'type', 'collation', 'span', 'is_nullable', 'is_autoincrement'}
 

@@ -76,7 +76,7 @@ function slab.info()
     return info
 end
 
--- The table is empty, because there are no slab classes.
+-- Returns an empty table, because there are no slab classes.
 function slab.stats()
     return {}
 end

@@ -17,8 +17,8 @@ end
 -- Placeholder function of a trigger that was given with too many arguments -> {the value that was given}.
 local given = setmetatable({}, {__mode = 'k'})
 
--- As in Tarantool, a third argument pushes the new trigger away: the argument before the last one is registered in its
--- place, whatever it is, and calling it fails if it is not a function.
+-- Returns the function to register if there is a third argument, and the argument in question: as in Tarantool the last
+-- but one, whatever it is. Calling the function fails if the argument is not a function.
 local function last_but_one(...)
     local value = select(select('#', ...) - 1, ...)
     if type(value) == 'function' then

@@ -61,7 +61,7 @@ end
 
 local CROSSES = {['nil'] = true, boolean = true, number = true, string = true}
 
--- Python must keep no Lua object: with one, if only in the frame of an error, it cannot close the state.
+-- Raises an error for a Lua object: Python must keep none, because with one it cannot close the state.
 local function check_arguments(name, ...)
     for i = 1, select('#', ...) do
         local kind = type((select(i, ...)))
@@ -71,7 +71,7 @@ local function check_arguments(name, ...)
     end
 end
 
--- `is_direct` means that the arguments are checked already, and the function is called too often to check more.
+-- Binds a function for Lua. `is_direct` means that its arguments are checked already, because it is called too often.
 local function bind(name, callable, is_direct)
     bound[name] = is_direct and callable or function(...)
         check_arguments(name, ...)

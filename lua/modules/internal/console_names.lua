@@ -110,7 +110,7 @@ local function selection(partial, limit)
             end
         end
     end
-    -- `describe(name, value)` returns the kind, nil for a name to skip.
+    -- Returns what was found. `describe(name, value)` returns the kind of a name, or nil to skip it.
     function self.result(what, describe)
         shorten(#names)
         local list = {}

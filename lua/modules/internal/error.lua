@@ -258,7 +258,7 @@ end
 local ERROR_EXTENSION = 3
 local packed
 
--- The encoder is under way in its buffer, and M.encode needs one.
+-- Encodes an error outside of the encoder that is under way, because M.encode needs an encoder, too.
 local function pack(err)
     packed = python.error_pack(M.encode(err))
 end

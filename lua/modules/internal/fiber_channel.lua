@@ -205,7 +205,8 @@ end
 
 new, state_of = opaque('fiber.channel', methods)
 
--- As in Tarantool, the first argument must be a number, but the last one counts, cut to a whole number of 32 bits.
+-- Makes a channel. As in Tarantool, the first argument must be a number, but the last one counts, cut to a whole number
+-- of 32 bits.
 return function(...)
     local count, size = select('#', ...), 0
     if type((...)) ~= 'nil' then

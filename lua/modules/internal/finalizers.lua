@@ -33,8 +33,9 @@ local function is_delicate(place)
     return place ~= nil and DELICATE[place.source] == true
 end
 
--- LuaJIT 2.1 calls finalizers on a coroutine of their own, where the stack does not show the interrupted function. If
--- no fiber is running then, the scheduler itself was interrupted, unless the state is being freed.
+-- Returns whether the finalizer has interrupted the scheduler. LuaJIT 2.1 calls finalizers on a coroutine of their own,
+-- whose stack does not show the interrupted function. If no fiber runs, it was the scheduler, unless the state is being
+-- freed.
 local function interrupts_scheduler()
     local place, co = getinfo(INTERRUPTED, 'S'), current_coroutine()
     if place ~= nil then
@@ -100,7 +101,7 @@ function ffi.metatype(ctype, metatable)
     return raw_metatype(ctype, metatable)
 end
 
--- The metatable of the metatable of a proxy: it catches the assignment of __gc.
+-- Catches the assignment of __gc to the metatable of a proxy.
 local proxy_mt = {__newindex = function(metatable, key, value)
     rawset(metatable, key, key == '__gc' and value and wrap(value) or value)
 end}

@@ -84,7 +84,7 @@ local function run(call, chunk, ...)
     return ended(fiber, call(chunk, ...))
 end
 
--- Statements, and functions defined in them, are only interpreted, because the interpreter calls hooks.
+-- Turns the compiler off for a statement and for the functions in it, because only the interpreter calls hooks.
 local function prepare(chunk)
     jit.off(chunk, true)
     return chunk

@@ -65,7 +65,7 @@ end
 
 local write_value
 
--- A table that has occurred before becomes {nil}, because Lua source has no references.
+-- Returns whether a table has occurred before; it then becomes {nil}, because Lua source has no references.
 local function is_repeated(e, value)
     local seen = e.references[value]
     if seen == true then

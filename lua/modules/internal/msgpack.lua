@@ -91,15 +91,15 @@ function M.encode_args_at(target, room, ...)
     return encode_elements_at(OPTIONS, target, room, {...}, count)
 end
 
--- `put(value, pos, buffer, options)` writes a value of the ctype at a position of the encoder's buffer and returns the
--- position after it. There is room for 32 bytes; what is longer goes through `put_bytes` or `put_string`.
+-- Registers the encoder of a ctype. `put(value, pos, buffer, options)` writes a value at a position of the encoder's
+-- buffer and returns the position after it. There is room for 32 bytes; more goes through `put_bytes` or `put_string`.
 function M.register(ctype, put)
     encoder.by_ctype[tonumber(ffi.typeof(ctype))] = put
 end
 
 M.put_bytes, M.put_string, M.call_aside = encoder.put_bytes, encoder.put_string, encoder.call_aside
 
--- `decode(p, pos, size)` returns the value of the extension whose body is at that place in memory.
+-- Registers a decoder: `decode_value(p, pos, size)` returns the value of the extension whose body is at that place.
 function M.register_extension(kind, decode_value)
     decoder.extensions[kind] = decode_value
 end

@@ -137,7 +137,7 @@ local function new_decoder(new_map)
         return result, pos
     end
 
-    -- Strings, binaries, arrays and maps whose size follows the tag, and extensions.
+    -- Reads strings, binaries, arrays and maps whose size follows the tag, and extensions.
     local function get_long(cfg, p, pos, tag)
         if tag == 0xd9 or tag == 0xc4 then
             return get_string(p, pos + 1, p[pos])

@@ -4,7 +4,7 @@ local python = require('internal.python')
 local wait = require('internal.wait')
 
 if python.refuse ~= nil then
-    -- A call without a command asks whether there is a shell.
+    -- Refuses to run a command; a call without a command asks whether there is a shell.
     function os.execute(command)
         if command == nil then
             return 0

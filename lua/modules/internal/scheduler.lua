@@ -292,7 +292,7 @@ local function wrap_resume()
     resume = limit and limit(resume) or resume
 end
 
--- `measured(resume, running)` returns the function that resumes strands from now on; nil ends the measurement.
+-- Makes `measured(resume, running)` return the function that resumes strands from now on; nil ends the measurement.
 function scheduler.set_measured(measured)
     measure = measured
     wrap_resume()
@@ -304,7 +304,7 @@ function scheduler.set_limited(limited)
     wrap_resume()
 end
 
--- `hook()` is called whenever the running fiber is about to give way; nil removes it.
+-- Sets `hook()`, which is called whenever the running fiber is about to give way; nil removes it.
 function scheduler.set_yield_hook(hook)
     running.fiber.on_yield = hook
 end

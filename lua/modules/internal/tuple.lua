@@ -111,7 +111,7 @@ function M.set_format(id, names)
     end
 end
 
--- Called when the space is dropped. Some of its tuples may still exist.
+-- Keeps the format of a dropped space, of which tuples may still exist, and forgets the oldest of the kept formats.
 function M.drop_format(id)
     if place_of[id] ~= nil then
         return

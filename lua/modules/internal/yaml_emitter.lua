@@ -28,8 +28,8 @@ local MAX_DEPTH = 1000        -- a __serialize that nests for ever is an error, 
 
 local write_node
 
--- Anchors: `&0` before the first occurrence of a repeated table, `*0` instead of its later ones.
--- Returns whether the alias is the whole node.
+-- Writes an anchor: `&0` before the first occurrence of a repeated table, `*0` instead of its later ones. Returns
+-- whether the alias is the whole node.
 local function write_anchor(e, value)
     local name = e.references[value]
     if not name then

@@ -1,4 +1,4 @@
--- json, msgpack and yaml, both ways.
+-- Encodes and decodes values with json, msgpack and yaml.
 local scenario, _, given = ...
 local values = given.values
 local json, msgpack, yaml = require('json'), require('msgpack'), require('yaml')

@@ -108,7 +108,7 @@ def test_script_without_permission(tmp_path: Path) -> None:
 
 
 def test_removed_current_directory(tmp_path: Path) -> None:
-    """In a directory that was removed the command says so and ends with 1."""
+    """In a directory that was removed, the command reports that and ends with 1."""
     (tmp_path / "gone").mkdir()
     command = " ".join(["cd gone; rmdir ../gone;", *COMMAND, "-e 1"])
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}

@@ -171,7 +171,7 @@ def test_interactive(shared: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["command", "binary", "text"])
 def test_a_server_that_is_started_again(tmp_path: Path, way: str) -> None:
-    """When the server goes away the console says so in one line, and reconnects when it is back."""
+    """When the server goes away the console reports it in one line, and reconnects when the server is back."""
     server = Server()
     if way == "text":
         terminal = Emulator(tmp_path, [*LUNABOX, "connect", server.uri("c", "")], columns=160)

@@ -160,6 +160,17 @@ def test_errors_are_red(open_terminal: Open, environment: dict[str, str], colour
     assert colour_of(terminal, "- abc") == "default"
 
 
+@pytest.mark.parametrize("language", ["lua", "sql"])
+def test_backslash_commands_are_not_shown_as_errors(open_terminal: Open, language: str) -> None:
+    """The backslash of a command has the colour of plain text in every language."""
+    terminal = open_terminal()
+    terminal.enter(f"\\set language {language}")
+    terminal.type("\\help")
+    terminal.wait(lambda _: terminal.cursor_line.endswith("\\help"))
+    assert colour_of(terminal, "\\help") == "default"
+    assert colour_of(terminal, "\\set") == "default"
+
+
 def test_position_and_stack(open_terminal: Open, tmp_path: Path) -> None:
     """An error's place in a file is shown below the answer, and the stack when asked for."""
     (tmp_path / "app.lua").write_text(

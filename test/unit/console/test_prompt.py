@@ -56,7 +56,7 @@ def test_control_d_ends_the_session() -> None:
 
 
 def test_delimiter() -> None:
-    """With a delimiter a statement ends there; backslash commands end at once."""
+    """Once a delimiter is set, statements end only at the delimiter; backslash commands end with their line."""
     assert type_in("1\r2;\r", "\\set delimiter\r", delimiter=";") == ["1\n2;", "\\set delimiter"]
 
 

@@ -1,4 +1,4 @@
-"""Lua programs that start instances by the executable, as an instance manager does."""
+"""Lua programs that start instances with the executable of Lunabox, as an instance manager does."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_what_is_stuck_is_said(open_terminal: Open) -> None:
 
 
 def test_compiled_code_is_named(open_terminal: Open) -> None:
-    """For compiled code, which cannot be interrupted, a second Ctrl-C says so."""
+    """For compiled code, which cannot be interrupted, a second Ctrl-C shows a text that explains it."""
     terminal = open_terminal()
     terminal.enter("\\set compile on")
     terminal.type("while true do end" + ENTER)

@@ -140,7 +140,7 @@ def test_float_results() -> None:
 
 
 def test_other_bytes_stay_as_they_are() -> None:
-    """Values beside a change keep their encoding, also one that we would not choose."""
+    """Values beside a change keep their encoding, even a longer one than necessary."""
     raw = bytes.fromhex("94 01 cd0005 ca3fc00000 82a16101a16102")
     assert apply_update(raw, [["+", 1, 1]], fmt=PLAIN) == b"\x94\x02" + raw[2:]
     assert apply_update(raw, [], fmt=PLAIN) == raw

@@ -1,11 +1,4 @@
-"""Two nodes that have decided differently about one synchronous row say so, and do not go on together.
-
-```
-master                                     replica
-row {1} waits for a quorum of three        has the row
-cut off: ROLLBACK by its own timeout       promoted: PROMOTE, which confirms the row
-```
-"""
+"""Two nodes that have decided differently about one synchronous row report it, and do not go on together."""
 
 from __future__ import annotations
 
@@ -103,7 +96,9 @@ async def contradiction_of(node: Node) -> Any:
 
 @pytest.mark.parametrize("mode", ["off", "voter"])
 def test_a_promote_that_contradicts_a_rollback_here(tmp_path: Path, mode: str) -> None:
-    """The log names both rows, `box.info` and the upstream tell, and the instance neither stands nor is promoted."""
+    """The log names both rows, `box.info` and the upstream show the error, and the instance is neither a candidate nor
+    can it be promoted.
+    """
 
     async def run() -> None:
         async with diverged(tmp_path) as pair:

@@ -140,7 +140,7 @@ def test_versions_are_kept_only_where_somebody_needs_them() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_transactions_of_threads_are_serial(tmp_path: Path, seed: int) -> None:
-    """Transfers between accounts by threads, alone and in transactions, are serializable: indexes agree and the sum
+    """Transfers of threads between accounts, alone and in transactions, are serializable: indexes agree and the sum
     stays.
     """
     accounts = 6

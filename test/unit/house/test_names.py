@@ -36,7 +36,7 @@ SAME_NAME = {
 """Files that share a name with another one, by the reason why each keeps it."""
 
 SAME_CLASS = {"PEP 249 and the errors of the node both have one": {"DataError"}}
-"""Classes that share a name with another one, by the reason."""
+"""Classes that share a name with another class, by the reason why they may."""
 
 BINDINGS = "lua/bindings"
 """The directory whose files are named after the Lua modules that they are the Python half of."""

@@ -151,8 +151,8 @@ def test_a_torn_first_block() -> None:
     ("begin", "lacks_rows"), [({1: 6}, False), ({1: 5}, False), ({1: 7}, True), ({1: 6, 2: 1}, True)]
 )
 def test_files_that_end_before_the_snapshot(begin: dict[int, int], lacks_rows: bool) -> None:
-    """Rows written after files that end before the snapshot do not follow them: a replica further behind must see the
-    gap.
+    """New rows do not continue files that end before the snapshot: a replica that needs the rows in between must see
+    the gap.
     """
     storage, vclock = written(wal_max_size=1 << 20), VClock(begin)
     storage.remove(path(6))  # an empty one, as of a closed journal

@@ -123,7 +123,7 @@ def test_errors_and_ends_are_measured_too(run: Run) -> None:
 
 
 def test_no_sleep_is_shorter_than_asked_for(evaluate: Callable[..., list[Any]]) -> None:
-    """A sleep never ends early; before, a loop counting in milliseconds ended it up to one too soon."""
+    """A sleep never ends early; before, a loop that counts in milliseconds ended it up to a millisecond too soon."""
     assert evaluate("""
         local fiber, shortest = require('fiber'), math.huge
         for i = 1, 100 do

@@ -196,7 +196,7 @@ def test_require_texts(evaluate: Evaluate, tmp_path: Path) -> None:
     ],
 )
 def test_cancellation_points(evaluate: Evaluate, wait: str) -> None:
-    """A cancelled wait raises (of a condition since 2.7.1; before, it returned true)."""
+    """A cancelled wait raises an error, also a wait for a condition, which returned true before 2.7.1."""
     before = "false" if "testcancel" in wait else "true"
     assert evaluate(
         f"""

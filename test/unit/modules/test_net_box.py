@@ -207,7 +207,7 @@ def test_an_error_of_on_push_ends_the_connection(remote: Any) -> None:
 
 
 def test_messages_go_into_the_buffer(remote: Any) -> None:
-    """With `buffer` messages go there, with `on_push` and without."""
+    """With the option `buffer` messages go into the buffer, with `on_push` and without."""
     assert remote(
         """local buffer, sizes = require('buffer').ibuf(), {}
         local size = conn:call('pusher', {}, {buffer = buffer})

@@ -400,7 +400,7 @@ def test_a_hook_that_fails_or_yields_fails_in_what_users_have_written(lua: Lua) 
 
 
 def test_levels_and_events_of_a_hook(lua: Lua) -> None:
-    """In a hook level 2 is the hooked function."""
+    """Within a hook, level 2 of the stack is the hooked function."""
     assert lua(
         """
         local events = {}

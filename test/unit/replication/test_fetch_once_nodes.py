@@ -80,8 +80,8 @@ class Load:
 
 
 def test_each_gives_its_own_rows() -> None:
-    """In a full mesh each source is asked for its own rows; without the option for all, and box.info does not mention
-    it.
+    """In a full mesh each source is asked for its own rows. Without the option it is asked for all rows, and box.info
+    does not mention the option.
     """
 
     async def main() -> None:

@@ -249,7 +249,9 @@ def promote(origin: int, former: int, lsn: int) -> Row:
 
 
 def test_a_promotion_waits_for_the_rows_that_it_decides_about() -> None:
-    """A promotion waits for the rows of the former owner up to the confirmed one, not for its own or ours."""
+    """A promotion waits for the former owner's rows up to the confirmed one, unless that owner is its author or this
+    instance.
+    """
 
     async def main() -> None:
         for former in (2, 3, 0):

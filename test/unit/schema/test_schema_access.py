@@ -152,7 +152,9 @@ def test_admin_cannot_be_disarmed(dictionary: Dictionary) -> None:
 
 
 def test_grants_belong_to_owners(dictionary: Dictionary, user: User) -> None:
-    """A user may grant on objects it owns; whole types and the universe only admin may grant."""
+    """A user may grant rights on objects that it owns; only admin may grant rights on whole types and on the
+    universe.
+    """
     dictionary.create_space(512, "admins")
     dictionary.create_space(513, "owned", owner=32)
     dictionary.act_as(user)

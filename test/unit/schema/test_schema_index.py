@@ -273,7 +273,7 @@ def test_old_parts_take_nullability_from_the_format(dictionary: Dictionary) -> N
 
 
 def test_engines_without_indexes(dictionary: Dictionary) -> None:
-    """Blackhole spaces keep no indexes, and views and settings have only theirs."""
+    """Blackhole spaces have no indexes, and views of system spaces and the session settings get no further ones."""
     dictionary.create_space(513, "hole", engine="blackhole")
     dictionary.create_space(514, "view", engine="sysview")
     assert dictionary.error(dictionary.create_index, 513, 0, (0, "unsigned")) == "Blackhole does not support indexes"

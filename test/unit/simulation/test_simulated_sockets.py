@@ -496,7 +496,7 @@ def test_a_program_sees_the_same_on_a_real_machine(name: str, tmp_path: Path) ->
 
 
 def on_real_path(source: str, directory: Path) -> Any:
-    """Return the results on this machine, with the path of the simulated one."""
+    """Run a program on this machine and return its results, with the directory's name as on the simulated machine."""
     return _renamed(on_real(source, directory / "realistic"))
 
 

@@ -283,7 +283,7 @@ def test_names_of_constraints_are_those_of_a_table(db: Session) -> None:
 
 
 def test_the_newest_check_is_first(db: Session) -> None:
-    """Of several violated checks the newest one is reported; of one CREATE TABLE the first."""
+    """Of several violated checks the newest one is reported; of those of one CREATE TABLE, the first one."""
     db.sql("create table t (id int primary key, constraint one check (id > 5), constraint two check (id > 6))")
     assert db.error("insert into t values (1)")[1] == "Check constraint failed 'ONE': id > 5"
     db.sql("alter table t add constraint three check (id > 7)")

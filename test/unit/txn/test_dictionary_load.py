@@ -122,7 +122,9 @@ def _indexes(space: Space) -> list[Any]:
 
 @pytest.mark.parametrize("has_mvcc", [False, True], ids=["plain", "mvcc"])
 def test_bootstrap(has_mvcc: bool) -> None:
-    """Both ways make equal dictionaries from the rows of a new instance, and tell listeners of every space."""
+    """The fast and the general path make equal dictionaries from the rows of a new instance, and call listeners for
+    every space.
+    """
 
     async def body() -> None:
         one, other = Loaded(BOOTSTRAP, is_fast=True, has_mvcc=has_mvcc), Loaded(BOOTSTRAP, is_fast=False)
@@ -138,7 +140,9 @@ def test_bootstrap(has_mvcc: bool) -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(rows, max_size=12), st.booleans(), st.booleans())
 def test_both_ways_agree(program: list[Row], is_sorted: bool, has_mvcc: bool) -> None:
-    """Both ways make equal dictionaries, or raise equal errors, from generated rows with mistakes."""
+    """The fast and the general path make equal dictionaries, or raise equal errors, from generated rows with
+    mistakes.
+    """
     if is_sorted:
         program.sort(key=lambda row: int(row[0]))
     runs = BOOTSTRAP + [(int(space_id), [pack(list(row))]) for space_id, row in program]

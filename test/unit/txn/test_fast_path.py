@@ -121,9 +121,8 @@ class Way:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXTRAS), programs)
 def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
-    """Both ways give equal results, errors, counters, journal rows, commits and indexes after each step.
-
-    This holds in transactions and outside, when the log fails and when it refuses.
+    """The fast and the general path give equal results, errors, counters, journal rows, commits and indexes after each
+    step.
     """
 
     async def body() -> None:
@@ -140,7 +139,9 @@ def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(EXTRAS), programs, st.integers(1, 2))
 def test_both_ways_agree_on_synchronous_spaces(extra: tuple[Any, ...], program: list[Any], quorum: int) -> None:
-    """Both ways give equal results on synchronous spaces, and leave equal transactions in the limbo."""
+    """The fast and the general path give equal results on synchronous spaces, and leave equal transactions in the
+    limbo.
+    """
 
     async def body() -> None:
         fast, general = (Way(extra, is_fast=is_fast, is_sync=True, quorum=quorum) for is_fast in (True, False))

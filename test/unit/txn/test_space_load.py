@@ -62,7 +62,7 @@ oddities = st.sampled_from([(1, "a"), ("wrong", "a"), (), (5, 5), None])
 def test_both_ways_agree(
     extra: tuple[Any, ...], tuples: list[Any], size: int, order: str, oddity: tuple[int, Any]
 ) -> None:
-    """Both ways make equal indexes or raise equal errors."""
+    """The fast and the general path make equal indexes or raise equal errors."""
     if order != "as they come":
         tuples = sorted(tuples, reverse=order == "backwards")
     if order == "with an oddity":

@@ -343,7 +343,7 @@ def test_with_a_disk_that_is_full(unusual: bool, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_node_that_stops_meanwhile() -> None:
-    """A node that stops meanwhile ends the undo at once, and the caller gets the error."""
+    """A node that stops during the undo of a transaction ends the undo at once, and the caller gets the error."""
 
     async def body() -> None:
         disk = FaultyStorage()

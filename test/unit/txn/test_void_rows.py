@@ -96,7 +96,7 @@ def test_what_a_promotion_rolls_back_is_void() -> None:
 
 
 def test_the_same_is_known_after_a_restart() -> None:
-    """After a restart the log gives the same void rows; rows that came later are not."""
+    """A restart finds the same void rows in the log; rows that came later are not void."""
 
     async def body() -> None:
         world = World(quorum=2)

@@ -217,7 +217,7 @@ def _calls(turn: Callable[[], object]) -> int:
 
 
 async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
-    """Return the calls of the longest turn at the end of a transaction of so many statements."""
+    """Return the calls of the longest turn at the end of a transaction of `count` statements."""
     world = World(mvcc=True)
     space = world.space("s", *([] if ending == "second commit, one index" else [UNIQUE]))
     for number in range(count // 2):

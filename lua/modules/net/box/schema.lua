@@ -20,7 +20,7 @@ local function given(value)
     end
 end
 
--- Field names of a format -> its number.
+-- Returns the number of a format with these field names.
 local function format_id(format)
     local names, key = {}, {}
     for i, field in ipairs(format) do

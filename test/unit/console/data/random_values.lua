@@ -55,8 +55,8 @@ local function key(plain)
     return result == nil and 1 or result
 end
 
--- `hinted`: inside of a flow collection every collection asks for flow style, because Tarantool
--- takes the first string of one that does not for block style.
+-- Makes a random value. In a flow collection (`hinted`) every collection asks for flow style, because Tarantool takes
+-- the first string of one that does not ask for block style.
 value = function(depth, hinted, plain)
     local kind = random(10)
     if depth <= 0 or kind <= 4 then
