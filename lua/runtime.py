@@ -163,7 +163,10 @@ class Runtime:
     @property
     def ctx(self) -> Any:
         """The Context of the running Lua fiber; made on first use."""
-        fiber_id = self.cells[RUNNING_FIBER]
+        return self.context_of(self.cells[RUNNING_FIBER])
+
+    def context_of(self, fiber_id: int) -> Any:
+        """Return the Context of a Lua fiber, made on first use."""
         ctx = self.contexts.get(fiber_id)
         return ctx if ctx is not None else self._make_context(fiber_id)
 

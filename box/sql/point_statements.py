@@ -351,12 +351,12 @@ class PointSelect:
 
     def rows(self, ctx: Context, key: list[Value]) -> list[list[Value]]:
         """The row with a key. ACCESS_DENIED."""
-        raw = self._dml.reads.get(ctx, self._space, 0, key)
+        raw = self._dml.sql_reads.get(ctx, self._space, 0, key)
         return [] if raw is None else [self._row(raw)]
 
     def packed_rows(self, ctx: Context, key: list[Value]) -> bytes:
         """The same as MessagePack."""
-        raw = self._dml.reads.get(ctx, self._space, 0, key)
+        raw = self._dml.sql_reads.get(ctx, self._space, 0, key)
         if raw is None:
             return b"\x90"
         if raw[0] == self._first and _SPECIAL(raw) is None:
@@ -414,7 +414,7 @@ class _PointInsert:
         if self._action != "REPLACE":
             return 1, self._dml.store(ctx, space, INSERT, raw)
         key = space.index(0).key_def.extract_values(list(row))
-        if self._dml.reads.get(ctx, space, 0, key) is not None:
+        if self._dml.sql_reads.get(ctx, space, 0, key) is not None:
             return self._exchange(ctx, key, raw)
         return 1, self._dml.store(ctx, space, REPLACE, raw)
 
@@ -480,7 +480,7 @@ class _PointUpdate:
         key = self._key.of(params)  # type: ignore[arg-type]
         if key is None:
             return None
-        raw = dml.reads.get(ctx, space, 0, key)
+        raw = dml.sql_reads.get(ctx, space, 0, key)
         if raw is None:
             return 0, None
         if _count_of(raw) < self._size:
@@ -527,7 +527,7 @@ class _PointDelete:
         key = self._key.of(params)  # type: ignore[arg-type]
         if key is None:
             return None
-        if dml.reads.get(ctx, space, 0, key) is None:
+        if dml.sql_reads.get(ctx, space, 0, key) is None:
             return 0, None
         return 1, dml.write(ctx, space, Request.delete(key))
 

@@ -114,7 +114,7 @@ class QueryRunner:
         """Return what functions of SQL may ask about a statement that runs in `ctx`."""
         return Environment(
             ctx,
-            self._dml.reads,
+            self._dml.sql_reads,
             row_count=ctx.session.storage.get(ROW_COUNT, 0),
             is_reversed=bool(self.schema.session_settings.value(ctx.session, "sql_reverse_unordered_selects")),
             version=self._version,
