@@ -410,7 +410,9 @@ class Instance:
             await sources.sync()
         self.checkpoints.start()
         self._reconfiguration.log_initial()
-        await parts.upgrade_at_start(self.resources, self.state, self.schema, self.dml, Context.admin(self.schema.admin))
+        await parts.upgrade_at_start(
+            self.resources, self.state, self.schema, self.dml, Context.admin(self.schema.admin)
+        )
 
     async def _load(self) -> bool:
         """Run recovery, bootstrap or join. Returns True if the instance has founded its replica set."""

@@ -49,6 +49,17 @@ def test_options_change_and_show_their_values(run: Run) -> None:
     run(body)
 
 
+def test_writes_that_take_too_long_are_logged(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """`too_long_threshold` may be set at any time; the log names the rows of a transaction."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('s') s:create_index('pk') box.cfg{too_long_threshold = 0}")
+        lsn = await box("box.atomic(function() s:replace{1} s:replace{2} end) return box.info.lsn")
+        assert f"too long WAL write: 2 rows at LSN {lsn - 1}: " in caplog.text
+
+    run(body)
+
+
 def test_the_metatable_of_cfg_can_be_replaced(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("getmetatable(box.cfg).__call = function(_, options) seen = options.mark end")

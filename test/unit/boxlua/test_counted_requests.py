@@ -23,7 +23,9 @@ def test_statements_of_sql_count_no_selects(run: Run) -> None:
     """Reads of SQL are no SELECT; changes count, and DROP TABLE is three deletions."""
 
     async def body(box: Box) -> None:
-        await box(DELTA + "box.execute('create table t1 (id int primary key)') box.execute('insert into t1 values (1)')")
+        await box(
+            DELTA + "box.execute('create table t1 (id int primary key)') box.execute('insert into t1 values (1)')"
+        )
         for statement, changed in (
             ("select * from t1", {"EXECUTE": 1}),
             ("select * from t1 where id = 1", {"EXECUTE": 1}),

@@ -131,8 +131,9 @@ def test_sizes_of_reads_that_are_no_numbers(run: Run) -> None:
         await box("f = fio.open(p, {'O_CREAT', 'O_RDWR'}, tonumber('644', 8))")
         expected = "attempt to perform arithmetic on 'char *' and '%s'"
         for call, kind in (("f:read('x')", "string"), ("f:read({})", "table"), ("f:pread()", "nil")):
-            message = await box.fails(call)
-            assert message.startswith("builtin/buffer.lua:") and message.endswith(expected % kind)
+            place, _, message = (await box.fails(call)).partition(": ")
+            assert place.startswith("builtin/buffer.lua:")
+            assert message == expected % kind
         assert await box("return f:read(nil), f:pread(1)") == ["", ""]
         assert await box("return select('#', fio.chown(p, -1, -1))") == 1
         assert (await box.fails("fio.mktree()")).startswith("builtin/fio.lua:")
