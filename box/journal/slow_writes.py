@@ -7,38 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
-from typing import Final
 
 from box.journal.directory import Logger
+from box.rate_limit import RateLimit
 from box.wire.constants import DML_TYPES
 from box.wire.entry import JournalEntry
-
-_INTERVAL: Final = 5.0
-_BURST: Final = 10
-
-
-class RateLimit:
-    """Allows `burst` messages in each interval of some seconds."""
-
-    def __init__(self, burst: int = _BURST, interval: float = _INTERVAL) -> None:
-        self._burst = burst
-        self._interval = interval
-        self._begin = -math.inf
-        self._taken = 0
-        self._suppressed = 0
-
-    def take(self, now: float, warn: Callable[[str], None]) -> bool:
-        """Return if a message may be written now; tell before the first of an interval how many were suppressed."""
-        if now - self._begin > self._interval:
-            if self._suppressed:
-                warn(f"{self._suppressed} messages suppressed")
-            self._begin, self._taken, self._suppressed = now, 0, 0
-        if self._taken < self._burst:
-            self._taken += 1
-            return True
-        self._suppressed += 1
-        return False
 
 
 class SlowWrites:
@@ -66,9 +39,16 @@ class SlowWrites:
         lsn = signature - sum(map(sum, counts))
         for entry, rows in zip(entries, counts, strict=True):
             for count in rows:
-                if _is_transaction(entry) and self._limit.take(now, self._log.warn):
-                    self._log.warn(f"too long WAL write: {count} rows at LSN {lsn + 1}: {seconds:.3f} sec")
+                if _is_transaction(entry):
+                    self._warn(f"too long WAL write: {count} rows at LSN {lsn + 1}: {seconds:.3f} sec", now)
                 lsn += count
+
+    def _warn(self, text: str, now: float) -> None:
+        suppressed = self._limit.take(now)
+        if suppressed:
+            self._log.warn(f"{suppressed} messages suppressed")
+        if suppressed is not None:
+            self._log.warn(text)
 
 
 def _row_counts(entry: JournalEntry) -> list[int]:

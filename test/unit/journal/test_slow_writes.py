@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from box.journal.slow_writes import RateLimit, SlowWrites
+from box.journal.slow_writes import SlowWrites
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry
 from box.wire.row import Row
@@ -44,9 +44,11 @@ def test_the_time_counts_from_the_oldest_batch() -> None:
 
 
 def test_ten_warnings_in_five_seconds() -> None:
-    """What is left out is counted, and told before the first message of the next interval."""
-    limit, told = RateLimit(), Warnings()
-    assert [limit.take(second / 10, told.warn) for second in range(13)] == [True] * 10 + [False] * 3
-    assert not told.texts
-    assert limit.take(5.1, told.warn)
-    assert told.texts == ["3 messages suppressed"]
+    """What is left out is counted, and told before the next message."""
+    log = Warnings()
+    slow = SlowWrites(log)
+    for now in range(13):
+        slow.tell([entry(RequestType.INSERT)], 1, 2.0, now / 10)
+    assert len(log.texts) == 10
+    slow.tell([entry(RequestType.INSERT)], 2, 2.0, 5.1)
+    assert log.texts[10:] == ["3 messages suppressed", "too long WAL write: 1 rows at LSN 2: 2.000 sec"]
