@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError
@@ -36,7 +37,7 @@ class ProcessSignals:
 
     def handle(self) -> None:
         """Install the handlers."""
-        self._on(signal.SIGTERM, self._end)
+        self._on(signal.SIGTERM, partial(self._end_by, signal.SIGTERM))
         self._on(signal.SIGINT, self._interrupt)
         self._on(signal.SIGHUP, self._node.log.rotate)
         self._on(signal.SIGUSR1, self._start_snapshot)
@@ -51,7 +52,13 @@ class ProcessSignals:
 
     def _interrupt(self) -> None:
         if not self._console.owns_interrupt:
-            self._end()
+            self._end_by(signal.SIGINT)
+
+    def _end_by(self, number: signal.Signals) -> None:
+        """End the program. As in Tarantool, the log of a service, which has a `pid_file`, tells why."""
+        if self._node.is_configured and self._node.config["pid_file"]:
+            self._node.log.crit(f"got signal {int(number)} - {signal.strsignal(number)}")
+        self._end()
 
     def _start_snapshot(self) -> None:
         task = self._loop.create_task(self._snapshot())

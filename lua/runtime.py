@@ -20,7 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
@@ -55,11 +55,18 @@ def default_flavour() -> str:
     return "luajit20" if importlib.util.find_spec("lupa.luajit20") else "luajit21"
 
 
+class LogSpeaker(Protocol):
+    """Receives a message for the log."""
+
+    def __call__(self, level: str, text: str, where: str = "") -> None: ...
+
+
 class Runtime:
     """A Lua state and its fibers.
 
     `new_context()` makes the Context of a fiber on first use; `end_context(ctx)` is called when such a fiber has ended.
-    `log(level, text)` receives uncaught errors, with the levels 'crit', 'error', 'warn', 'info' and 'debug'.
+    `log(level, text, where)` receives uncaught errors, with the levels 'crit', 'error', 'warn', 'info' and 'debug';
+    `where` is the `file:line` of an error or empty.
     `write(bytes)` receives the output of `print`, `on_exit(code)` the code of `os.exit`.
     """
 
@@ -70,7 +77,7 @@ class Runtime:
         flavour: str | None = None,
         new_context: Callable[[], Any] | None = None,
         end_context: Callable[[Any], None] | None = None,
-        log: Callable[[str, str], None] | None = None,
+        log: LogSpeaker | None = None,
         write: Callable[[bytes], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -163,7 +170,10 @@ class Runtime:
     @property
     def ctx(self) -> Any:
         """The Context of the running Lua fiber; made on first use."""
-        fiber_id = self.cells[RUNNING_FIBER]
+        return self.context_of(self.cells[RUNNING_FIBER])
+
+    def context_of(self, fiber_id: int) -> Any:
+        """Return the Context of a Lua fiber, made on first use."""
         ctx = self.contexts.get(fiber_id)
         return ctx if ctx is not None else self._make_context(fiber_id)
 
@@ -510,5 +520,5 @@ def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:
     raise NoAccess(f"no access to {name!r}: Lua may call bound functions and nothing else")
 
 
-def _log_to_stderr(level: str, text: str) -> None:
-    print(f"{level}: {text}", file=sys.stderr)
+def _log_to_stderr(level: str, text: str, where: str = "") -> None:
+    print(f"{level}: {where}{where and ' '}{text}", file=sys.stderr)

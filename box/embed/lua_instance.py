@@ -87,8 +87,8 @@ class LuaInstance:
         name = "main" if task is None or task.get_name().startswith("Task-") else task.get_name()
         return 1, name
 
-    def _log(self, level: str, text: str) -> None:
-        self.node.log.say(_LEVELS[level], text)
+    def _log(self, level: str, text: str, where: str = "") -> None:
+        self.node.log.say(_LEVELS[level], text, where=where)
 
     def _end_context(self, ctx: Context) -> None:
         """Clean up after a fiber that has ended: roll back its open transaction, and end its session if it had

@@ -87,6 +87,7 @@ class JournalOpening:
         journal.instance_id = state.instance_id
         state.on_instance_id.append(lambda instance_id: setattr(journal, "instance_id", instance_id))
         self.set_queue_size(resources.config["wal_queue_max_size"])
+        self.set_too_long_threshold(resources.config["too_long_threshold"])
         journal.start(state.vclock.copy(), state.instance_uuid, is_provisional=is_provisional, begins_anew=begins_anew)
         self._on_open(journal)
 
@@ -96,6 +97,11 @@ class JournalOpening:
         """
         if self._journal is not None:
             self._journal.queue_max_size = int(size) or 2**63
+
+    def set_too_long_threshold(self, seconds: float) -> None:
+        """Set `too_long_threshold`: writes that take longer are named in the log."""
+        if self._journal is not None:
+            self._journal.slow_writes.threshold = seconds
 
     async def stop(self) -> None:
         """Write all submitted entries and close the log."""

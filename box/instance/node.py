@@ -421,13 +421,15 @@ class Instance:
             await self.stages.reach(Stage.SYNCED)
         self.checkpoints.start()
         self._reconfiguration.log_initial()
-        await parts.upgrade_at_start(self.resources, self.state, self.schema, self.dml, self.new_context())
+        await parts.upgrade_at_start(
+            self.resources, self.state, self.schema, self.dml, Context.admin(self.schema.admin)
+        )
 
     async def _load(self) -> bool:
         """Run recovery, bootstrap or join. Returns True if the instance has founded its replica set."""
         from box.instance import parts
 
-        ctx = self.new_context()
+        ctx = Context.admin(self.schema.admin)
         startup = parts.Startup(
             self.resources,
             self.state,

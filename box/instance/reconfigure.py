@@ -146,6 +146,7 @@ def make_setters(
         "replication_synchro_timeout": lambda seconds: synchro.set_timeout(float(seconds)),
         "wal_cleanup_delay": lambda seconds: checkpoints.collector.set_cleanup_delay(float(seconds)),
         "wal_queue_max_size": journal.set_queue_size,
+        "too_long_threshold": journal.set_too_long_threshold,
     }
 
 

@@ -12,12 +12,12 @@ from box.iproto.connection import ServerConnection
 from box.iproto.dispatch import Dispatcher
 from box.iproto.input import InputBuffer
 from box.iproto.learned_bodies import LearnedBodies
-from box.iproto.rate import RateLimit
 from box.iproto.served_calls import ServedCalls
 from box.iproto.served_statements import ServedStatements
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
+from box.rate_limit import RateLimit
 from box.waiters import Waiters
 from box.wire.constants import VERSION
 from box.wire.greeting import SALT_SIZE

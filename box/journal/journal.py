@@ -38,6 +38,7 @@ from box.journal.follow import Follower, Runs, Tail
 from box.journal.reader import LogPosition, LogReader
 from box.journal.round import Round
 from box.journal.rows import assign_lsn
+from box.journal.slow_writes import SlowWrites
 from box.journal.storage import Storage
 from box.journal.threads import SystemThreads, Threads
 from box.journal.wal import CheckpointStart, FinishedBatch, WalWriter, Written
@@ -131,12 +132,12 @@ class Journal:
         self._rollback: list[JournalEntry] = []
         self._rollback_count = 0
         self.prepare_rollback: Callable[[list[JournalEntry]], Iterator[None]] = lambda entries: iter(())
-        """Prepares the undo of entries, oldest first, before they are completed; each step takes one turn's share of
-        time."""
+        """Prepares the undo of entries, oldest first, before they complete; a step takes one turn's share of time."""
         self._preparation: Iterator[None] | None = None
         self._problem: str | None = None
         """The text of the error after which nothing can be written any more, or None."""
         self._busy = 0
+        self.slow_writes = SlowWrites(self._log)
         self._inline_after = 0.0
         self._inline_cost = 0.0
         self._threshold_reached = False
@@ -268,6 +269,7 @@ class Journal:
         is_delayed = self._errinj.is_armed and self._thread.is_delayed()
         if self._busy or rows > self.inline_limit or start < self._inline_after or is_delayed:
             self._busy += 1
+            self.slow_writes.hand_over(start)
             self._thread.put(batch)
             return False
         self._busy = 1
@@ -276,7 +278,7 @@ class Journal:
         self._inline_cost += (end - start - rows * _ENCODING - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
             self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
-        self._complete(result)
+        self._handle_finished(result, end - start)
         return True
 
     @property
@@ -295,9 +297,7 @@ class Journal:
 
     @property
     def unexpected_failure(self) -> Exception | None:
-        """The unexpected exception that ended the last failed write; None if the failure was an error of the log
-        itself.
-        """
+        """The exception that ended the last failed write; None if the failure was an error of the log itself."""
         return self._thread.unexpected
 
     @property
@@ -308,9 +308,11 @@ class Journal:
         self._loop.call_soon(self.flush)
 
     def _complete(self, batch: FinishedBatch) -> None:
-        """Handle a batch that has come back: complete what is written, and, once everything is back, roll back the
-        rest.
-        """
+        """Handle a batch that the thread has written, or has failed to write."""
+        self._handle_finished(batch, self.slow_writes.come_back(batch.messages, self._clock()))
+
+    def _handle_finished(self, batch: FinishedBatch, seconds: float) -> None:
+        """Complete what is written, and, once everything is back, roll back the rest."""
         written = batch.written
         if written is None:
             self._busy -= batch.messages
@@ -322,6 +324,8 @@ class Journal:
             wake = self._wake_followers_later if len(entries) == 1 and not entries[0].is_urgent else None
             self._tail.append(written, self.vclock.copy() if written.runs else self.vclock, wake)
             self.vclock.update(written.vclock)
+            if seconds > self.slow_writes.threshold:
+                self.slow_writes.tell(entries, self.vclock.signature, seconds, self._clock())
             self._finish(entries)
             # Only after the completions, so that what they submit is written behind this batch.
             self._busy -= batch.messages
@@ -332,13 +336,11 @@ class Journal:
             self._prepare()
 
     def _wake_followers_later(self) -> None:
-        """Wake followers in the next turn of the loop, in which resumed tasks write more: both leave together."""
+        """Wake followers in the next turn, in which resumed tasks write more: both leave together."""
         self._loop.call_soon(self._tail.wake)
 
     def _prepare(self) -> None:
-        """Take one step to prepare the rollback, then roll back. When the journal stops, nothing waits for the
-        preparation.
-        """
+        """Take one step to prepare the rollback, then roll back. A journal that stops skips the preparation."""
         if self._preparation is None:
             return
         for _ in () if self._stopping else self._preparation:

@@ -81,7 +81,7 @@ class Definer:
 
     def _rows(self, ctx: Context, space_id: SpaceId, key: list[Any]) -> list[list[Any]]:
         space = self._schema.space(space_id)
-        found = self._dml.reads.select(ctx, space, 0, IteratorType.EQ if key else IteratorType.ALL, 0, 2**32, key)
+        found = self._dml.sql_reads.select(ctx, space, 0, IteratorType.EQ if key else IteratorType.ALL, 0, 2**32, key)
         return [unpack(raw) for raw in found]
 
     def _catalogue(self, ctx: Context) -> Catalogue:
@@ -282,8 +282,7 @@ class Definer:
             await self._write(ctx, SpaceId.CK_CONSTRAINT, Request.delete([space.id, name]))
         for iid in sorted(space.indexes, reverse=True):
             await self._write(ctx, SpaceId.INDEX, Request.delete([space.id, iid]))
-        if space.id in schema.truncated:
-            await self._write(ctx, SpaceId.TRUNCATE, Request.delete([space.id]))
+        await self._write(ctx, SpaceId.TRUNCATE, Request.delete([space.id]))
         await self._write(ctx, SpaceId.SPACE, Request.delete([space.id]))
 
     async def _drop_sequence_of(self, ctx: Context, space: Space) -> None:

@@ -73,7 +73,7 @@ class Sql:
         self._points = PointStatements(schema, dml, self._queries, changes.triggers, self._foreign_keys)
         self._definer = Definer(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
-        self._pragmas = PragmaRunner(schema, dml.reads)
+        self._pragmas = PragmaRunner(schema, dml.sql_reads)
         self.prepared = prepared
         self.for_dictionary = DictionaryFunctions(schema, self._queries)
         """The functions of SQL that the dictionary calls."""

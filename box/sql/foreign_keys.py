@@ -239,13 +239,13 @@ class ForeignKeys:
             if is_fit:
                 key = [values[places.index(part)] for part in parts[: len(places)]]
                 try:
-                    found = self._dml.reads.select(ctx, space, index.iid, IteratorType.EQ, 0, limit, key)
+                    found = self._dml.sql_reads.select(ctx, space, index.iid, IteratorType.EQ, 0, limit, key)
                 except BoxError:  # the value has a type that the index cannot hold, so no row has it
                     return []
                 return [unpack(raw) for raw in found]
         if not space.indexes:
             return []
-        rows = (unpack(raw) for raw in self._dml.reads.cursor(ctx, space, 0, IteratorType.ALL, []))
+        rows = (unpack(raw) for raw in self._dml.sql_reads.cursor(ctx, space, 0, IteratorType.ALL, []))
         found_rows = []
         for row in rows:
             if all(

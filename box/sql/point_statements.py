@@ -355,12 +355,12 @@ class PointSelect:
 
     def rows(self, ctx: Context, key: list[Value]) -> list[list[Value]]:
         """Return the row with a key as a list of rows. Raises ACCESS_DENIED."""
-        raw = self._dml.reads.get(ctx, self._space, 0, key)
+        raw = self._dml.sql_reads.get(ctx, self._space, 0, key)
         return [] if raw is None else [self._row(raw)]
 
     def packed_rows(self, ctx: Context, key: list[Value]) -> bytes:
         """Return the row with a key as MessagePack."""
-        raw = self._dml.reads.get(ctx, self._space, 0, key)
+        raw = self._dml.sql_reads.get(ctx, self._space, 0, key)
         if raw is None:
             return b"\x90"
         if raw[0] == self._first and _SPECIAL(raw) is None:
@@ -418,7 +418,7 @@ class _PointInsert:
         if self._action != "REPLACE":
             return 1, self._dml.store(ctx, space, INSERT, raw)
         key = space.index(0).key_def.extract_values(list(row))
-        if self._dml.reads.get(ctx, space, 0, key) is not None:
+        if self._dml.sql_reads.get(ctx, space, 0, key) is not None:
             return self._exchange(ctx, key, raw)
         return 1, self._dml.store(ctx, space, REPLACE, raw)
 
@@ -484,7 +484,7 @@ class _PointUpdate:
         key = self._key.of(params)  # type: ignore[arg-type]
         if key is None:
             return None
-        raw = dml.reads.get(ctx, space, 0, key)
+        raw = dml.sql_reads.get(ctx, space, 0, key)
         if raw is None:
             return 0, None
         if _count_of(raw) < self._size:
@@ -531,7 +531,7 @@ class _PointDelete:
         key = self._key.of(params)  # type: ignore[arg-type]
         if key is None:
             return None
-        if dml.reads.get(ctx, space, 0, key) is None:
+        if dml.sql_reads.get(ctx, space, 0, key) is None:
             return 0, None
         return 1, dml.write(ctx, space, Request.delete(key))
 

@@ -114,7 +114,7 @@ class QueryRunner:
         """Return the environment of a statement: what SQL functions and tables may ask about it."""
         return Environment(
             ctx,
-            self._dml.reads,
+            self._dml.sql_reads,
             row_count=ctx.session.storage.get(ROW_COUNT, 0),
             is_reversed=bool(self.schema.session_settings.value(ctx.session, "sql_reverse_unordered_selects")),
             version=self._version,

@@ -255,7 +255,7 @@ class ChangeRunner:
             key = index.key_def.extract_values(row)
             if any(value is None for value in key):
                 continue
-            found = self._dml.reads.get(ctx, space, index.iid, key)
+            found = self._dml.sql_reads.get(ctx, space, index.iid, key)
             if found is None or (old is not None and found == pack(old)):
                 continue
             await self._delete_row(ctx, space, unpack(found), self.triggers.of(space, "DELETE", None), None)
@@ -353,7 +353,7 @@ class ChangeRunner:
         triggers: Any,
         result: Changed,
     ) -> None:
-        raw = self._dml.reads.get(ctx, space, 0, primary_key)
+        raw = self._dml.sql_reads.get(ctx, space, 0, primary_key)
         if raw is None:
             return
         fields = space.definition.fields
@@ -371,7 +371,7 @@ class ChangeRunner:
                 await self.triggers.run(ctx, triggers, "BEFORE", old, new, action)
             except IgnoreRow:
                 return
-            raw = self._dml.reads.get(ctx, space, 0, primary_key)
+            raw = self._dml.sql_reads.get(ctx, space, 0, primary_key)
             if raw is None:
                 return
             now = _padded(unpack(raw), len(fields))
@@ -429,7 +429,7 @@ class ChangeRunner:
             if is_view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
                 continue
-            raw = self._dml.reads.get(ctx, space, 0, values)
+            raw = self._dml.sql_reads.get(ctx, space, 0, values)
             if raw is not None:
                 await self._delete_row(ctx, space, unpack(raw), triggers, result)
         return result

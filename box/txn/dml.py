@@ -77,6 +77,8 @@ class Dml:
         self.txns = txns
         self.counters = [0] * TYPE_STAT_MAX if counters is None else counters
         self.reads = Reader(txns, self.counters)
+        self.sql_reads = Reader(txns, [0] * TYPE_STAT_MAX)
+        """Reads by statements of SQL: as in Tarantool, they do not count as SELECT."""
         self.is_read_only = False
         """True if the instance is in read-only mode; the limbo may forbid changes in addition."""
         self.on_busy: Callable[[], None] = lambda: None

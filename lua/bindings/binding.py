@@ -116,12 +116,15 @@ class Binding:
             self.on_access_denied(ctx, error)
 
     async def remember_error(self, work: Awaitable[Any]) -> Any:
-        """Await some work; a BoxError becomes the last error of the waiting fiber."""
-        ctx = self.runtime.ctx
+        """Await some work; a BoxError becomes the last error of the waiting fiber.
+
+        Work that succeeds makes no session for its fiber.
+        """
+        fiber_id = self.runtime.fiber_id
         try:
             return await work
         except BoxError as error:
-            self.note_error(ctx, error)
+            self.note_error(self.runtime.context_of(fiber_id), error)
             raise
 
     def after(self, ctx: Context, outcome: Pending | bytes | None, result: Outcome) -> Outcome:

@@ -21,6 +21,7 @@ from lua.bindings.binding import Binding, Outcome, exported, guarded, text, wait
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.net.peer_connection import PeerConnection
+    from box.session import Context
     from lua.runtime import Runtime
 
 _TIMEOUT, _PUSH, _REPLY = 0, 1, 2
@@ -98,6 +99,12 @@ class NetBoxBinding(Binding):
     def _next_id(self) -> int:
         self._last_id += 1
         return self._last_id
+
+    def note_error(self, ctx: Context, error: BoxError) -> None:
+        """Make an error the last error of the fiber. It is the reason why there is no connection, which `box.stat()`
+        does not count.
+        """
+        ctx.error = error
 
     # Connections
 

@@ -6,7 +6,6 @@ nothing is called in vain.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -148,16 +147,10 @@ class TriggerBinding(Binding):
         self.runtime.invoke_now(self.runtime.handle_of("box.forget_session"), session_id)
 
     async def shut_down(self) -> None:
-        """Run the on_shutdown triggers until their time limit."""
-        if "on_shutdown" not in self._enabled_events:
-            return
-        try:
-            async with asyncio.timeout(self.node.shutdown_timeout):
-                await self.fire("on_shutdown", self.node.new_context())
-        except TimeoutError:
-            self.node.log.error("on_shutdown triggers did not finish in time")
-        except BoxError as error:
-            self.node.log.error(f"on_shutdown trigger failed: {error.message}")
+        """Run the on_shutdown triggers until their time limit, each in a fiber of its own."""
+        if "on_shutdown" in self._enabled_events:
+            handle, limit = self.runtime.handle_of("box.shut_down"), self.node.shutdown_timeout
+            await self.runtime.call_raw(handle, limit, ctx=self.node.new_context(), name="on_shutdown")
 
     async def reach(self, stage: Stage) -> None:
         """Run the on_recovery_state triggers; their errors are logged."""

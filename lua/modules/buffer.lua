@@ -30,11 +30,13 @@ local function check(buffer, method)
     end
 end
 
--- Converts a number of bytes like a C size_t: a fraction is cut off, and a negative number becomes huge.
-local function bytes(size)
+-- Converts a number of bytes like a C size_t: a fraction is cut off, and a negative number becomes huge. With `position`
+-- what cannot be added to a pointer gets LuaJIT's error for that, as in Tarantool.
+local function bytes(size, position)
     local number = type(size) == 'number' and size
         or type(size) == 'cdata' and (ffi.istype('int64_t', size) or ffi.istype('uint64_t', size)) and tonumber(size)
     if not number then
+        local _ = position and position + size
         error(("bad argument #2 to '?' (cannot convert '%s' to 'size_t')"):format(type(size)), 3)
     elseif number ~= number then
         return 0
@@ -100,7 +102,7 @@ end
 -- Make room for `size` more bytes. Returns a pointer to it.
 function methods.reserve(buffer, size)
     check(buffer, 'reserve')
-    size = bytes(size)
+    size = bytes(size, buffer.wpos)
     if buffer.epos - buffer.wpos < size then
         grow(buffer, size)
     end
@@ -110,7 +112,7 @@ end
 -- Make room for `size` more bytes and count them as written. Returns a pointer to them.
 function methods.alloc(buffer, size)
     check(buffer, 'alloc')
-    size = bytes(size)
+    size = bytes(size, buffer.wpos)
     if buffer.epos - buffer.wpos < size then
         grow(buffer, size)
     end

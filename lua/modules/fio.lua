@@ -111,6 +111,13 @@ function methods.pwrite(self, data, size, offset)
     return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), offset))
 end
 
+-- Refuses a size that is no number with the error of Tarantool's buffer.
+local function check_size(size)
+    if type(size) ~= 'number' then
+        require('buffer').ibuf():reserve(size)
+    end
+end
+
 -- Reads from a file: read() returns the rest of it, read(size) at most `size` bytes, read(buffer, size) the number of
 -- bytes that were read into the buffer.
 function methods.read(self, buffer, size)
@@ -121,6 +128,8 @@ function methods.read(self, buffer, size)
         end
         ffi.copy(buffer, data, #data)
         return #data
+    elseif buffer ~= nil then
+        check_size(buffer)
     end
     return outcome(nil, python.fio_read(self.fh, whole(buffer or -1)))
 end
@@ -136,7 +145,9 @@ function methods.pread(self, buffer, size, offset)
         end
         ffi.copy(buffer, data, #data)
         return #data
-    elseif whole(size) < 0 then
+    end
+    check_size(buffer)
+    if whole(size) < 0 then
         return methods.read(self, whole(buffer))
     end
     return outcome(nil, python.fio_pread(self.fh, whole(buffer), whole(size)))
@@ -405,7 +416,9 @@ function fio.chown(path, owner, group)
         error('Usage: fio.chown(pathname, owner, group)', 2)
     end
     local ok, problem = outcome(false, python.fio_chown(tostring(path), account(owner), account(group)))
-    if problem ~= nil and problem.message:find('name not found', 1, true) then
+    if ok then
+        return true
+    elseif problem.message:find('name not found', 1, true) then
         return nil
     end
     return ok, problem

@@ -44,5 +44,6 @@ function M.set_shutdown_timeout(timeout)
 end
 
 python.entry('box.fire', registry.ref(fire))
+require('box.shutdown')(list_of)
 
 return M

@@ -2,9 +2,22 @@
 
 local M = {}
 
-local function position_of(list, trigger)
-    for i, other in ipairs(list) do
-        if other == trigger then
+-- Stand-in function of a trigger that was given with too many arguments -> {the value that was given}.
+local given = setmetatable({}, {__mode = 'k'})
+
+-- What was registered as this trigger.
+local function registered(trigger)
+    local box = given[trigger]
+    if box == nil then
+        return trigger
+    end
+    return box[1]
+end
+
+-- Returns where the list has `value`. As in Tarantool, a nil that was registered is found where no old trigger is named.
+local function position_of(list, value)
+    for i, trigger in ipairs(list) do
+        if registered(trigger) == value then
             return i
         end
     end
@@ -14,11 +27,8 @@ local function is_function_or_nil(value)
     return type(value) == 'function' or type(value) == 'nil'
 end
 
--- Placeholder function of a trigger that was given with too many arguments -> {the value that was given}.
-local given = setmetatable({}, {__mode = 'k'})
-
--- Returns the function to register if there is a third argument, and the argument in question: as in Tarantool the last
--- but one, whatever it is. Calling the function fails if the argument is not a function.
+-- As in Tarantool, arguments after the second push the new trigger away: the last but one is registered in its place,
+-- whatever it is, and calling it fails if it is no function.
 local function last_but_one(...)
     local value = select(select('#', ...) - 1, ...)
     if type(value) == 'function' then
@@ -35,8 +45,7 @@ end
 local function oldest_first(list)
     local copy = {}
     for i = #list, 1, -1 do
-        local trigger = list[i]
-        copy[#list - i + 1] = not given[trigger] and trigger or given[trigger][1]
+        copy[#list - i + 1] = registered(list[i])
     end
     return copy
 end
@@ -49,8 +58,8 @@ function M.reset(list, new, old, ...)
     elseif type(new) == 'nil' and type(old) == 'nil' then
         return oldest_first(list)
     end
-    local position = old ~= nil and position_of(list, old)
-    if position == nil then
+    local position = position_of(list, old)
+    if position == nil and old ~= nil then
         error('trigger reset: Trigger is not found', 3)
     elseif new == nil then
         table.remove(list, position)

@@ -18,7 +18,7 @@ package.loaded['internal.clocks'] = require('ffi').cast('double *', clocks_addre
 local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
-    ['internal.socket_object'] = 'socket',
+    ['internal.socket_object'] = 'socket', ['internal.file_trees'] = 'fio', ['internal.tuple'] = 'box/tuple',
 }
 for _, name in ipairs({'codec', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'

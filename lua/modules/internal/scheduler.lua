@@ -298,7 +298,7 @@ function scheduler.set_measured(measured)
     wrap_resume()
 end
 
--- `limited(resume)` returns the function that resumes strands from now on, see internal.fiber_slices.
+-- Makes `limited(resume)` return the function that resumes strands from now on; see internal.fiber_slices.
 function scheduler.set_limited(limited)
     limit = limited
     wrap_resume()

@@ -292,12 +292,18 @@ local function left_until(deadline)
     return deadline and max(0, deadline - fiber.clock())
 end
 
-local function send_async(remote, method, options, format, ...)
-    if options.on_push or options.on_push_ctx then
+-- Returns the text that Tarantool's client sends for an expression or statement: an empty one for what is no text.
+local function text_of(value)
+    local kind = type(value)
+    return (kind == 'string' or kind == 'number') and tostring(value) or ''
+end
+
+local function send_async(remote, method, opts, format, ...)
+    if opts.on_push or opts.on_push_ctx then
         error('To handle pushes in an async request use future:pairs()')
     end
     local request, problem = remote._transport:send(method, {
-        format = format, buffer = options.buffer, skip_header = options.skip_header, return_raw = options.return_raw,
+        format = format, buffer = opts.buffer, skip_header = opts.skip_header, return_raw = opts.return_raw,
         on_push = table.insert, on_push_ctx = {}, stream_id = remote._stream_id,
     }, ...)
     if request == nil then
@@ -306,22 +312,22 @@ local function send_async(remote, method, options, format, ...)
     return request
 end
 
--- Sends a request. Returns a future if options.is_async is set, else waits, and returns the value of the reply or
+-- Sends a request. Returns a future if opts.is_async is set, else waits, and returns the value of the reply or
 -- raises its error.
-function remote_methods._request(remote, method, options, format, ...)
-    options = options or {}
-    check_option(options, 'return_raw', 'boolean')
-    if options.is_async then
-        return send_async(remote, method, options, format, ...)
+function remote_methods._request(remote, method, opts, format, ...)
+    opts = opts or {}
+    check_option(opts, 'return_raw', 'boolean')
+    if opts.is_async then
+        return send_async(remote, method, opts, format, ...)
     end
-    local deadline = options.timeout and fiber.clock() + options.timeout or remote._deadlines[fiber.self()]
+    local deadline = opts.timeout and fiber.clock() + opts.timeout or remote._deadlines[fiber.self()]
     local channel = remote._transport
     if remote.state ~= 'active' then
         channel:wait_state('active', left_until(deadline))
     end
     local request, problem = channel:send(method, {
-        format = format, buffer = options.buffer, skip_header = options.skip_header, return_raw = options.return_raw,
-        on_push = options.on_push, on_push_ctx = options.on_push_ctx, stream_id = remote._stream_id,
+        format = format, buffer = opts.buffer, skip_header = opts.skip_header, return_raw = opts.return_raw,
+        on_push = opts.on_push, on_push_ctx = opts.on_push_ctx, stream_id = remote._stream_id,
     }, ...)
     local value
     if request ~= nil then
@@ -370,12 +376,12 @@ end
 function remote_methods.eval(remote, expression, args, options)
     check_remote(remote, 'eval')
     check_arguments('eval', 'expression', args)
-    return unpacked(remote:_request('eval', options, nil, expression, args or {}), options)
+    return unpacked(remote:_request('eval', options, nil, text_of(expression), args or {}), options)
 end
 
 function remote_methods.eval_16(remote, expression, ...)
     check_remote(remote, 'eval')
-    return unpack((remote:_request('eval', nil, nil, expression, {...})))
+    return unpack((remote:_request('eval', nil, nil, text_of(expression), {...})))
 end
 
 local function check_sql(remote, name, options)
@@ -387,6 +393,9 @@ end
 
 function remote_methods.execute(remote, statement, params, sql_options, options)
     check_sql(remote, 'execute', sql_options)
+    if type(statement) ~= 'number' then
+        statement = text_of(statement)
+    end
     return remote:_request('execute', options, nil, statement, params or {})
 end
 

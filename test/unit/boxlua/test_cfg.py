@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from box.errors import BoxError
@@ -47,6 +49,19 @@ def test_options_change_and_show_their_values(run: Run) -> None:
         assert "Attempt to modify a read-only table" in await box.fails("box.cfg.unknown = true")
 
     run(body)
+
+
+def test_writes_that_take_too_long_are_logged(run: Run, tmp_path: Path) -> None:
+    """`too_long_threshold` may be set at any time; the log names the rows of a transaction."""
+
+    async def body(box: Box) -> None:
+        told: list[str] = []
+        box.instance.node.log.forward = lambda level, text: told.append(text)
+        await box("s = box.schema.space.create('s') s:create_index('pk') box.cfg{too_long_threshold = 0}")
+        lsn = await box("box.atomic(function() s:replace{1} s:replace{2} end) return box.info.lsn")
+        assert [text for text in told if text.startswith(f"too long WAL write: 2 rows at LSN {lsn - 1}: ")]
+
+    run(body, tmp_path, wal_mode="write", log_level=5)
 
 
 def test_the_metatable_of_cfg_can_be_replaced(run: Run) -> None:

@@ -54,6 +54,19 @@ def test_triggers_with_too_many_arguments(run: Run) -> None:
     run(body)
 
 
+def test_a_trigger_that_is_nil_is_replaced_by_the_next_one(run: Run) -> None:
+    """A nil that was registered by mistake gives way to the next trigger."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('s') s:create_index('pk') f = function() n = (n or 0) + 1 end")
+        await box("s:on_replace(f, nil, 3) s:on_replace(f, nil, 'name') s:on_replace(f)")
+        assert await box("s:insert{1} return n, #s:on_replace()") == [1, 1]
+        await box("s:on_replace(nil, f)")
+        assert await box("s:insert{2} return n, #s:on_replace()") == [1, 0]
+
+    run(body)
+
+
 def test_box_cfg_of_a_value_that_is_no_table(run: Run) -> None:
     """The error of `box.cfg(1)` has its position twice."""
 
@@ -90,5 +103,39 @@ def test_tempdir_ignores_a_base_of_another_type(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("fio = require('fio') d = fio.tempdir(1)")
         assert await box("return fio.dirname(d) == (os.getenv('TMPDIR') or '/tmp'), fio.rmdir(d)") == [True, True]
+
+    run(body)
+
+
+def test_texts_of_net_box_for_what_is_no_text(run: Run) -> None:
+    """A number is an expression, other values are an empty one; wrong options are named as Tarantool names them."""
+
+    async def body(box: Box) -> None:
+        await box("box.cfg{listen = '127.0.0.1:0'} box.schema.user.grant('guest', 'execute', 'universe')")
+        await box("c = require('net.box').connect(box.info.listen)")
+        assert await box.fails("c:eval(1)") == "eval:1: unexpected symbol near '1'"
+        assert await box("return select('#', c:eval(), c:eval({}), c:eval(true))") == 2
+        assert await box.fails("c:execute({})") == "Failed to execute an empty SQL statement"
+        assert "attempt to index local 'opts' (a number value)" in await box.fails("c:call('x', {}, 1)")
+        buffer = await box.fails("c:eval('return 1', {}, {buffer = 1})")
+        assert "attempt to index local 'buffer' (a number value)" in buffer
+
+    run(body)
+
+
+def test_sizes_of_reads_that_are_no_numbers(run: Run) -> None:
+    """A file refuses them with the error of the buffer that Tarantool reads into; `chown` gives one value."""
+
+    async def body(box: Box) -> None:
+        await box("fio = require('fio') p = fio.pathjoin(fio.tempdir(), 'x')")
+        await box("f = fio.open(p, {'O_CREAT', 'O_RDWR'}, tonumber('644', 8))")
+        expected = "attempt to perform arithmetic on 'char *' and '%s'"
+        for call, kind in (("f:read('x')", "string"), ("f:read({})", "table"), ("f:pread()", "nil")):
+            place, _, message = (await box.fails(call)).partition(": ")
+            assert place.startswith("builtin/buffer.lua:")
+            assert message == expected % kind
+        assert await box("return f:read(nil), f:pread(1)") == ["", ""]
+        assert await box("return select('#', fio.chown(p, -1, -1))") == 1
+        assert (await box.fails("fio.mktree()")).startswith("builtin/fio.lua:")
 
     run(body)

@@ -52,11 +52,11 @@ LOOPS = {
 }
 
 
-def end(directory: Path, script: str) -> str:
-    """Run an instance with a script, end it by SIGTERM and return its log."""
+def end(directory: Path, script: str, options: str = "") -> str:
+    """Run an instance with a script and more options of `box.cfg`, end it by SIGTERM and return its log."""
     (directory / "init.lua").write_text(
         f"""
-        box.cfg{{listen = 'unix/:./listen.sock', log = 'node.log'}}
+        box.cfg{{listen = 'unix/:./listen.sock', log = 'node.log', {options}}}
         {script}
         require('log').info('it is ready')
         """
@@ -119,3 +119,52 @@ def test_triggers_at_the_end_have_sockets_connections_and_children(tmp_path: Pat
     told = [line.partition("I> ")[2] for line in log.splitlines()]
     begin = told.index("received: leaving")
     assert told[begin : begin + 4] == ["received: leaving", "ping: true", "read: said", "all is told"]
+
+
+def test_triggers_run_beside_each_other_in_fibers_of_their_own(tmp_path: Path) -> None:
+    """The newest trigger begins first; one that waits holds up no other, and the log has the errors of each."""
+    log = end(
+        tmp_path,
+        """
+        local log, fiber = require('log'), require('fiber')
+        box.ctl.on_shutdown(function(...)
+            log.info('first %s %s %s', select('#', ...), fiber.self():name(), box.session.user())
+            fiber.sleep(0.05)
+            log.info('first ends')
+        end)
+        box.ctl.on_shutdown(function() error('of the second') end)
+        box.ctl.on_shutdown(function() log.info('third') box.error(box.error.UNSUPPORTED, 'a', 'b') end)
+        box.ctl.on_shutdown(function() fiber.self():cancel() fiber.testcancel() end)
+        """,
+        "pid_file = 'node.pid'",
+    )
+    lines = [line.split("] ", 1)[1] for line in log.splitlines()]
+    told = [line.partition("/")[2].partition("/")[2] for line in lines]
+    begin = told.index("trigger_fiber1 I> third")
+    assert told[begin : begin + 7] == [
+        "trigger_fiber1 I> third",
+        "trigger_fiber3 I> first 0 trigger_fiber3 admin",
+        "on_shutdown I> fiber `on_shutdown' has been cancelled",
+        "on_shutdown I> fiber `on_shutdown': exiting",
+        "on_shutdown init.lua:11 E> ER_UNSUPPORTED: a does not support b",
+        "on_shutdown utils.c:1014 E> LuajitError: init.lua:10: of the second",
+        "trigger_fiber3 I> first ends",
+    ]
+    assert [line for line in lines if line.endswith("C> got signal 15 - Terminated")]
+
+
+def test_triggers_have_a_time_limit_together(tmp_path: Path) -> None:
+    """Triggers that have not ended within the limit are left behind, and the log says so."""
+    log = end(
+        tmp_path,
+        """
+        local log, fiber = require('log'), require('fiber')
+        box.ctl.set_on_shutdown_timeout(0.2)
+        box.ctl.on_shutdown(function() fiber.sleep(100) end)
+        box.ctl.on_shutdown(function() pcall(fiber.sleep, 100) end)
+        box.ctl.on_shutdown(function() fiber.sleep(0.01) log.info('in time') end)
+        """,
+    )
+    assert log.index("I> in time") < log.index(
+        "E> on_shutdown triggers are timed out: not all triggers might have finished yet"
+    )

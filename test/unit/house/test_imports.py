@@ -33,8 +33,9 @@ FLOORS = (
         "box.forks",
         "box.waiters",
         "box.long_work",
+        "box.rate_limit",
         "box.slices",
-    ),  # coroutines run at once, events and their watchers, waits, long work and its slices
+    ),  # coroutines run at once, events and their watchers, waits, long work and its slices, rates
     ("box.errors",),
     ("box.error_codes", "box.exit_status"),
 )
@@ -42,7 +43,7 @@ FLOORS = (
 ONLY = {
     "box.data": {"box.errors"},
     "box.index": {"box.data", "box.errors"},
-    "box.journal": {"box.errinj", "box.errors", "box.forks", "box.waiters", "box.wire"},
+    "box.journal": {"box.errinj", "box.errors", "box.forks", "box.rate_limit", "box.waiters", "box.wire"},
     # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
     "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},

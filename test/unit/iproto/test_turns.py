@@ -8,8 +8,8 @@ import pytest
 
 from box.iproto import turns
 from box.iproto.input import InputBuffer
-from box.iproto.rate import RateLimit
 from box.iproto.turns import Turns
+from box.rate_limit import RateLimit
 
 
 class Loop:

@@ -20,7 +20,7 @@ class Lua:
         self.exits: list[int] = []
         self.runtime = Runtime(
             flavour=flavour,
-            log=lambda level, text: self.logged.append((level, text)),
+            log=lambda level, text, where="": self.logged.append((level, text)),
             write=self._write,
             on_exit=self.exits.append,
             **options,

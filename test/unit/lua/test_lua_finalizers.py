@@ -29,7 +29,7 @@ from lua.runtime import Runtime
 
 async def main():
     logged = []
-    runtime = Runtime(flavour=sys.argv[1], log=lambda level, text: logged.append(text))
+    runtime = Runtime(flavour=sys.argv[1], log=lambda level, text, where="": logged.append(text))
     runtime.bind("test_bytes", lambda: b"x" * 1000)
     handle = runtime.compile(b'''
         local ffi, python = require('ffi'), require('internal.python')

@@ -47,7 +47,8 @@ end
 
 local function store(self, body)
     local bytes = self._skip_header and results.without_header(body) or body
-    ffi.copy(self._buffer:alloc(#bytes), bytes, #bytes)
+    local buffer = self._buffer
+    ffi.copy(buffer:alloc(#bytes), bytes, #bytes)
     return #bytes
 end
 
