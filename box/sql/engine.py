@@ -191,7 +191,7 @@ class Sql:
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
-            return self._queries.select(ctx, parsed.text, statement, values)
+            return await self._queries.select(ctx, parsed.text, statement, values)
         if isinstance(statement, sql_nodes.TransactionStep):
             return await self._transactions.run(ctx, statement)
         if isinstance(statement, sql_nodes.SetSession):

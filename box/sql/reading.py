@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
+from box.apart import run_apart
 from box.data.collation import name_of
 from box.schema.access import Privilege
 from box.sql import sql_nodes
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
+_CALL: Final = "lb_call("
+"""How the SQL of a compiled query calls a function of a user."""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -132,16 +135,20 @@ class QueryRunner:
             connection.release()
             self._free.append(connection)
 
-    def fetch(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
-        """Return all rows of a query."""
+    def fetch(
+        self, ctx: Context, compiled: Compiled, params: Sequence[Value], *, may_pause: bool = False
+    ) -> list[list[Value]]:
+        """Return all rows of a query. With `may_pause`, and inside of `run_apart`, it waits now and then."""
         with self.connection() as connection:
-            connection.declare([space for space in compiled.used if not space.definition.opts.view])
+            spaces = [space for space in compiled.used if not space.definition.opts.view]
+            connection.declare(spaces)
+            env, pausing = self.environment(ctx), spaces if may_pause else None
             booleans = compiled.booleans
             loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
             is_plain = not any(booleans)
             found: list[list[Value]] = []
             try:
-                for row in connection.rows(self.environment(ctx), compiled.sql, stored_params(params)):
+                for row in connection.rows(env, compiled.sql, stored_params(params), pausing):
                     if is_plain and bytes not in map(type, row):
                         found.append(list(row))
                     else:
@@ -149,6 +156,12 @@ class QueryRunner:
             except apsw.Error as error:
                 raise translated(error) from None
             return found
+
+    async def rows(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
+        """Return all rows of a query that is part of a change. Only a function in it may wait."""
+        if _CALL not in compiled.sql:
+            return self.fetch(ctx, compiled, params)
+        return await run_apart(lambda: self.fetch(ctx, compiled, params))
 
     def plain_rows(self, ctx: Context, compiled: Compiled, sql: str, params: Sequence[Value]) -> list[list[Any]]:
         """Return SQLite's own rows for a statement about the tables of a query, such as EXPLAIN."""
@@ -164,11 +177,12 @@ class QueryRunner:
         """Return the result columns that a query of a user would have."""
         return self.compiled(ctx, text, lambda compiler: compiler.compile(select), params).fields
 
-    def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
+    async def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
         """Run a query of a user."""
         compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
         fields = _with_parameter_types(select, compiled.fields, params)
-        return Rows(fields, self.fetch(ctx, compiled, params), self.has_full_metadata(ctx))
+        rows = await run_apart(lambda: self.fetch(ctx, compiled, params, may_pause=True))
+        return Rows(fields, rows, self.has_full_metadata(ctx))
 
     def evaluate(
         self, ctx: Context, key: Any, expr: sql_nodes.Expr, scope: Callable[[], QueryScope], params: Sequence[Value]
