@@ -6,8 +6,8 @@ base      key -> entry             the tree of the index as it is now
 ```
 
 A reader finds what is in `before`, and else what is in the tree. A view (`box.index.view`) is read once from end to end
-and forgets what it has passed. A frozen index may be asked anything again, so it keeps the former entry of every key that
-has changed.
+and forgets what it has passed. A frozen index may be asked anything again, so it keeps the former entry of every key
+that has changed.
 """
 
 from __future__ import annotations

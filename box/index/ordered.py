@@ -279,7 +279,7 @@ class PointCursor(Cursor):
     __slots__ = ("_index", "_key", "_spent")
 
     def __init__(self, index: Index, key: SortKey) -> None:
-        self._index: Index | FrozenIndex = index
+        self._index: Any = index
         self._key = key
         self._spent = False
 
@@ -311,7 +311,7 @@ class ForwardCursor(Cursor):
     """Some keys within the bounds are not selected: ask `selects`."""
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
-        self._index: OrderedIndex | FrozenIndex = index
+        self._index: Any = index
         self.reads_base = False
         self.bounds = bounds
         self._start = bounds
@@ -372,7 +372,7 @@ class BackwardCursor(Cursor):
     is_filtered: ClassVar[bool] = False
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
-        self._index: OrderedIndex | FrozenIndex = index
+        self._index: Any = index
         self.reads_base = False
         self.bounds = bounds
         self._start = bounds
