@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from box.apart import is_apart, wait_for
+from box.errors import fiber_is_cancelled
 from box.index.hash import HashIndex
 from box.index.ordered import BackwardCursor, ForwardCursor, PointCursor
 from box.index.tree import TreeIndex
@@ -32,14 +33,12 @@ _TURN: Final = 0.003
 class Pauses:
     """The pauses of one query outside of a transaction, which reads these spaces. Call `end` afterwards."""
 
-    def __init__(
-        self, ctx: Context, reads: Reader, spaces: list[Space], clock: Callable[[], float] = perf_counter
-    ) -> None:
+    def __init__(self, ctx: Context, reads: Reader, spaces: list[Space], has_node_ended: Callable[[], bool]) -> None:
         self._ctx = ctx
         self._reads = reads
         self._spaces = spaces
-        self._clock = clock
-        self._due = clock() + _TURN
+        self._has_node_ended = has_node_ended
+        self._due = perf_counter() + _TURN
         self._indexes: dict[int, dict[int, Index]] | None = None
         """The indexes of the spaces when they were frozen, by the id of the space and their own; None before."""
         self._frozen: dict[Index, FrozenIndex] = {}
@@ -53,13 +52,20 @@ class Pauses:
         return ctx.txn is None and is_apart() and all(space.is_plain for space in spaces)
 
     def look(self) -> None:
-        """Wait for the next turn if this one was long enough. Raises CancelledError."""
-        if self._clock() < self._due:
+        """Wait for the next turn if this one was long enough.
+
+        Raises:
+            CancelledError: the task was cancelled.
+            FiberIsCancelled: the node has stopped.
+        """
+        if perf_counter() < self._due:
             return
         if self._indexes is None:
             self._freeze()
         wait_for(asyncio.sleep(0))
-        self._due = self._clock() + _TURN
+        if self._has_node_ended():
+            raise fiber_is_cancelled()
+        self._due = perf_counter() + _TURN
 
     def _freeze(self) -> None:
         self._indexes = {}

@@ -60,11 +60,13 @@ class QueryRunner:
         *,
         version: str,
         random_bytes: Callable[[int], bytes],
+        has_node_ended: Callable[[], bool],
     ) -> None:
         self.schema = schema
         self._dml = dml
         self._version = version
         self._random_bytes = random_bytes
+        self._has_node_ended = has_node_ended
         self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
         self._compiled: dict[Any, Compiled] = {}
@@ -123,6 +125,7 @@ class QueryRunner:
             version=self._version,
             random_bytes=self._random_bytes,
             call=self._functions.call,
+            has_node_ended=self._has_node_ended,
         )
 
     @contextmanager

@@ -43,6 +43,7 @@ class Environment:
         version: str = "",
         random_bytes: Callable[[int], bytes] | None = None,
         call: Callable[[Context, str, list[Value]], Value] | None = None,
+        has_node_ended: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ctx = ctx
         self.reads = reads
@@ -51,6 +52,7 @@ class Environment:
         self.version = version
         self.random_bytes = random_bytes
         self.call = call
+        self.has_node_ended = has_node_ended
 
 
 class _Tuples:
@@ -135,7 +137,7 @@ class Connection:
         """Start a query. Returns an iterator of its rows. One that reads just these spaces may pause."""
         self._env = env
         if spaces is not None and Pauses.are_possible(env.ctx, spaces) and "lb_call(" not in sql:
-            self._pauses = Pauses(env.ctx, env.reads, spaces)
+            self._pauses = Pauses(env.ctx, env.reads, spaces, env.has_node_ended)
         # A function of a user may change what is read, and the reads of a transaction may conflict with others' writes.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
