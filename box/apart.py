@@ -14,6 +14,7 @@ Lua keeps addresses of the stack.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from threading import local
 from typing import Any, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
@@ -21,42 +22,67 @@ from greenlet import getcurrent, greenlet
 T = TypeVar("T")
 
 
-class _Apart(greenlet):  # type: ignore[misc]
-    """A stack that hands what it awaits to the task that runs it."""
+class _Stack(greenlet):  # type: ignore[misc]
+    """A stack, which runs one function after another: making one costs as much as a short query."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        super().__init__(work)
+    def __init__(self) -> None:
+        super().__init__(self._serve)
         self.caller = getcurrent()
-        self.gr_context = self.caller.gr_context
+        self.is_busy = False
+        """Whether its function has not ended."""
 
     def go_on(self, switch: Callable[..., Any], *args: Any) -> Any:
-        """Run until it waits or ends. Returns what it awaits or its result; `is_over` tells which."""
-        self.caller = self.parent = getcurrent()
+        """Run until its function waits or ends. Returns what it awaits, or its result and its error."""
+        self.caller = self.parent = caller = getcurrent()
+        self.gr_context = caller.gr_context
         return switch(*args)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the work has ended."""
-        return bool(self.dead)
+    def _serve(self, work: Callable[[], Any] | None) -> None:
+        outcome: Any
+        while True:
+            assert work is not None
+            self.is_busy = True
+            try:
+                outcome = work(), None
+            except BaseException as error:
+                outcome = None, error
+            self.is_busy = False
+            work, answer, outcome = None, outcome, None
+            work = self.caller.switch(answer)
+
+
+class _Idle(local):
+    """The stacks of a thread that have nothing to do."""
+
+    def __init__(self) -> None:
+        self.stacks: list[_Stack] = []
+
+
+_idle = _Idle()
 
 
 async def run_apart(work: Callable[[], T]) -> T:
     """Run a function that may call `wait_for`. Returns its result, or raises its error."""
-    apart = _Apart(work)
-    found = apart.go_on(apart.switch)
-    while not apart.is_over:
+    stacks = _idle.stacks
+    stack = stacks.pop() if stacks else _Stack()
+    found = stack.go_on(stack.switch, work)
+    while stack.is_busy:
         try:
-            result = await found
+            awaited = await found
         except BaseException as error:
-            found = apart.go_on(apart.throw, error)
+            found = stack.go_on(stack.throw, error)
         else:
-            found = apart.go_on(apart.switch, result)
-    return cast(T, found)
+            found = stack.go_on(stack.switch, awaited)
+    stacks.append(stack)
+    result, failure = found
+    if failure is not None:
+        raise failure
+    return cast(T, result)
 
 
 def is_apart() -> bool:
     """Return whether the caller runs inside of `run_apart`, so that it may wait."""
-    return isinstance(getcurrent(), _Apart)
+    return isinstance(getcurrent(), _Stack)
 
 
 def wait_for(outcome: Awaitable[T]) -> T:

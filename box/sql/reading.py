@@ -34,6 +34,8 @@ ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
 _CALL: Final = "lb_call("
 """How the SQL of a compiled query calls a function of a user."""
+_SMALL: Final = 300
+"""A query that looks at fewer combinations of rows takes about a millisecond."""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -41,13 +43,23 @@ _CACHED: Final = 1000
 class Compiled:
     """An analysed query."""
 
-    __slots__ = ("booleans", "fields", "sql", "used")
+    __slots__ = ("booleans", "fields", "scans", "sql", "tables", "used")
 
     def __init__(self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space]) -> None:
         self.sql = sql
         self.booleans = booleans
         self.fields = fields
         self.used = used
+        self.tables = [space for space in used if not space.definition.opts.view]
+        self.scans = sql.count(" AS s")
+
+    @property
+    def is_surely_short(self) -> bool:
+        """Whether its tables are so small that it cannot be long, and no function in it may wait."""
+        if "WITH RECURSIVE " in self.sql or _CALL in self.sql:
+            return False
+        most = max((len(space.primary) if space.primary else 0 for space in self.tables if space.is_plain), default=0)
+        return bool((most + 1) ** self.scans < _SMALL)
 
 
 class QueryRunner:
@@ -143,9 +155,8 @@ class QueryRunner:
     ) -> list[list[Value]]:
         """Return all rows of a query. With `may_pause`, and inside of `run_apart`, it waits now and then."""
         with self.connection() as connection:
-            spaces = [space for space in compiled.used if not space.definition.opts.view]
-            connection.declare(spaces)
-            env, pausing = self.environment(ctx), spaces if may_pause else None
+            connection.declare(compiled.tables)
+            env, pausing = self.environment(ctx), compiled.tables if may_pause else None
             booleans = compiled.booleans
             loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
             is_plain = not any(booleans)
@@ -169,7 +180,7 @@ class QueryRunner:
     def plain_rows(self, ctx: Context, compiled: Compiled, sql: str, params: Sequence[Value]) -> list[list[Any]]:
         """Return SQLite's own rows for a statement about the tables of a query, such as EXPLAIN."""
         with self.connection() as connection:
-            connection.declare([space for space in compiled.used if not space.definition.opts.view])
+            connection.declare(compiled.tables)
             return [list(row) for row in connection.rows(self.environment(ctx), sql, stored_params(params))]
 
     def has_full_metadata(self, ctx: Context) -> bool:
@@ -184,7 +195,10 @@ class QueryRunner:
         """Run a query of a user."""
         compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
         fields = _with_parameter_types(select, compiled.fields, params)
-        rows = await run_apart(lambda: self.fetch(ctx, compiled, params, may_pause=True))
+        if compiled.is_surely_short:
+            rows = self.fetch(ctx, compiled, params)
+        else:
+            rows = await run_apart(lambda: self.fetch(ctx, compiled, params, may_pause=True))
         return Rows(fields, rows, self.has_full_metadata(ctx))
 
     def evaluate(

@@ -1,4 +1,4 @@
-"""Queries that pause: others run meanwhile, and what they change is not seen; cancelling, errors, the end of the node."""
+"""Queries that pause: others run, and what they change is not seen; cancelling, errors, the end of the node."""
 
 from __future__ import annotations
 
