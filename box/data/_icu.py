@@ -47,6 +47,7 @@ class Icu:
 
     def __init__(self, library: ctypes.CDLL, version: str) -> None:
         self.version = version
+        self._library = library
         self._open = self._function(library, "ucol_open", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         self._set = self._function(
             library, "ucol_setAttribute", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p
@@ -68,6 +69,23 @@ class Icu:
         function.argtypes = arguments
         return function
 
+    def case(self, locale: str, is_upper: bool) -> Callable[[str], str]:
+        """Return a function that changes the case of texts by the rules of a locale."""
+        number, size = ctypes.c_int32, ctypes.c_char_p
+        name = "u_strToUpper" if is_upper else "u_strToLower"
+        change = self._function(self._library, name, number, size, number, size, number, size, ctypes.c_void_p)
+        encoded = locale.encode()
+
+        def changed(text: str) -> str:
+            units = text.encode(_UTF16, "surrogatepass")
+            room = 4 + 3 * len(units) // 2  # no letter becomes more than three
+            buffer = ctypes.create_string_buffer(2 * room)
+            status = number(0)
+            count: int = change(buffer, room, units, len(units) // 2, encoded, ctypes.byref(status))
+            return buffer.raw[: 2 * count].decode(_UTF16, "surrogatepass")
+
+        return changed
+
     def collator(
         self, locale: str, strength: str, attributes: Iterable[tuple[str, str]] = ()
     ) -> Callable[[str], bytes]:
@@ -83,7 +101,7 @@ class Icu:
         get_key = self._key
 
         def key(text: str) -> bytes:
-            units = text.encode("utf-16-le" if _LITTLE_ENDIAN else "utf-16-be", "surrogatepass")
+            units = text.encode(_UTF16, "surrogatepass")
             room = 32 + 4 * len(units)
             while True:
                 buffer = ctypes.create_string_buffer(room)
@@ -95,7 +113,7 @@ class Icu:
         return key
 
 
-_LITTLE_ENDIAN: Final = sys.byteorder == "little"
+_UTF16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 
 
 @lru_cache(maxsize=1)

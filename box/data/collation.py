@@ -173,6 +173,15 @@ def sort_key_function(order: int | None) -> Callable[[str], bytes]:
     return _root_primary if collation.strength == "primary" else _root_tertiary
 
 
+@cache
+def case_function(order: int, is_upper: bool) -> Callable[[str], str]:
+    """Return the function that changes the case of texts as the language of a collation has it, if ICU is there."""
+    collation, icu = collation_of(order), _icu.library()
+    if collation is None or not collation.locale or icu is None:
+        return str.upper if is_upper else str.lower
+    return icu.case(collation.locale, is_upper)
+
+
 # --- without ICU: base letters, then accents, then case ---
 
 _CLASSES: Final = {"C": 1, "Z": 2, "P": 3, "S": 4, "N": 6, "L": 7, "M": 8}

@@ -96,7 +96,7 @@ class LuaInstance:
         """
         self.node.txns.fiber_stopped(ctx)
         if ctx.session.type == "background":
-            self.node.sessions.by_id.pop(ctx.session.id, None)
+            self.node.sessions.forget(ctx.session)
 
     async def configure(self, options: Mapping[str, Any]) -> None:
         """Call `box.cfg{...}`, as Lua code would."""

@@ -11,13 +11,34 @@ a write goes to the base and removes its key from the upper layer. Any other ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from box.data.keydef import SortKey
 
 GONE: Final = object()
 """Stands for an entry in the upper layer whose key was removed."""
+
+
+def merged(base: Iterable[tuple[SortKey, Any]], over: Iterable[tuple[SortKey, Any]]) -> Iterator[tuple[SortKey, Any]]:
+    """Yield the pairs of two layers in order; those of `over` count."""
+    upper = iter(over)
+    newer = next(upper, None)
+    for pair in base:
+        while newer is not None and newer[0] < pair[0]:
+            if newer[1] is not GONE:
+                yield newer
+            newer = next(upper, None)
+        if newer is not None and newer[0] == pair[0]:
+            if newer[1] is not GONE:
+                yield newer
+            newer = next(upper, None)
+        else:
+            yield pair
+    while newer is not None:
+        if newer[1] is not GONE:
+            yield newer
+        newer = next(upper, None)
 
 
 class LayeredTree:
@@ -69,24 +90,8 @@ class LayeredTree:
         return entry
 
     def items(self, *bounds: Any) -> Iterator[tuple[SortKey, Any]]:
-        """Yield the pairs of a range in order; the tree must not change meanwhile."""
-        over = iter(self.over.items(*bounds))
-        newer = next(over, None)
-        for pair in self.base.items(*bounds):
-            while newer is not None and newer[0] < pair[0]:
-                if newer[1] is not GONE:
-                    yield newer
-                newer = next(over, None)
-            if newer is not None and newer[0] == pair[0]:
-                if newer[1] is not GONE:
-                    yield newer
-                newer = next(over, None)
-            else:
-                yield pair
-        while newer is not None:
-            if newer[1] is not GONE:
-                yield newer
-            newer = next(over, None)
+        """Return the pairs of a range in order; the tree must not change while they are taken."""
+        return merged(self.base.items(*bounds), self.over.items(*bounds))
 
     # -- when all is merged
 

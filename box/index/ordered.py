@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Final
 
 from box.data.keydef import KeyDef, SortKey
 from box.index.base import Cursor, Entry, Index, IndexDef
+from box.index.frozen import FrozenIndex, FrozenTree
 from box.index.layered import GONE, LayeredTree
 from box.index.memory import MemoryQuota
 from box.index.own_trees import LEAVES, ObjectTree
@@ -278,7 +279,7 @@ class PointCursor(Cursor):
     __slots__ = ("_index", "_key", "_spent")
 
     def __init__(self, index: Index, key: SortKey) -> None:
-        self._index = index
+        self._index: Any = index
         self._key = key
         self._spent = False
 
@@ -291,6 +292,10 @@ class PointCursor(Cursor):
 
     def rewind(self, used: int) -> None:
         self._spent = self._spent and used > 0
+
+    def read_from(self, source: FrozenIndex) -> None:
+        """Read what a frozen index has, from now on."""
+        self._index = source
 
 
 class ForwardCursor(Cursor):
@@ -306,7 +311,7 @@ class ForwardCursor(Cursor):
     """True if keys within the bounds may be unselected, so that each has to be checked with `selects`."""
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
-        self._index = index
+        self._index: Any = index
         self.reads_base = False
         self.bounds = bounds
         self._start = bounds
@@ -349,6 +354,10 @@ class ForwardCursor(Cursor):
         """Continue with other bounds."""
         self.bounds = bounds
 
+    def read_from(self, source: FrozenIndex) -> None:
+        """Read what a frozen index has, from now on."""
+        self._index = source
+
     def _move(self, last: SortKey) -> None:
         _, high, _, high_excluded = self.bounds
         self.bounds = (last, high, True, high_excluded)
@@ -365,7 +374,7 @@ class BackwardCursor(Cursor):
     is_filtered: ClassVar[bool] = False
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
-        self._index = index
+        self._index: Any = index
         self.reads_base = False
         self.bounds = bounds
         self._start = bounds
@@ -425,6 +434,11 @@ class BackwardCursor(Cursor):
         self.bounds = bounds
         self._seek()
 
+    def read_from(self, source: FrozenIndex) -> None:
+        """Read what a frozen index has, from now on."""
+        self._index = source
+        self._seek()
+
     def _move(self, last: SortKey) -> None:
         low, _, low_excluded, _ = self.bounds
         self.bounds = (low, last, low_excluded, True)
@@ -451,9 +465,10 @@ def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
 
 
 def leaves_backwards(node: Any, high: SortKey | None) -> Iterator[Any]:
-    """Yield leaves from right to left, beginning with the leaf that may hold `high` (None: the last leaf). The tree
-    must not change meanwhile.
-    """
+    """Yield leaves from the one that may hold `high` (None: the last one) to the first; the tree must not change."""
+    if isinstance(node, FrozenTree):
+        yield from node.pieces(leaves_backwards(node.base, high))
+        return
     nodes, keys = children(node)
     if not nodes:
         yield node

@@ -280,6 +280,7 @@ class Instance:
             version=PACKAGE_VERSION,
             random_bytes=self.random.randbytes,
             count=self.stats.collect,
+            has_node_ended=lambda: self.is_closed,
         )
 
     def _connect(self) -> None:

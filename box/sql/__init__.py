@@ -5,6 +5,7 @@ parse/      text -> sql_nodes                    sqlite_connection, space_table 
 query, expression_compiler, from_clause, calls   sql_nodes -> SQL for SQLite, with types, collations and rights checked
 kinds, casts, operators, builtins, aggregates    values where SQLite's own would differ
 row_changes, row_triggers, foreign_keys          INSERT, REPLACE, UPDATE, DELETE
+pauses                                           turns of long queries
 flat_calls                                       triggers that fire triggers, without deep stacks
 pragmas, explain, user_functions                 PRAGMA, EXPLAIN, functions of Lua
 table_rows, definer                              CREATE, DROP, ALTER as rows of system spaces

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from box.data.collation import is_binary, sort_key_function
+from box.data.collation import case_function, is_binary, sort_key_function
 from box.data.show import value_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql.casts import double_to_integer, text_to_double, text_to_integer
@@ -117,13 +117,13 @@ def _characters(value: Value) -> int:
     return len(as_text(value)) if type(value) is not bytes else len(value)
 
 
-def _case(convert: Callable[[str], str]) -> Callable[[Value], Value]:
-    def apply(value: Value) -> Value:
+def _case(is_upper: bool) -> Callable[..., Value]:
+    def apply(value: Value, collation: int = 0) -> Value:
         if value is None:
             return None
         if type(value) is bytes:
             raise inconsistent("text", value)
-        return convert(as_text(value))
+        return case_function(collation, is_upper)(as_text(value))
 
     return apply
 
@@ -396,7 +396,7 @@ SCALARS: Final = {
         _entry("LENGTH", 1, 1, "integer", _length),
         _entry("LIKELIHOOD", 2, 2, "boolean", _same),
         _entry("LIKELY", 1, 1, "boolean", _same),
-        _entry("LOWER", 1, 1, "string", _case(str.lower), keeps_collation=True),
+        _entry("LOWER", 1, 1, "string", _case(False), keeps_collation=True),
         _entry("NULLIF", 2, 2, "scalar", _nullif, uses_collation=True),
         _entry("POSITION", 2, 2, "integer", _position, uses_collation=True),
         _entry("QUOTE", 1, 1, "string", _quote),
@@ -407,7 +407,7 @@ SCALARS: Final = {
         _entry("TYPEOF", 1, 1, "string", type_name),
         _entry("UNICODE", 1, 1, "string", _unicode),
         _entry("UNLIKELY", 1, 1, "boolean", _same),
-        _entry("UPPER", 1, 1, "string", _case(str.upper), keeps_collation=True),
+        _entry("UPPER", 1, 1, "string", _case(True), keeps_collation=True),
         _entry("ZEROBLOB", 1, 1, "varbinary", _zeroblob),
     )
 }

@@ -133,6 +133,8 @@ class CallCompiler:
         values = [boxed(arg) for arg in args]
         if entry.uses_collation:
             values.insert(0, str(collation))
+        if entry.name in ("LOWER", "UPPER") and args[0].collation:
+            values.append(str(args[0].collation))
         kind = _KINDS.get(entry.name, "any")
         if entry.name == "SUBSTR" and args[0].kind == "str":
             kind = "str"

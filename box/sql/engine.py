@@ -62,11 +62,14 @@ class Sql:
         version: str,
         random_bytes: Callable[[int], bytes],
         count: Callable[[int], None],
+        has_node_ended: Callable[[], bool],
     ) -> None:
         self._schema = schema
         self._count = count
         self._txns = txns
-        self._queries = QueryRunner(schema, dml, version=version, random_bytes=random_bytes)
+        self._queries = QueryRunner(
+            schema, dml, version=version, random_bytes=random_bytes, has_node_ended=has_node_ended
+        )
         self._changes = changes = ChangeRunner(self._queries, dml)
         changes.triggers = RowTriggers(schema, self._queries, changes)
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
@@ -207,7 +210,7 @@ class Sql:
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
-            return self._queries.select(ctx, parsed.text, statement, values)
+            return await self._queries.select(ctx, parsed.text, statement, values)
         if isinstance(statement, sql_nodes.TransactionStep):
             return await self._transactions.run(ctx, statement)
         if isinstance(statement, sql_nodes.SetSession):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
+from box.apart import run_apart
 from box.data.collation import name_of
 from box.schema.access import Privilege
 from box.sql import sql_nodes
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
+_CALL: Final = "lb_call("
+"""How the SQL of a compiled query calls a function of a user."""
+_SMALL: Final = 300
+"""A query that looks at fewer combinations of rows takes about a millisecond."""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -38,13 +43,23 @@ _CACHED: Final = 1000
 class Compiled:
     """An analysed query."""
 
-    __slots__ = ("booleans", "fields", "sql", "used")
+    __slots__ = ("booleans", "fields", "scans", "sql", "tables", "used")
 
     def __init__(self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space]) -> None:
         self.sql = sql
         self.booleans = booleans
         self.fields = fields
         self.used = used
+        self.tables = [space for space in used if not space.definition.opts.view]
+        self.scans = sql.count(" AS s")
+
+    @property
+    def is_surely_short(self) -> bool:
+        """Whether its tables are so small that it cannot be long, and no function in it may wait."""
+        if "WITH RECURSIVE " in self.sql or _CALL in self.sql:
+            return False
+        most = max((len(space.primary) if space.primary else 0 for space in self.tables if space.is_plain), default=0)
+        return bool((most + 1) ** self.scans < _SMALL)
 
 
 class QueryRunner:
@@ -57,11 +72,13 @@ class QueryRunner:
         *,
         version: str,
         random_bytes: Callable[[int], bytes],
+        has_node_ended: Callable[[], bool],
     ) -> None:
         self.schema = schema
         self._dml = dml
         self._version = version
         self._random_bytes = random_bytes
+        self._has_node_ended = has_node_ended
         self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
         self._compiled: dict[Any, Compiled] = {}
@@ -120,6 +137,7 @@ class QueryRunner:
             version=self._version,
             random_bytes=self._random_bytes,
             call=self._functions.call,
+            has_node_ended=self._has_node_ended,
         )
 
     @contextmanager
@@ -132,16 +150,19 @@ class QueryRunner:
             connection.release()
             self._free.append(connection)
 
-    def fetch(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
-        """Return all rows of a query."""
+    def fetch(
+        self, ctx: Context, compiled: Compiled, params: Sequence[Value], *, may_pause: bool = False
+    ) -> list[list[Value]]:
+        """Return all rows of a query. With `may_pause`, and inside of `run_apart`, it waits now and then."""
         with self.connection() as connection:
-            connection.declare([space for space in compiled.used if not space.definition.opts.view])
+            connection.declare(compiled.tables)
+            env, pausing = self.environment(ctx), compiled.tables if may_pause else None
             booleans = compiled.booleans
             loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
             is_plain = not any(booleans)
             found: list[list[Value]] = []
             try:
-                for row in connection.rows(self.environment(ctx), compiled.sql, stored_params(params)):
+                for row in connection.rows(env, compiled.sql, stored_params(params), pausing):
                     if is_plain and bytes not in map(type, row):
                         found.append(list(row))
                     else:
@@ -150,10 +171,16 @@ class QueryRunner:
                 raise translated(error) from None
             return found
 
+    async def rows(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
+        """Return all rows of a query that is part of a change. Only a function in it may wait."""
+        if _CALL not in compiled.sql:
+            return self.fetch(ctx, compiled, params)
+        return await run_apart(lambda: self.fetch(ctx, compiled, params))
+
     def plain_rows(self, ctx: Context, compiled: Compiled, sql: str, params: Sequence[Value]) -> list[list[Any]]:
         """Return SQLite's own rows for a statement about the tables of a query, such as EXPLAIN."""
         with self.connection() as connection:
-            connection.declare([space for space in compiled.used if not space.definition.opts.view])
+            connection.declare(compiled.tables)
             return [list(row) for row in connection.rows(self.environment(ctx), sql, stored_params(params))]
 
     def has_full_metadata(self, ctx: Context) -> bool:
@@ -164,11 +191,15 @@ class QueryRunner:
         """Return the result columns that a query of a user would have."""
         return self.compiled(ctx, text, lambda compiler: compiler.compile(select), params).fields
 
-    def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
+    async def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
         """Run a query of a user."""
         compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
         fields = _with_parameter_types(select, compiled.fields, params)
-        return Rows(fields, self.fetch(ctx, compiled, params), self.has_full_metadata(ctx))
+        if compiled.is_surely_short:
+            rows = self.fetch(ctx, compiled, params)
+        else:
+            rows = await run_apart(lambda: self.fetch(ctx, compiled, params, may_pause=True))
+        return Rows(fields, rows, self.has_full_metadata(ctx))
 
     def evaluate(
         self, ctx: Context, key: Any, expr: sql_nodes.Expr, scope: Callable[[], QueryScope], params: Sequence[Value]

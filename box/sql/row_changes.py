@@ -82,7 +82,7 @@ class ChangeRunner:
         triggers = self.triggers.of(space, "INSERT", None)
         self._refuse_view(space, bool(triggers))
         places = self._places(space, insert)
-        rows = self._new_rows(ctx, key, space, insert, places, params, special)
+        rows = await self._new_rows(ctx, key, space, insert, places, params, special)
         result = Changed()
         for row in rows:
             if space.definition.opts.view:
@@ -110,7 +110,7 @@ class ChangeRunner:
             places.append(place)
         return places
 
-    def _new_rows(
+    async def _new_rows(
         self,
         ctx: Context,
         key: Any,
@@ -124,7 +124,7 @@ class ChangeRunner:
         defaults = self._defaults(ctx, space, set(range(count)) - set(places) if insert.select else set(range(count)))
         if insert.select is None:
             return [list(defaults)]
-        given = self._given_rows(ctx, key, insert, places, space, params, special)
+        given = await self._given_rows(ctx, key, insert, places, space, params, special)
         if len(places) == count and places == list(range(count)):
             return given
         rows = []
@@ -135,7 +135,7 @@ class ChangeRunner:
             rows.append(row)
         return rows
 
-    def _given_rows(
+    async def _given_rows(
         self,
         ctx: Context,
         key: Any,
@@ -152,7 +152,7 @@ class ChangeRunner:
             return plain
         compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
         assert compiled is not None
-        return self._queries.fetch(ctx, compiled, [*params, *(special.values if special else ())])
+        return await self._queries.rows(ctx, compiled, [*params, *(special.values if special else ())])
 
     def _analyse_rows(
         self,
@@ -276,7 +276,7 @@ class ChangeRunner:
         is_view = space.definition.opts.view
         key_places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         make = self._update_query(space, update, key_places, special)
-        found = self._found(ctx, (key, "update"), make, params, special)
+        found = await self._found(ctx, (key, "update"), make, params, special)
         result = Changed()
         for values in found:
             new_values = dict(zip(places, values[len(key_places) :], strict=True))
@@ -336,12 +336,12 @@ class ChangeRunner:
         source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
         return scope, source, prefix
 
-    def _found(
+    async def _found(
         self, ctx: Context, key: Any, make: Any, params: Sequence[Value], special: Special | None
     ) -> list[list[Value]]:
         values = [*params, *(special.values if special else ())]
         compiled = self._queries.compiled(ctx, (key, special and special.mark), make, values)
-        return self._queries.fetch(ctx, compiled, values)
+        return await self._queries.rows(ctx, compiled, values)
 
     async def _update_row(
         self,
@@ -425,7 +425,7 @@ class ChangeRunner:
         places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         make = self._delete_query(space, delete, places, special)
         result = Changed()
-        for values in self._found(ctx, (key, "delete"), make, params, special):
+        for values in await self._found(ctx, (key, "delete"), make, params, special):
             if is_view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
                 continue

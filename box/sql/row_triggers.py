@@ -134,15 +134,15 @@ class RowTriggers:
             elif isinstance(step, sql_nodes.Delete):
                 await self._changes.delete(ctx, key, step, (), special)
             else:
-                self._select(ctx, key, step, special)
+                await self._select(ctx, key, step, special)
 
-    def _select(self, ctx: Context, key: Any, select: sql_nodes.Select, special: Special) -> None:
+    async def _select(self, ctx: Context, key: Any, select: sql_nodes.Select, special: Special) -> None:
         def make(compiler: Any) -> Any:
             compiler.is_in_trigger = True
             return compiler.compile(select, _scope(special))
 
         compiled = self._queries.compiled(ctx, (key, special.mark), make, special.values)
-        self._queries.fetch(ctx, compiled, special.values)
+        await self._queries.rows(ctx, compiled, special.values)
 
 
 def _as_condition(expr: sql_nodes.Expr) -> sql_nodes.Expr:

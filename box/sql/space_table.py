@@ -8,9 +8,8 @@ rows but never too few.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
@@ -46,6 +45,21 @@ _MASK: Final = 2**62 - 1
 """A mask that limits row ids to the 63 bits that SQLite allows."""
 
 
+class TupleSource(Protocol):
+    """What a scan reads from."""
+
+    def fetch(self, limit: int) -> list[bytes]:
+        """Return up to `limit` tuples; fewer only at the end."""
+
+
+class _NoTuples:
+    """A source that has ended."""
+
+    def fetch(self, limit: int) -> list[bytes]:
+        """Return nothing."""
+        return []
+
+
 class RunningStatement(Protocol):
     """The connection to SQLite, as virtual tables use it: it knows the running statement."""
 
@@ -59,11 +73,17 @@ class RunningStatement(Protocol):
     def is_reversed(self) -> bool:
         """Return whether rows come backwards if the statement asks for no order."""
 
-    def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """Return the tuples of an index that the running statement sees."""
+    def indexes(self, space: Space) -> Mapping[int, Index]:
+        """Return the indexes of a space, by id, that the running statement sees."""
+
+    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleSource:
+        """Begin to read the tuples of an index that the running statement sees; `owner` ends its former scan."""
 
     def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the tuple with a full key of a unique index that the running statement sees."""
+
+
+_NO_TUPLES: Final = _NoTuples()
 
 
 class SpaceTable:
@@ -85,7 +105,7 @@ class SpaceTable:
         count = self._count()
         is_free = not info.nOrderBy or info.distinct == _DISTINCT
         best: tuple[float, Any] | None = None
-        for index in self.space.indexes.values():
+        for index in self.connection.indexes(self.space).values():
             plan = self._plan(index, info, constraints, count)
             if plan is not None and (best is None or plan[0] < best[0]):
                 best = plan
@@ -174,6 +194,10 @@ class SpaceTable:
                 return False, False
         return True, is_reverse
 
+    def index(self, iid: int) -> Index:
+        """Return the index with this id that the running statement sees. Raises NO_SUCH_INDEX_ID."""
+        return self.connection.indexes(self.space).get(iid) or self.space.index(iid)
+
     def Open(self) -> SpaceCursor:
         return SpaceCursor(self)
 
@@ -199,9 +223,9 @@ class SpaceCursor:
         "_is_inside",
         "_plan",
         "_point",
-        "_raws",
         "_row",
         "_size",
+        "_source",
         "_table",
         "_text",
     )
@@ -210,7 +234,7 @@ class SpaceCursor:
         self._table = table
         self._connection = table.connection
         self._is_inside: Callable[[bytes], bool] | None = None
-        self._raws: Iterator[bytes] = _NO_ROWS
+        self._source: TupleSource = _NO_TUPLES
         self._batch: Iterator[list[Any]] = _NO_ROWS
         self._size = 1
         self._row: list[Any] | None = None
@@ -225,7 +249,7 @@ class SpaceCursor:
             self._find(self._point, args)
             return
         self._is_inside = None
-        self._raws = self._open(self._plan, args)
+        self._source = self._open(self._plan, args)
         self._batch = _NO_ROWS
         self._size = _FIRST_BATCH if self._connection.may_read_ahead else 1
         self.Next()
@@ -235,13 +259,13 @@ class SpaceCursor:
         self._text, self._plan, self._point = text, _plan_of(text or "{}"), None
         equal = self._plan.get("equal")
         if equal:
-            index = self._table.space.index(self._plan["index"])
+            index = self._table.index(self._plan["index"])
             if index.is_unique and equal == len(index.definition.parts):
                 self._point = tuple(part.type.value for part in index.definition.parts)
 
     def _find(self, types: tuple[str, ...], args: tuple[Any, ...]) -> None:
         """Move to the only row with a key."""
-        self._raws = self._batch = _NO_ROWS
+        self._source, self._batch = _NO_TUPLES, _NO_ROWS
         self._row = None
         key = [_key_value(arg, name) for arg, name in zip(args, types, strict=False)]
         if None in key or _NOTHING in key:
@@ -252,11 +276,10 @@ class SpaceCursor:
             self._row = row = table.decoder.row(raw)
             self.Column = row.__getitem__
 
-    def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> Iterator[bytes]:
-        space = self._table.space
-        if not space.indexes:
-            return iter(())
-        index = space.index(plan["index"])
+    def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> TupleSource:
+        if not self._connection.indexes(self._table.space):
+            return _NO_TUPLES
+        index = self._table.index(plan["index"])
         parts = index.definition.parts
         key = []
         equal = plan.get("equal", 0)
@@ -266,10 +289,10 @@ class SpaceCursor:
             if value is _NOTHING and type_name == "unsigned" and type(args[place]) is int:
                 raise client_error(ErrorCode.KEY_PART_TYPE, place, type_name)
             if value is _NOTHING:
-                return iter(())
+                return _NO_TUPLES
             key.append(value)
         if any(value is None for value in args):
-            return iter(())
+            return _NO_TUPLES
         low = high = None
         rest = list(args[equal:])
         if plan.get("low"):
@@ -285,18 +308,18 @@ class SpaceCursor:
 
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
-    ) -> Iterator[bytes]:
+    ) -> TupleSource:
         space, connection = self._table.space, self._connection
         first, last = (high, low) if reverse else (low, high)
         if first[1] is not None:
             kind = _ITERATORS[first[0] or ""]
             self._is_inside = _end_of(index, key, last, reverse, len(key))
-            return connection.scan(space, index.iid, kind, [*key, first[1]])
+            return connection.scan(self, space, index.iid, kind, [*key, first[1]])
         if not key:
             self._is_inside = _end_of(index, key, last, reverse, 0)
-            return connection.scan(space, index.iid, IteratorType.LE if reverse else IteratorType.ALL, [])
+            return connection.scan(self, space, index.iid, IteratorType.LE if reverse else IteratorType.ALL, [])
         self._is_inside = _end_of(index, [], last, reverse, len(key))
-        return connection.scan(space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key)
+        return connection.scan(self, space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key)
 
     def Eof(self) -> bool:
         return self._row is None
@@ -311,15 +334,15 @@ class SpaceCursor:
 
     def _next_of_batch(self) -> list[Any] | None:
         """Decode the next rows, in batches that grow, and return the first; None at the end."""
-        raws = list(islice(self._raws, self._size))
+        raws = self._source.fetch(self._size)
         if not raws:
             return None
         if len(raws) < self._size:
-            self._raws = _NO_ROWS
+            self._source = _NO_TUPLES
         if self._connection.may_read_ahead:
             self._size = min(4 * self._size, _BATCH)
         if self._is_inside is not None and not self._is_inside(raws[-1]):
-            self._raws = iter(())
+            self._source = _NO_TUPLES
         self._batch = iter(self._table.decoder.rows(raws))
         return next(self._batch)
 
@@ -330,7 +353,7 @@ class SpaceCursor:
         return hash(str([self._row[part.fieldno] for part in primary.definition.parts])) & _MASK
 
     def Close(self) -> None:
-        self._raws = self._batch = _NO_ROWS
+        self._source, self._batch = _NO_TUPLES, _NO_ROWS
         self._row = None
 
 

@@ -5,23 +5,29 @@ A running statement has a connection of its own, so that its functions and trigg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
 from box.data.collation import sort_key_function
 from box.sql import aggregates, builtins, operators
 from box.sql.casts import cast, convert, converted
-from box.sql.space_table import SpaceModule
+from box.sql.pauses import Pauses
+from box.sql.space_table import SpaceModule, TupleSource
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
 
 if TYPE_CHECKING:
+    from box.index import Index
     from box.schema.space import Space
     from box.session import Context
     from box.txn.reads import Reader
+
+_STEPS: Final = 1000
+"""After so many steps of its program SQLite asks whether to go on: some tenths of a millisecond of our scans."""
 
 
 class Environment:
@@ -37,6 +43,7 @@ class Environment:
         version: str = "",
         random_bytes: Callable[[int], bytes] | None = None,
         call: Callable[[Context, str, list[Value]], Value] | None = None,
+        has_node_ended: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ctx = ctx
         self.reads = reads
@@ -45,6 +52,20 @@ class Environment:
         self.version = version
         self.random_bytes = random_bytes
         self.call = call
+        self.has_node_ended = has_node_ended
+
+
+class _Tuples:
+    """A source of the tuples of an iterator."""
+
+    __slots__ = ("_tuples",)
+
+    def __init__(self, tuples: Iterator[bytes]) -> None:
+        self._tuples = tuples
+
+    def fetch(self, limit: int) -> list[bytes]:
+        """Return up to `limit` tuples; fewer only at the end."""
+        return list(islice(self._tuples, limit))
 
 
 class Connection:
@@ -53,12 +74,14 @@ class Connection:
     def __init__(self) -> None:
         self._db = apsw.Connection(":memory:", statementcachesize=200)
         self._env: Environment | None = None
+        self._pauses: Pauses | None = None
         self.being_declared: Space | None = None
         self.may_read_ahead = False
         self._declared: dict[int, tuple[Space, Any]] = {}
         self._module = SpaceModule(self)
         add_module: Callable[..., None] = self._db.create_module
         add_module("box", self._module, use_bestindex_object=True, iVersion=2, read_only=True)
+        self._db.set_progress_handler(self._on_progress, _STEPS)
         self._db.collation_needed(self._add_collation)
         self._add_functions()
 
@@ -88,22 +111,34 @@ class Connection:
             self.being_declared = None
             self._declared[space.id] = (space, mark)
 
-    def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """Return the tuples of an index that the running statement sees."""
+    def indexes(self, space: Space) -> Mapping[int, Index]:
+        """Return the indexes of a space, by id, that the running statement sees."""
+        return space.indexes if self._pauses is None else self._pauses.indexes(space)
+
+    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleSource:
+        """Begin to read the tuples of an index that the running statement sees; `owner` ends its former scan."""
+        if self._pauses is not None:
+            return self._pauses.scan(owner, space, iid, iterator, key)
         env = self.env
-        return env.reads.cursor(env.ctx, space, iid, iterator, key)
+        return _Tuples(env.reads.cursor(env.ctx, space, iid, iterator, key))
 
     def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the tuple with a full key of a unique index that the running statement sees."""
+        if self._pauses is not None:
+            return self._pauses.find(space, iid, key)
         env = self.env
         return env.reads.get(env.ctx, space, iid, key)
 
     # --- running ---
 
-    def rows(self, env: Environment, sql: str, params: list[Stored]) -> Iterator[tuple[Any, ...]]:
-        """Start a query. Returns an iterator of its rows."""
+    def rows(
+        self, env: Environment, sql: str, params: list[Stored], spaces: list[Space] | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Start a query. Returns an iterator of its rows. One that reads just these spaces may pause."""
         self._env = env
-        # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
+        if spaces is not None and Pauses.are_possible(env.ctx, spaces) and "lb_call(" not in sql:
+            self._pauses = Pauses(env.ctx, env.reads, spaces, env.has_node_ended)
+        # A function of a user may change what is read, and the reads of a transaction may conflict with others' writes.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
         try:
@@ -114,6 +149,14 @@ class Connection:
     def release(self) -> None:
         """Forget the statement that has ended."""
         self._env = None
+        if self._pauses is not None:
+            self._pauses.end()
+            self._pauses = None
+
+    def _on_progress(self) -> bool:
+        if self._pauses is not None:
+            self._pauses.look()
+        return False
 
     # --- functions ---
 

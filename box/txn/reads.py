@@ -22,7 +22,8 @@ from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
-    from box.index import Index
+    from box.index import Cursor, Index
+    from box.index.frozen import FrozenIndex
     from box.index.view import TupleView
     from box.schema.space import Space
     from box.session import Context
@@ -49,7 +50,7 @@ class Reader:
     def __init__(self, txns: TransactionManager, counters: list[int]) -> None:
         self.txns = txns
         self._storage = txns.storage
-        self._is_versioned = txns.storage.allows_yield
+        self._is_versioned = self.has_versions = txns.storage.allows_yield
         self.counters = counters
 
     def get(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
@@ -229,6 +230,20 @@ class Reader:
         rows = self._rows(ctx, space, self._checked_index(ctx, space, iid, iterator), iterator, key)
         self.counters[_SELECT] += 1
         return rows
+
+    def begin_cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Cursor:
+        """Return a cursor of an index that is read outside of a transaction; its entries are those of the index.
+
+        Raises:
+            BoxError: as `select`.
+        """
+        found = self._checked_index(ctx, space, iid, iterator).cursor(iterator, key)
+        self.counters[_SELECT] += 1
+        return found
+
+    def freeze(self, index: OrderedIndex) -> FrozenIndex:
+        """Return an index as a reader outside of transactions sees it now; it stays so until it is closed."""
+        return self._storage.freeze(index)
 
     def view(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleView:
         """Open a view of the present tuples of an iteration, to be read in slices outside of a transaction.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.duplicate_key import duplicate_key
+from box.index.frozen import FrozenIndex
 from box.index.view import ListView, TupleView, open_view
 from box.txn.staged_undo import OneChange, StagedUndo
 from box.txn.transaction import Transaction
@@ -23,6 +24,7 @@ from box.txn.transaction import Transaction
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Cursor, Index
+    from box.index.ordered import OrderedIndex
     from box.schema.space import Space
     from box.txn.transaction import Statement
 
@@ -182,6 +184,10 @@ class TupleStorage:
     def view_of(self, index: Index, cursor: Cursor) -> TupleView:
         """Open a view of the tuples that a fresh cursor selects, as readers outside of transactions see them now."""
         return open_view(index, (), cursor)
+
+    def freeze(self, index: OrderedIndex) -> FrozenIndex:
+        """Return the index as readers outside of transactions see it now; it stays so until it is closed."""
+        return FrozenIndex(index)
 
     def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
         """Yield the keys, with their tuples, under which a view differs from the index."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
 from box.index import IteratorType
+from box.index.frozen import FrozenIndex
 from box.index.view import open_view
 from box.txn.read_set import Range
 from box.txn.readers import Readers
@@ -27,6 +28,7 @@ from box.txn.versions import Slot
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Cursor, Index
+    from box.index.ordered import OrderedIndex
     from box.index.view import TupleView
     from box.schema.space import Space
     from box.txn.write_set import WriteSet
@@ -169,6 +171,9 @@ class VersionedReads(TupleStorage):
         return open_view(
             index, [(slot.key, slot.visible(None)) for slot in self._slots.by_index.get(index, ())], cursor
         )
+
+    def freeze(self, index: OrderedIndex) -> FrozenIndex:
+        return FrozenIndex(index, [(slot.key, slot.visible(None)) for slot in self._slots.by_index.get(index, ())])
 
     def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
         for slot in self._slots.by_index.get(primary, ()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from box.apart import is_apart, wait_for
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_universe, denied, may_execute_all
@@ -139,15 +140,19 @@ class FunctionBinding(Binding):
         ok, packed = self.runtime.invoke_now(entry, _body_handle(function), raw, space_id)
         return cast("list[Any]", unpack(cast(bytes, packed))) if ok else decode_error(cast(bytes, packed))
 
-    def run_now(self, ctx: Context, function: Function, args: list[Any]) -> list[Any]:
-        """Call a function that does not wait with values of SQL, and return its results. Varbinary values are strings
-        to it.
+    def run_in_sql(self, ctx: Context, function: Function, args: list[Any]) -> list[Any]:
+        """Call a function with values of SQL, and return its results. Varbinary values are strings to it.
 
-        Raises the errors of the function.
+        It may wait if the statement runs apart. Raises the errors of the function.
         """
         given = [value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in args]
         entry = self.runtime.handle_of("box.run_in_sql")
-        (packed,) = self.runtime.invoke_now(entry, _body_handle(function), _raw(function.name), pack(given), ctx=ctx)
+        arguments = _body_handle(function), _raw(function.name), pack(given)
+        if is_apart():
+            outcome = self.runtime.start_inside(entry, *arguments, ctx=ctx)
+            (packed,) = outcome if isinstance(outcome, tuple) else wait_for(outcome)
+        else:
+            (packed,) = self.runtime.invoke_now(entry, *arguments, ctx=ctx)
         return cast("list[Any]", unpack(cast(bytes, packed)))
 
 

@@ -138,7 +138,7 @@ class SchemaBinding(Binding):
             schema.load_function = self._functions.load
             schema.unload_function = self._functions.unload
             schema.call_function = self._functions.make_keys
-            schema.run_function = self._functions.run_now
+            schema.run_function = self._functions.run_in_sql
         changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]
         changes += [("sequence", item.id, describe_sequence(item)) for item in schema.sequences.values()]
         changes += [

@@ -178,7 +178,6 @@ def test_what_a_function_may_not_return(run: Run) -> None:
         await box(_function("TWO", "function(a) return a, a end", one % "any"))
         await box(_function("NONE", "function(a) end", one % "any"))
         await box(_function("FAILS", "function(a) error('no') end", one % "any"))
-        await box(_function("WAITS", "function(a) require('fiber').sleep(0) end", one % "any"))
         await box("box.schema.func.create('LUA_ONLY', {body = 'function(a) end', param_list = {'any'}})")
         text = "local _, e = box.execute(...) return tostring(e)"
         for call, message in (
@@ -189,11 +188,85 @@ def test_what_a_function_may_not_return(run: Run) -> None:
             ("none(1)", "SQL expects exactly one argument returned from Lua, got 0"),
             ("lua_only(1)", "function LUA_ONLY() is not available in SQL"),
             ("words(1, 2)", "Wrong number of arguments is passed to WORDS(): expected 1, got 2"),
-            ("waits(1)", "a function that must not wait has waited"),
         ):
             assert await box(text, f"select {call}") == message
         assert (await box(text, "select fails(1)")).endswith(": no")
         assert await box("return box.execute('select words(null), whole(5)').rows") == [[None, 5]]
+
+    run(body)
+
+
+_WAITS = "function(a) require('fiber').sleep(a) return a end"
+
+
+def test_functions_that_wait(run: Run) -> None:
+    """Other fibers run meanwhile, also other statements; a cancelled fiber ends its statement."""
+
+    async def body(box: Box) -> None:
+        await box(_function("WAITS", _WAITS, ", param_list = {'any'}, returns = 'number'"))
+        outer = "function(a) return box.execute('select waits(?) * 2', {a}).rows[1][1] end"
+        await box(_function("WAITS_TWICE", outer, ", param_list = {'any'}, returns = 'number'"))
+        await box("box.execute('create table t (id integer primary key, s string)')")
+        await box("box.execute('insert into t values (1, null), (2, null)')")
+        both = """local fiber, found = require('fiber'), {}
+            local function begin(text)
+                local f = fiber.new(function() table.insert(found, box.execute(text).rows[1][1]) end)
+                f:set_joinable(true)
+                return f
+            end
+            local slow, quick = begin('select sum(waits(0.05)) from t'), begin('select waits_twice(0.01)')
+            slow:join() quick:join()
+            return found"""
+        assert sorted(await box(both)) == [0.02, 0.1]
+        assert await box("return box.execute('insert into t select waits(0.01) * 1000, null').row_count") == 1
+        assert await box("return box.space.T:get(10)") == [10, None]
+        cancelled = """local fiber, problem = require('fiber')
+            local f = fiber.new(function() problem = tostring(select(2, box.execute('select waits(100)'))) end)
+            f:set_joinable(true) fiber.sleep(0.01) f:cancel() f:join()
+            return problem"""
+        assert await box(cancelled) == "fiber is cancelled"
+        aborted = """box.begin()
+            box.execute("insert into t values (20, null)") box.execute('select waits(0.001)')
+            return select(2, pcall(box.commit)).message"""
+        assert await box(aborted) == "Transaction has been aborted by a fiber yield"
+        assert await box("return box.execute('select count(*) from t').rows[1][1]") == 3
+
+    run(body)
+
+
+def test_a_function_is_dropped_and_made_again_while_it_waits(run: Run) -> None:
+    async def body(box: Box) -> None:
+        options = ", param_list = {'any'}, returns = 'number'"
+        await box(_function("WAITS", _WAITS, options))
+        await box(
+            """local fiber = require('fiber')
+            answers = fiber.channel(1)
+            fiber.create(function() answers:put(box.execute('select waits(0.05)').rows[1][1]) end)
+            box.func.WAITS:drop()"""
+        )
+        await box(_function("WAITS", "function() return 7 end", options))
+        assert await box("return answers:get(), box.execute('select waits(1)').rows[1][1]") == [0.05, 7]
+
+    run(body)
+
+
+def test_a_fiber_that_ends_gives_up_its_prepared_statements(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(
+            "local f = require('fiber').new(function() box.prepare('select 1') end) f:set_joinable(true) f:join()"
+        )
+        assert await box("return box.info.sql().cache.stmt_count") == 0
+        await box("box.cfg{sql_cache_size = 0}")
+
+    run(body)
+
+
+def test_letters_change_their_case_as_the_language_of_a_collation_has_it(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.internal.collation.create('TURKISH', 'ICU', 'tr-TR', {strength = 'primary'})")
+        cases = """return box.execute([[select lower('I' collate "TURKISH"), upper('i' collate "TURKISH"),
+            lower('I'), upper('i' collate "unicode_tr_s1"), upper('ß' collate "TURKISH")]]).rows[1]"""
+        assert await box(cases) == ["ı", "İ", "i", "İ", "SS"]
 
     run(body)
 

@@ -56,6 +56,14 @@ def test_operations_on_spaces(remote: Any) -> None:
     ]  # fmt: skip
 
 
+def test_a_tuple_of_parameters_keeps_varbinary_values(remote: Any) -> None:
+    assert remote(
+        """conn:execute("CREATE TABLE t (a VARBINARY PRIMARY KEY)")
+        conn:execute("INSERT INTO t VALUES (x'00')")
+        return conn:execute("SELECT typeof(?)", box.space.T:select()[1]).rows, conn:execute("SELECT ?", {'b'}).rows"""
+    ) == [[["varbinary"]], [["b"]]]
+
+
 def test_points_in_time_and_intervals_travel_both_ways(remote: Any) -> None:
     assert remote(
         """local dt = require('datetime')

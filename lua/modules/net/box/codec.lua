@@ -168,8 +168,11 @@ function bodies.eval(expression, args)
     return TYPE.eval, map(2, EXPRESSION, encode(expression), TUPLE, encode_args(args))
 end
 
--- Encodes parameters of SQL: a list of values and of maps {name = value}.
+-- Encodes parameters of SQL: a list of values and of maps {name = value}, or a tuple, whose varbinary values stay such.
 local function encode_params(params)
+    if type(params) ~= 'table' then
+        return encode_tuple(params)
+    end
     local list = setmetatable({}, msgpack.array_mt)
     for number = 1, #params do
         list[number] = params[number] == nil and msgpack.NULL or params[number]

@@ -1,0 +1,115 @@
+"""The pauses of a long query, in which the loop serves others.
+
+SQLite calls `Pauses.look` after every thousand steps of its program. A query that has run for some milliseconds waits
+for the next turn of the loop. All its reads are of one moment: at its first pause the indexes of its tables are frozen
+(`box.index.frozen`), so that it finds what it would have found without a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from box.apart import is_apart, wait_for
+from box.errors import fiber_is_cancelled
+from box.index.hash import HashIndex
+from box.index.ordered import BackwardCursor, ForwardCursor, PointCursor
+from box.index.tree import TreeIndex
+
+if TYPE_CHECKING:
+    from box.index import Index
+    from box.index.base import Cursor
+    from box.index.frozen import FrozenIndex
+    from box.schema.space import Space
+    from box.session import Context
+    from box.txn.reads import Reader
+
+_TURN: Final = 0.003
+"""The longest part of a query that runs without a pause, in seconds."""
+
+
+class Pauses:
+    """The pauses of one query outside of a transaction, which reads these spaces. Call `end` afterwards."""
+
+    def __init__(self, ctx: Context, reads: Reader, spaces: list[Space], has_node_ended: Callable[[], bool]) -> None:
+        self._ctx = ctx
+        self._reads = reads
+        self._spaces = spaces
+        self._has_node_ended = has_node_ended
+        self._due = perf_counter() + _TURN
+        self._indexes: dict[int, dict[int, Index]] | None = None
+        """The indexes of the spaces when they were frozen, by the id of the space and their own; None before."""
+        self._frozen: dict[Index, FrozenIndex] = {}
+        self._cursors: dict[Any, tuple[Index, Cursor]] = {}
+        if reads.has_versions:  # outside of a transaction, the entries of an index are not always tuples
+            self._freeze()
+
+    @staticmethod
+    def are_possible(ctx: Context, spaces: list[Space]) -> bool:
+        """Return whether a query that runs now, and reads these spaces, may pause."""
+        return ctx.txn is None and is_apart() and all(space.is_plain for space in spaces)
+
+    def look(self) -> None:
+        """Wait for the next turn if this one was long enough.
+
+        Raises:
+            CancelledError: the task was cancelled.
+            FiberIsCancelled: the node has stopped.
+        """
+        if perf_counter() < self._due:
+            return
+        if self._indexes is None:
+            self._freeze()
+        wait_for(asyncio.sleep(0))
+        if self._has_node_ended():
+            raise fiber_is_cancelled()
+        self._due = perf_counter() + _TURN
+
+    def _freeze(self) -> None:
+        self._indexes = {}
+        for space in self._spaces:
+            self._indexes[space.id] = dict(space.indexes)
+            for index in space.indexes.values():
+                if isinstance(index, TreeIndex | HashIndex):
+                    self._frozen[index] = self._reads.freeze(index)
+        for index, cursor in self._cursors.values():
+            self._adopt(index, cursor)
+
+    def _adopt(self, index: Index, cursor: Cursor) -> None:
+        assert isinstance(cursor, PointCursor | ForwardCursor | BackwardCursor)
+        self._frozen[index].adopt(cursor)
+
+    # --- reading ---
+
+    def indexes(self, space: Space) -> Mapping[int, Index]:
+        """Return the indexes of a space by id, those of the moment that the query sees."""
+        return space.indexes if self._indexes is None else self._indexes[space.id]
+
+    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> Cursor:
+        """Return a cursor over an index. It replaces the one that `owner` had before. Errors as `Reader.select`."""
+        if self._indexes is None:
+            index = space.index(iid)
+            cursor = self._reads.begin_cursor(self._ctx, space, iid, iterator, key)
+        else:
+            index = self._indexes[space.id][iid]
+            cursor = index.cursor(iterator, key)
+            self._adopt(index, cursor)
+        self._cursors[owner] = index, cursor
+        return cursor
+
+    def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """Return the tuple with a full key of a unique index, or None. Errors as `Reader.get`."""
+        if self._indexes is None:
+            return self._reads.get(self._ctx, space, iid, key)
+        index = self._indexes[space.id][iid]
+        found: bytes | None = self._frozen[index].find(index.key_def.parse(key, True))
+        return found
+
+    def end(self) -> None:
+        """Keep nothing any more."""
+        for frozen in self._frozen.values():
+            frozen.close()
+        self._frozen.clear()
+        self._cursors.clear()
