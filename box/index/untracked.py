@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from box.index.ordered import OrderedIndex
@@ -91,3 +92,15 @@ class CollectorWatch:
             self._on.remove(self)
             if not self._on:
                 gc.callbacks.remove(_before_collection)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector in this context, which makes many objects and frees them before it ends."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

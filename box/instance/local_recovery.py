@@ -169,8 +169,7 @@ class LocalRecovery:
     async def _read_new(self, reader: LogReader) -> None:
         """Read everything that is there now. A transaction is always written whole, in one block."""
         while (rows := reader.next_rows()) is not None:
-            for transaction in group_transactions(rows):
-                await self._add(transaction)
+            await self._add_all(list(group_transactions(rows)))
             self._state.move(reader.vclock)
             await self._give_way()
 
@@ -235,14 +234,26 @@ class LocalRecovery:
             await self._execute_log(work)
 
     async def _execute_log(self, work: LongWork) -> None:
-        count = 0
-        for rows in self.log.transactions():
-            before, count = count, count + len(rows)
-            self._tell_progress(before, count)
-            work.rows = count
-            if before // ROWS_A_TURN != count // ROWS_A_TURN:
+        for transactions in self.log.transaction_lists():
+            await self._add_all(transactions, work)
+
+    async def _add_all(self, transactions: list[list[Row]], work: LongWork | None = None) -> None:
+        """Execute transactions in their order, plain ones together."""
+        done = since_turn = 0
+        while done < len(transactions):
+            end = self._log_loader.add_run(transactions, done)
+            if end == done:
+                await self._add(transactions[done])
+                end += 1
+            count = sum(map(len, transactions[done:end]))
+            done = end
+            if work is not None:
+                work.rows += count
+                self._tell_progress(work.rows - count, work.rows)
+            since_turn += count
+            if since_turn >= ROWS_A_TURN:
+                since_turn = 0
                 await self._give_way()
-            await self._add(rows)
 
     async def _add(self, rows: list[Row]) -> None:
         try:

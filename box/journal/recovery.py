@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 from uuid import UUID
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.journal.directory import LogDirectory, LogFile, Logger, LogKind, SilentLog
+from box.journal.packet_runs import packet_runs
 from box.journal.reader import BlockReader, LogReader
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage
@@ -15,6 +17,8 @@ from box.journal.xlog_errors import XlogError
 from box.wire.change import request_text
 from box.wire.row import Row
 from box.wire.vclock import VClock
+
+_UNFINISHED: Final = "found a not finished transaction in the log"
 
 
 def find_snapshots(
@@ -78,12 +82,21 @@ class Recovery:
         blocks = BlockReader(self._directory.storage, files[-1].path, force_recovery=True, log=self._log)
         try:
             while (block := blocks.next_block()) is not None:
-                for row in decode_rows(block):
-                    follow(self.end_vclock, row)
+                self._follow_block(block)
         except XlogError as error:
             self._log.error(error.message)
         finally:
             blocks.close()
+
+    def _follow_block(self, block: bytes) -> None:
+        """Move `end_vclock` past the rows of a block. Raises the errors of `scan`."""
+        clock, runs = self.end_vclock, packet_runs(block)
+        origins = [run.replica_id for run in runs]
+        if len(set(origins)) == len(runs) and all(run.first > clock[run.replica_id] for run in runs):
+            clock.update((run.replica_id, run.last) for run in runs)
+            return
+        for row in decode_rows(block):
+            follow(clock, row)
 
     def sync(self) -> None:
         """Make the existing files durable.
@@ -131,16 +144,29 @@ class Recovery:
             yield from block
 
     def transactions(self) -> Iterator[list[Row]]:
-        """Yield the rows of one transaction at a time. Raises the errors of `blocks`.
+        """Yield the rows of one transaction at a time. Raises the errors of `transaction_lists`."""
+        for transactions in self.transaction_lists():
+            yield from transactions
+
+    def transaction_lists(self) -> Iterator[list[list[Row]]]:
+        """Yield the transactions that end in one block at a time. Raises the errors of `blocks`.
 
         Raises:
             XlogError: the last transaction has no end.
         """
-        try:
-            yield from group_transactions(self.rows())
-        except XlogError as error:
+        begun: list[Row] = []
+        for rows in self.blocks():
+            ended: list[list[Row]] = []
+            for row in rows:
+                begun.append(row)
+                if row.is_commit:
+                    ended.append(begun)
+                    begun = []
+            yield ended
+        if begun:
+            error = XlogError(_UNFINISHED)
             if not self._force:
-                raise
+                raise error
             self._log.error(error.message)
 
 
@@ -173,4 +199,4 @@ def group_transactions(rows: Iterable[Row]) -> Iterator[list[Row]]:
             yield transaction
             transaction = []
     if transaction:
-        raise XlogError("found a not finished transaction in the log")
+        raise XlogError(_UNFINISHED)

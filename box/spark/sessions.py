@@ -36,6 +36,8 @@ def spark_session(name: str, master: str, settings: Mapping[str, str]) -> tuple[
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.log.level", "ERROR")
+        # Batches of a worker reach Java through a Unix socket, which costs less than TCP.
+        .config("spark.python.unix.domain.socket.enabled", "true")
         # Arrow's own allocators keep memory that is free, about a sixth of the memory of a worker.
         .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -119,6 +121,16 @@ class _Reader(DataSourceReader):
             yield from self._table.read(partition.share, self._columns, to_arrow_schema(self._schema), self._conditions)
         except BoxError as error:
             raise prefixed(error) from None
+        _freeze_modules()
+
+
+@cache
+def _freeze_modules() -> None:
+    """Take what the first share has imported out of garbage collection, once in a process.
+
+    A worker of Spark collects garbage after each task. With numba loaded that takes 60 ms.
+    """
+    gc.freeze()
 
 
 def _declared(column: Column) -> str:

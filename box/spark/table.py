@@ -30,7 +30,7 @@ from box.wire.constants import EMPTY_ENGINES, SNAPSHOT_ENGINES
 _BYTES_A_SHARE: Final = 8 << 20
 """The usual size of a share."""
 _SHARES_MIN: Final = 4
-"""The least number of shares."""
+"""The least number of shares. Larger numbers are multiples of it, so that 2 or 4 cores end their shares together."""
 _SHARES_A_LOG: Final = 8
 """A share of a snapshot that is merged with a log has at least the size of the log divided by this."""
 
@@ -122,7 +122,7 @@ class Table:
                 scope = Scope(source.space_id, source.key_field, keys if source.merged is None else None)
                 whole.append(Share(source, tuple(narrow(file, scope))))
         total = sum(item.end - item.start for share in whole for item in share.ranges)
-        size = max(1, -(-total // (self.options.partitions or max(_SHARES_MIN, total // _BYTES_A_SHARE))))
+        size = max(1, -(-total // (self.options.partitions or _share_count(total))))
         return [part for share in whole for part in self._split(share, size, conditions)]
 
     def _split(self, share: Share, size: int, conditions: Sequence[Condition]) -> Iterator[Share]:
@@ -203,6 +203,11 @@ class Table:
             for item in share.ranges:
                 blocks = _until(Scope(source.space_id, source.key_field, keys), file.blocks(item))
                 yield from decode_blocks(decoder, source.path, blocks, skips)
+
+
+def _share_count(size: int) -> int:
+    """Return the number of shares for so many bytes of blocks."""
+    return max(1, round(size / _BYTES_A_SHARE / _SHARES_MIN)) * _SHARES_MIN
 
 
 def spaces_of(options: SourceOptions) -> list[SpaceInfo]:

@@ -23,7 +23,6 @@ from box.index.tree import TreeIndex
 from box.schema.ids import SpaceId
 from box.txn.space_load import fill_secondary
 from box.txn.write_plan import WritePlan
-from box.wire.change import Request
 
 if TYPE_CHECKING:
     from box.log import Log
@@ -50,14 +49,14 @@ class DeferredIndexes:
     def __len__(self) -> int:
         return len(self._plans)
 
-    def needs_all(self, space: Space, request: Request) -> bool:
-        """Prepare a space for a change. Returns True if its secondary indexes have to be filled before."""
+    def needs_all(self, space: Space, index_id: int) -> bool:
+        """Prepare a space for a change by an index. Returns True if its secondary indexes have to be filled before."""
         plan = self._plans.get(space)
         if plan is None:
-            if len(space.indexes) > 1 and not space.has_triggers and not request.index_id and not len(space.index(0)):
+            if len(space.indexes) > 1 and not space.has_triggers and not index_id and not len(space.index(0)):
                 self._begin(space)
             return False
-        if space.has_triggers or request.index_id:
+        if space.has_triggers or index_id:
             return True
         if space.write_plan is not plan:
             self._begin(space)

@@ -30,7 +30,7 @@ from box.txn.deferred_indexes import DeferredIndexes
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.engines import memtx_of
 from box.txn.fast_path import CHANGES, FastWrite, HeldWrite, undo
-from box.txn.fast_run import RunWrite, add_statements, change_rows
+from box.txn.fast_run import Change, RunWrite, SpaceSource, add_statements, change_rows
 from box.txn.gathered import gather, leave_rows_out
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
@@ -391,26 +391,44 @@ class Dml:
         The transaction has no statement yet. Returns the number of executed rows; `write_row` executes the next one or
         raises its error.
         """
-        txn = ctx.txn
-        assert txn is not None
         if ctx.credentials.universal & _WRITE != _WRITE:
             return 0
         done = 0
         while done < len(rows):
             part = rows[done : done + _STATEMENTS_A_SIGN]
-            kinds, bodies = [row.type for row in part], [row.body for row in part]
-            changes = change_rows(self._schema, self._planner, kinds, bodies)
-            if changes and txn.engine is None:
-                self.txns.use_engine(txn, changes[0][0])
-            txn.is_fast = False
-            txn.changes = add_statements(txn.statements, changes, part, txn.changes)
-            for kind in kinds[: len(changes)]:
-                self.counters[kind] += 1
+            changes = self.load_changes(self._schema, part)
+            self._add_changes(ctx, changes, part)
             done += len(changes)
             if len(changes) < len(part):
                 break
             self.on_busy()
         return done
+
+    def load_changes(self, spaces: SpaceSource, rows: list[Row], is_sync: bool | None = None) -> list[Change]:
+        """Execute rows that are in a log already, as far as the fast path can, outside of any transaction.
+
+        `is_sync`: what their spaces have to be; None: either.
+        """
+        kinds, bodies = [row.type for row in rows], [row.body for row in rows]
+        changes = change_rows(spaces, self._planner, kinds, bodies, is_sync)
+        for kind in kinds[: len(changes)]:
+            self.counters[kind] += 1
+        return changes
+
+    def take_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:
+        """Make changes that the first of these rows have brought statements of the open transaction."""
+        self._add_changes(ctx, changes, rows)
+        txn = ctx.txn
+        if txn is not None and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
+            self._grows(txn)
+
+    def _add_changes(self, ctx: Context, changes: list[Change], rows: list[Row]) -> None:
+        txn = ctx.txn
+        assert txn is not None
+        if changes and txn.engine is None:
+            self.txns.use_engine(txn, changes[0][0])
+        txn.is_fast = False
+        txn.changes = add_statements(txn.statements, changes, rows, txn.changes)
 
     def stage(self, ctx: Context, rows: list[Row]) -> StagedTransaction | None:
         """Begin to execute the rows of a large transaction of another instance in slices; see `box.txn.staged`.

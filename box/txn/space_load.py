@@ -13,7 +13,7 @@ from box.index.duplicate_key import duplicate_key
 from box.index.functional import DisabledIndex
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
-from box.index.untracked import untrack_index
+from box.index.untracked import collector_paused, untrack_index
 from box.log import Log
 from box.schema.space import Space
 from box.txn.write_plan import TUPLE_OVERHEAD
@@ -57,7 +57,11 @@ class SpaceLoad:
         self._take_room(tuples)
         if self._build is None:
             self._insert(tuples)
-        elif not self._append(self._build, tuples):
+            return
+        # Each decoded tuple is a list, so that the collector would run several times, and visit all else that is young.
+        with collector_paused():
+            is_sorted = self._append(self._build, tuples)
+        if not is_sorted:
             self._end_build()
             self._insert(tuples)
 

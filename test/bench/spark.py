@@ -3,9 +3,10 @@
     python -m test.bench.spark [--rows N] [--log-rows N] [--rounds N] [--directory DIR]
 
 Makes a snapshot with a space of N tuples (unsigned, string, double) and one of N / 5 tuples of ten fields, and a log.
-Prints for each action wall time, rows a second, processor time, how many times faster it is than Parquet to Parquet (by
-wall time / by processor time), and the greatest memory of a Python worker. Workers are reused from action to action, so
-measure memory with `--only`. On a busy machine only processor time is reliable. No time makes the run fail.
+Prints for each action wall time, rows a second, processor time, the share of Python's workers in it, how many times
+faster it is than Parquet to Parquet (by wall time / by processor time), and the greatest memory of a Python worker.
+Workers are reused from action to action, so measure memory with `--only`. On a busy machine only processor time is
+reliable. No time makes the run fail.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from box.journal.rows import encode_header
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.journal.storage import FileStorage
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, BlockEncoder, Meta
-from box.spark.direct_parquet import write_table
+from box.spark.direct_parquet import schema_of, write_table
 from box.spark.source_options import SourceOptions
 from box.spark.table import Table
 from box.wire.change import Request
@@ -45,6 +46,8 @@ GOODS, WIDE = 512, 513
 THREE = [{"name": "id", "type": "unsigned"}, {"name": "name", "type": "string"}, {"name": "price", "type": "double"}]
 TEN = [THREE[0]] + [{"name": f"c{n}", "type": "string" if n % 2 else "double"} for n in range(9)]
 START = VClock({1: 7})
+PYTHON = "python"
+"""What names of Python processes begin with."""
 
 
 def make_files(directory: Path, rows: int, log_rows: int) -> None:
@@ -100,7 +103,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.peak = 0
-        self._used: dict[tuple[int, float], float] = {}
+        self._used: dict[tuple[int, float], tuple[str, float]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -120,9 +123,10 @@ class Watch:
         for process in psutil.Process().children(recursive=True):
             try:
                 used = process.cpu_times()
-                self._used[process.pid, process.create_time()] = used.user + used.system
+                name = PYTHON if process.name().startswith(PYTHON) else "java"
+                self._used[process.pid, process.create_time()] = name, used.user + used.system
                 # A child that Java has forked is a copy of Java, under a thread's name, until it runs Python.
-                if process.name().startswith("python") and "pyspark.daemon" in process.cmdline():
+                if name == PYTHON and "pyspark.daemon" in process.cmdline():
                     self.peak = max(self.peak, _high_water(process.pid))
             except psutil.Error:
                 continue
@@ -136,10 +140,10 @@ class Watch:
                 Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # 5 resets the peak, VmHWM
         return found
 
-    def processor_time(self) -> float:
-        """Return the processor time of Java and all Python workers so far, in seconds."""
+    def processor_time(self, name: str = "") -> float:
+        """Return the processor time of Java and all Python workers so far, or of those called `name`, in seconds."""
         self._look()
-        return sum(list(self._used.values()))
+        return sum(used for kind, used in list(self._used.values()) if kind.startswith(name))
 
 
 def _high_water(pid: int) -> int:
@@ -151,24 +155,33 @@ def _high_water(pid: int) -> int:
     return 0
 
 
-def ready_batches(rows: int) -> type:
-    """Make a data source that yields prepared Arrow batches, which measures Spark's own share of the time."""
+def make_batches(data: Path, directory: Path) -> None:
+    """Write the batches of each share of the first space into an Arrow file of its own."""
+    table = Table.open(SourceOptions.of({"path": str(data), "space": "goods"}))
+    schema = schema_of(table.columns)
+    directory.mkdir()
+    for number, share in enumerate(table.shares(())):
+        with pa.OSFile(str(directory / str(number)), "wb") as file, pa.ipc.new_stream(file, schema) as stream:
+            for batch in table.read(share, table.columns, schema, ()):
+                stream.write_batch(batch)
+
+
+def ready_batches() -> type:
+    """Make a data source of Arrow batches that are decoded already, which measures Spark's own share of the time."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):
+        def __init__(self, path: str) -> None:
+            self._path = path
+
         def partitions(self) -> list[InputPartition]:
-            return [InputPartition(number) for number in range(8)]
+            return [InputPartition(name) for name in os.listdir(self._path)]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 
-            size = 25_000
-            names = [f"name of {number * 7 % 1000003}" for number in range(size)]
-            columns = [pa.array(range(size)), pa.array(names), pa.array([n * 0.5 for n in range(size)])]
-            schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
-            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-            for _ in range(rows // 8 // size):
-                yield batch
+            with pa.memory_map(f"{self._path}/{partition.value}") as file:
+                yield from pa.ipc.open_stream(file)
 
     class Ready(DataSource):
         @classmethod
@@ -176,10 +189,10 @@ def ready_batches(rows: int) -> type:
             return "ready"
 
         def schema(self) -> str:
-            return "id bigint, name string, price double"
+            return "id bigint not null, name string not null, price double not null"
 
         def reader(self, schema: Any) -> DataSourceReader:
-            return Reader()
+            return Reader(str(self.options["path"]))
 
     return Ready
 
@@ -202,17 +215,23 @@ def session(master: str = "local[2]") -> Any:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.log.level", "ERROR").config("spark.driver.memory", "3g")
     builder = builder.config("spark.sql.python.filterPushdown.enabled", "true")
-    builder = builder.config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")  # as lunabox-export has it
+    # These two as lunabox-export has them.
+    builder = builder.config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
+    builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.dataSource.register(BoxDataSource)
     return spark
 
 
 class Cost(NamedTuple):
-    """The least wall and processor times of an action in seconds, and the greatest memory of a worker in bytes."""
+    """The least wall and processor times of an action in seconds, and the greatest memory of a worker in bytes.
+
+    `processor` is the time of Java and all Python workers, `python` that of the workers in it.
+    """
 
     wall: float
     processor: float
+    python: float
     peak: int
 
 
@@ -221,21 +240,24 @@ def best_times(actions: dict[str, Callable[[], Any]], rounds: int, watch: Watch)
     best: dict[str, Cost] = {}
     for _ in range(rounds):
         for name, action in actions.items():
-            begun, used = time.perf_counter(), watch.processor_time()
+            begun, used, python = time.perf_counter(), watch.processor_time(), watch.processor_time(PYTHON)
             watch.take_peak()
             action()
-            cost = Cost(time.perf_counter() - begun, watch.processor_time() - used, watch.take_peak())
+            wall, used = time.perf_counter() - begun, watch.processor_time() - used
+            cost = Cost(wall, used, watch.processor_time(PYTHON) - python, watch.take_peak())
             print(f"  {name}: {cost.wall:.2f} s, processors {cost.processor:.2f} s", file=sys.stderr, flush=True)
             old = best.get(name, cost)
-            best[name] = Cost(min(old.wall, cost.wall), min(old.processor, cost.processor), max(old.peak, cost.peak))
+            best[name] = Cost(*map(min, old[:3], cost[:3]), max(old.peak, cost.peak))
     return best
 
 
 def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str, copies: int) -> None:
     """Measure the actions whose names contain one of the comma-separated words of `only`, and print the table."""
     spark = session()
-    spark.dataSource.register(ready_batches(rows))
-    data, out = directory / "data", directory / "out"
+    spark.dataSource.register(ready_batches())
+    data, out, batches = directory / "data", directory / "out", directory / "ready"
+    if not batches.exists():
+        make_batches(data, batches)
 
     def box(space: str = "goods", **options: object) -> Any:
         return spark.read.format("box").options(path=str(data), space=space, **options).load()
@@ -246,6 +268,9 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str, copie
 
     def parquet(frame: Any, name: str) -> None:
         frame.write.mode("overwrite").parquet(str(out / name))
+
+    def ready() -> Any:
+        return spark.read.format("ready").option("path", str(batches)).load()
 
     def export() -> None:
         table = Table.open(SourceOptions.of({"path": str(data), "space": "goods"}))
@@ -258,10 +283,12 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str, copie
     lines: dict[str, tuple[int, Callable[[], Any]]] = {
         "snapshot to Parquet": (rows, lambda: parquet(box(), "base")),
         "Parquet to Parquet": (rows, lambda: parquet(spark.read.parquet(str(out / "base")), "copy")),
-        "ready batches to Parquet": (rows, lambda: parquet(spark.read.format("ready").load(), "ready")),
+        "ready batches to Parquet": (rows, lambda: parquet(ready(), "ready")),
         "snapshot to Parquet by lunabox-export": (rows, lambda: export()),
         "snapshot to Parquet, decoder in Python": (rows, lambda: parquet(box(decoder="python"), "python")),
         "all columns, dropped": (rows, lambda: drop(box())),
+        "ready batches, dropped": (rows, lambda: drop(ready())),
+        "Parquet, dropped": (rows, lambda: drop(spark.read.parquet(str(out / "base")))),
         "count() of all columns": (rows, lambda: box().count()),
         "count() without columns": (rows, lambda: box(columns="").count()),
         "sum of one column": (rows, lambda: box(columns="price").agg({"price": "sum"}).collect()),
@@ -290,12 +317,14 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str, copie
 
 def _print_table(best: dict[str, Cost], rows: dict[str, int]) -> None:
     base = best.get("Parquet to Parquet", next(iter(best.values())))
-    print(f"{'':<42} {'seconds':>8} {'rows/s':>12} {'processor s':>12} {'times faster':>14} {'worker MB':>10}")
+    titles = f"{'seconds':>8} {'rows/s':>12} {'processor s':>12} {'in Python':>10}"
+    print(f"{'':<42} {titles} {'times faster':>14} {'worker MB':>10}")
     for name, cost in best.items():
         faster = f"{base.wall / cost.wall:.2f} / {base.processor / cost.processor:.2f}"
         peak = f"{cost.peak / 1e6:.0f}" if cost.peak else "-"
         rate = rows[name] / cost.wall
-        print(f"{name:<42} {cost.wall:>8.2f} {rate:>12,.0f} {cost.processor:>12.2f} {faster:>14} {peak:>10}")
+        times = f"{cost.wall:>8.2f} {rate:>12,.0f} {cost.processor:>12.2f} {cost.python:>10.2f}"
+        print(f"{name:<42} {times} {faster:>14} {peak:>10}")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,7 +13,7 @@ from box.errors import BoxError
 from box.spark.conditions import Condition
 from box.spark.paths import expand
 from box.spark.source_options import SourceOptions
-from box.spark.table import Table
+from box.spark.table import Table, _share_count
 
 from .files import FORMAT, arrow_schema, goods, write
 
@@ -41,6 +42,30 @@ def test_all_rows_of_a_space_are_read_once(tmp_path: Path, decoder: str) -> None
     assert rows(table, Condition("id", ">=", 100), Condition("id", "<", 103)) == [
         tuple(row) for row in goods(103)[100:]
     ]
+
+
+@pytest.mark.parametrize(("size", "count"), [(0, 4), (40, 4), (47, 4), (49, 8), (80, 8), (100, 12)])
+def test_the_number_of_shares_suits_two_and_four_cores(size: int, count: int) -> None:
+    """Shares have about 8 MB, and their number is a multiple of four."""
+    assert _share_count(size << 20) == count
+
+
+def test_the_modules_of_a_worker_are_left_out_of_garbage_collection(tmp_path: Path) -> None:
+    """Spark's worker collects garbage after each task, which would visit all modules each time."""
+    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+    from pyspark.sql.types import LongType, StructType
+
+    from box.spark.source import BoxDataSource, _freeze_modules
+
+    write(tmp_path, goods(3))
+    reader = BoxDataSource({"path": str(tmp_path), "space": "goods"}).reader(StructType().add("id", LongType(), False))
+    _freeze_modules.cache_clear()
+    gc.unfreeze()
+    try:
+        assert sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)) == 3
+        assert gc.get_freeze_count() > 1000
+    finally:
+        gc.unfreeze()
 
 
 def test_several_directories_are_one_table(tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""A start from the log executes plain transactions together, and has the same outcome as executing each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from box import Node
+from box.errors import BoxError
+from box.instance.loader import LogLoader
+from box.journal.reader import LogReader
+from box.wire.row import Row
+
+SPACES = ("plain", "indexed", "synced", "own")
+STATE = """
+local found = {}
+for _, name in ipairs({...}) do
+    local space = box.space[name]
+    for id = 0, space and 2 or -1 do
+        local index = space.index[id]
+        if index ~= nil then found[name .. id] = index:select() end
+    end
+end
+local vclock = {}
+for id, lsn in pairs(box.info.vclock) do vclock[tostring(id)] = lsn end
+return found, vclock, box.info.synchro.queue.len
+"""
+
+
+async def make_spaces(node: Node) -> None:
+    await node.eval(
+        """
+        box.ctl.promote()
+        for _, name in ipairs({...}) do
+            local space = box.schema.space.create(name, {is_sync = name == 'synced', is_local = name == 'own'})
+            space:create_index('pk')
+            if name == 'indexed' then
+                space:create_index('text', {parts = {{2, 'string'}}})
+                space:create_index('number', {unique = false, parts = {{3, 'unsigned'}}})
+            end
+        end
+        """,
+        *SPACES,
+    )
+
+
+def statement(rng: Random, space: str) -> str:
+    """Return a random statement in Lua, which may fail."""
+    key, value = rng.randrange(30), rng.randrange(100)
+    if space == "indexed" and rng.random() < 0.1:
+        return f"box.space.indexed.index.text:delete('t{key}')"
+    row = f"{{{key}, 't{key if rng.random() < 0.9 else value}', {value}}}"
+    return f"box.space.{space}:" + rng.choice(
+        (
+            f"replace{row}",
+            f"insert{row}",
+            f"update({key}, {{{{'=', 3, {value}}}}})",
+            f"upsert({row}, {{{{'+', 3, 1}}}})",
+            f"delete({key})",
+        )
+    )
+
+
+def transaction(rng: Random) -> str:
+    """Return a random transaction in Lua: mostly one statement in one space, sometimes many in all."""
+    if rng.random() < 0.02:
+        return f"box.space.indexed:alter{{field_count = {rng.choice((0, 3))}}}"
+    count = rng.choice((1, 1, 1, 1, 3, 40))
+    spaces = [rng.choice(SPACES)] if rng.random() < 0.8 else SPACES
+    lines = [f"pcall(function() {statement(rng, rng.choice(spaces))} end)" for _ in range(count)]
+    return lines[0] if count == 1 else f"box.begin() {' '.join(lines)} pcall(box.commit)"
+
+
+async def state_of(node: Node) -> list[Any]:
+    return await node.eval(STATE, *SPACES)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_start_from_the_log_finds_what_was_there(tmp_path: Path, seed: int) -> None:
+    """All indexes, the vclock and the queue of synchronous transactions are those of the instance that ended."""
+    rng = Random(seed)
+    program = [transaction(rng) for _ in range(rng.choice((20, 150)))]
+
+    async def test() -> None:
+        async with Node(str(tmp_path)) as node:
+            await make_spaces(node)
+            await node.eval("\n".join(program))
+            before = await state_of(node)
+        async with Node(str(tmp_path)) as node:
+            assert await state_of(node) == before
+        async with Node(str(tmp_path), force_recovery=True) as node:
+            assert await state_of(node) == before
+
+    asyncio.run(test())
+
+
+def test_plain_transactions_are_executed_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 500 changes of one space none is executed alone; a transaction that a wrong row ends is undone as a whole."""
+    alone: list[list[Row]] = []
+    add = LogLoader.add
+
+    async def watched(self: LogLoader, rows: list[Row], give_way: Any) -> None:
+        alone.append(rows)
+        await add(self, rows, give_way)
+
+    async def test() -> None:
+        async with Node(str(tmp_path)) as node:
+            await make_spaces(node)
+            await node.eval("for i = 1, 500 do box.space.plain:insert{i, 't', 1} end")
+            await node.eval("box.begin() for i = 501, 900 do box.space.plain:insert{i, 't', 1} end box.commit()")
+        monkeypatch.setattr(LogLoader, "add", watched)
+        async with Node(str(tmp_path)) as node:
+            assert await node.space["plain"].count() == 900
+        assert not any(row.type == 2 and b"\xa1t" in row.body for rows in alone for row in rows)
+
+    asyncio.run(test())
+
+
+def test_an_error_in_a_plain_transaction_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is that of the request; with force_recovery its transaction is left out, and what follows counts."""
+
+    async def make() -> None:
+        async with Node(str(tmp_path)) as node:
+            await make_spaces(node)
+            await node.eval(
+                "local s = box.space.plain s:insert{1} box.begin() s:insert{2} s:replace{3} box.commit() s:insert{4}"
+            )
+
+    asyncio.run(make())
+    fresh = LogReader._fresh
+
+    def spoiled(self: LogReader, block: bytes) -> list[Row]:
+        rows = fresh(self, block)
+        for row in rows:
+            if row.type == 3 and row.body.endswith(b"\x91\x03"):
+                row.type, row.body = 2, row.body[:-1] + b"\x01"
+        return rows
+
+    monkeypatch.setattr(LogReader, "_fresh", spoiled)
+
+    async def start(force: bool) -> list[Any]:
+        async with Node(str(tmp_path), force_recovery=force) as node:
+            return [row[0] for row in await node.space["plain"].select()]
+
+    with pytest.raises(BoxError, match="Duplicate key exists"):
+        asyncio.run(start(False))
+    assert asyncio.run(start(True)) == [1, 4]
