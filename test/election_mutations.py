@@ -16,7 +16,7 @@ _EQUAL_LOGS: Final = Edit(
 )
 """Votes do not compare the terms of the logs."""
 
-# Several remedies matter only to a PROMOTE without a claim, as Tarantool 2.8.1 writes it; their stories do without claims.
+# Several remedies matter only to a PROMOTE without a claim, as Tarantool 2.8.1 writes it: their stories do without too.
 ELECTIONS: Final = (
     Mutation(
         "a snapshot that forgets promotions",
