@@ -82,19 +82,13 @@ class LimboDriver:
         self.on_rolled_back: Callable[[LimboEntry, BoxError], None] = _no_hook
         """Called with each entry that was rolled back, and its error."""
         self.others_may_lead: Callable[[], bool] = lambda: False
-        """Returns True if others may have elected a leader: then acknowledged rows may have no effect there, and do not
-        count.
-        """
+        """Returns True if others may have elected a leader: acknowledged rows may be void there, and do not count."""
         self.may_decide: Callable[[], bool] = lambda: True
-        """Returns True if elections are off, or if this instance leads in the latest known term and has taken over the
-        limbo.
-        """
+        """Returns True without elections, or if this instance leads in the latest known term and owns the limbo."""
         self.voters_needed: Callable[[], int] = lambda: 0
         """Returns the number of instances, including this one, that elect a leader; 0 without elections."""
         self.is_forbidden: Callable[[], bool] = lambda: False
-        """Returns True if elections give the limbo to another instance; transactions of this one would block the
-        leader's rows.
-        """
+        """Returns True if elections give the limbo to others, whose rows transactions of this instance would block."""
         self.on_change: Callable[[], None] = _no_hook
         """Called when the limbo has become empty or has got entries, so that the instance may have changed to or from
         read-only.
@@ -385,21 +379,19 @@ class LimboDriver:
     def _decide_again(self) -> None:
         """Write the decision, now that the latch is ours; the reason for it may have gone meanwhile."""
         self._is_requested = False
-        decision = self._decision()
-        if decision is None or self._is_stopped:
+        self._write_decision(None if self._is_stopped else self._decision())
+
+    def _write_decision(self, decision: Decision | None) -> None:
+        """Write a decision, if there is one; the latch is ours."""
+        if decision is None:
             self.latch.release_write()
             self._arm()
-        else:
-            self._write_decision(decision)
-
-    def _write_decision(self, decision: Decision) -> None:
-        """Write a decision; the latch is ours."""
-        limbo = self.limbo
-        if decision.type == RequestType.NOP:
+        elif decision.type == RequestType.NOP:
             self._propose(decision)
-            return
-        request = SynchroRequest(decision.type, limbo.owner_id, decision.lsn, 0, limbo.instance_id)
-        self._submit(synchro_row(request), request, self._on_decision_written)
+        else:
+            limbo = self.limbo
+            request = SynchroRequest(decision.type, limbo.owner_id, decision.lsn, 0, limbo.instance_id)
+            self._submit(synchro_row(request), request, self._on_decision_written)
 
     def _propose(self, decision: Decision) -> None:
         """Write a proposal to roll back everything that waits; the latch is ours."""
