@@ -2,7 +2,7 @@
 
 local M = {}
 
--- The values that stand for functions which were given with too many arguments, by what is called for them.
+-- Placeholder function of a trigger that was given with too many arguments -> {the value that was given}.
 local given = setmetatable({}, {__mode = 'k'})
 
 -- What was registered as this trigger.
@@ -27,8 +27,8 @@ local function is_function_or_nil(value)
     return type(value) == 'function' or type(value) == 'nil'
 end
 
--- As in Tarantool, arguments after the second push the new trigger away: the last but one is registered in its place,
--- whatever it is, and calling it fails if it is no function.
+-- As in Tarantool, a third argument pushes the new trigger away: the argument before the last one is registered in its
+-- place, whatever it is, and calling it fails if it is not a function.
 local function last_but_one(...)
     local value = select(select('#', ...) - 1, ...)
     if type(value) == 'function' then
@@ -50,7 +50,8 @@ local function oldest_first(list)
     return copy
 end
 
--- reset(list) returns all, reset(list, new) adds, reset(list, new, old) replaces, reset(list, nil, old) removes.
+-- Changes a list: reset(list) returns all triggers, reset(list, new) adds one, reset(list, new, old) replaces one,
+-- reset(list, nil, old) removes one.
 function M.reset(list, new, old, ...)
     if not is_function_or_nil(new) or not is_function_or_nil(old) then
         error('trigger reset: incorrect arguments', 3)
