@@ -2,7 +2,7 @@
 
 local M = {}
 
--- Stand-in function of a trigger that was given with too many arguments -> {the value that was given}.
+-- Placeholder function of a trigger that was given with too many arguments -> {the value that was given}.
 local given = setmetatable({}, {__mode = 'k'})
 
 -- What was registered as this trigger.
@@ -27,8 +27,8 @@ local function is_function_or_nil(value)
     return type(value) == 'function' or type(value) == 'nil'
 end
 
--- As in Tarantool, arguments after the second push the new trigger away: the last but one is registered in its place,
--- whatever it is, and calling it fails if it is no function.
+-- As in Tarantool, a third argument pushes the new trigger away: the argument before the last one is registered in its
+-- place, whatever it is, and calling it fails if it is not a function.
 local function last_but_one(...)
     local value = select(select('#', ...) - 1, ...)
     if type(value) == 'function' then
