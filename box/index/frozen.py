@@ -20,7 +20,6 @@ from box.index.layered import GONE, merged
 
 if TYPE_CHECKING:
     from box.index.base import Entry
-    from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex, PointCursor
 
 _Bounds = tuple[Any, Any, bool, bool]
 _EMPTY: tuple[tuple[SortKey, Any], ...] = ()
@@ -47,18 +46,18 @@ class FrozenTree:
         items: Iterable[tuple[SortKey, Any]] = self.base.items(*bounds)
         return merged(items, self.before.items(*bounds)) if self.before else items
 
-    def pieces(self, leaves: Iterator[Any]) -> Iterator[Piece]:
+    def pieces(self, leaves: Iterator[Any]) -> Iterator[FrozenLeaf]:
         """Yield a piece for each leaf of the base, from the last to the first, and one for what was below them all."""
         above: SortKey | None = None
         for leaf in leaves:
             if len(leaf):
-                piece = Piece(self.before, leaf, leaf.minKey(), above)
+                piece = FrozenLeaf(self.before, leaf, leaf.minKey(), above)
                 above = piece.minKey()
                 yield piece
-        yield Piece(self.before, None, None, above)
+        yield FrozenLeaf(self.before, None, None, above)
 
 
-class Piece:
+class FrozenLeaf:
     """A leaf with what was there before, from its least key up to, and without, the least key of the next leaf."""
 
     __slots__ = ("_above", "_before", "_leaf", "_low")
@@ -87,14 +86,14 @@ class Piece:
 
 
 class FrozenIndex:
-    """What cursors of an index read instead of it after `adopt`. Call `close` at the end.
+    """What cursors of an `OrderedIndex` read instead of it after `adopt`. Call `close` at the end.
 
     `before` has entries by key that differ from the index's at this moment, None for an absent one.
     """
 
     __slots__ = ("_base", "_index", "_tree", "find", "version")
 
-    def __init__(self, index: OrderedIndex, before: Iterable[tuple[SortKey, bytes | None]] = ()) -> None:
+    def __init__(self, index: Any, before: Iterable[tuple[SortKey, bytes | None]] = ()) -> None:
         index.settle()
         self._index = index
         kept = index.new_tree()
@@ -109,7 +108,7 @@ class FrozenIndex:
         self._tree.before.insert(key, GONE if old is None else old)
         self.version += 1
 
-    def adopt(self, cursor: PointCursor | ForwardCursor | BackwardCursor) -> None:
+    def adopt(self, cursor: Any) -> None:
         """Let a cursor of the index, also one that has read some entries, read from here."""
         cursor.read_from(self)
 

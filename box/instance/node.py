@@ -280,6 +280,7 @@ class Instance:
             version=PACKAGE_VERSION,
             random_bytes=self.random.randbytes,
             count=self.stats.collect,
+            clock=self.monotonic,
             has_node_ended=lambda: self.is_closed,
         )
 

@@ -62,13 +62,14 @@ class Sql:
         version: str,
         random_bytes: Callable[[int], bytes],
         count: Callable[[int], None],
+        clock: Callable[[], float],
         has_node_ended: Callable[[], bool],
     ) -> None:
         self._schema = schema
         self._count = count
         self._txns = txns
         self._queries = QueryRunner(
-            schema, dml, version=version, random_bytes=random_bytes, has_node_ended=has_node_ended
+            schema, dml, version=version, random_bytes=random_bytes, clock=clock, has_node_ended=has_node_ended
         )
         self._changes = changes = ChangeRunner(self._queries, dml)
         changes.triggers = RowTriggers(schema, self._queries, changes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from box.apart import is_apart, wait_for
@@ -33,12 +32,20 @@ _TURN: Final = 0.003
 class Pauses:
     """The pauses of one query outside of a transaction, which reads these spaces. Call `end` afterwards."""
 
-    def __init__(self, ctx: Context, reads: Reader, spaces: list[Space], has_node_ended: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        reads: Reader,
+        spaces: list[Space],
+        clock: Callable[[], float],
+        has_node_ended: Callable[[], bool],
+    ) -> None:
         self._ctx = ctx
         self._reads = reads
         self._spaces = spaces
+        self._clock = clock
         self._has_node_ended = has_node_ended
-        self._due = perf_counter() + _TURN
+        self._due = clock() + _TURN
         self._indexes: dict[int, dict[int, Index]] | None = None
         """The indexes of the spaces when they were frozen, by the id of the space and their own; None before."""
         self._frozen: dict[Index, FrozenIndex] = {}
@@ -58,14 +65,14 @@ class Pauses:
             CancelledError: the task was cancelled.
             FiberIsCancelled: the node has stopped.
         """
-        if perf_counter() < self._due:
+        if self._clock() < self._due:
             return
         if self._indexes is None:
             self._freeze()
         wait_for(asyncio.sleep(0))
         if self._has_node_ended():
             raise fiber_is_cancelled()
-        self._due = perf_counter() + _TURN
+        self._due = self._clock() + _TURN
 
     def _freeze(self) -> None:
         self._indexes = {}

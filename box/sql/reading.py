@@ -72,12 +72,14 @@ class QueryRunner:
         *,
         version: str,
         random_bytes: Callable[[int], bytes],
+        clock: Callable[[], float],
         has_node_ended: Callable[[], bool],
     ) -> None:
         self.schema = schema
         self._dml = dml
         self._version = version
         self._random_bytes = random_bytes
+        self._clock = clock
         self._has_node_ended = has_node_ended
         self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
@@ -137,6 +139,7 @@ class QueryRunner:
             version=self._version,
             random_bytes=self._random_bytes,
             call=self._functions.call,
+            clock=self._clock,
             has_node_ended=self._has_node_ended,
         )
 

@@ -45,7 +45,7 @@ _MASK: Final = 2**62 - 1
 """A mask that limits row ids to the 63 bits that SQLite allows."""
 
 
-class TupleSource(Protocol):
+class ScanSource(Protocol):
     """What a scan reads from."""
 
     def fetch(self, limit: int) -> list[bytes]:
@@ -76,7 +76,7 @@ class RunningStatement(Protocol):
     def indexes(self, space: Space) -> Mapping[int, Index]:
         """Return the indexes of a space, by id, that the running statement sees."""
 
-    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleSource:
+    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> ScanSource:
         """Begin to read the tuples of an index that the running statement sees; `owner` ends its former scan."""
 
     def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
@@ -234,7 +234,7 @@ class SpaceCursor:
         self._table = table
         self._connection = table.connection
         self._is_inside: Callable[[bytes], bool] | None = None
-        self._source: TupleSource = _NO_TUPLES
+        self._source: ScanSource = _NO_TUPLES
         self._batch: Iterator[list[Any]] = _NO_ROWS
         self._size = 1
         self._row: list[Any] | None = None
@@ -276,7 +276,7 @@ class SpaceCursor:
             self._row = row = table.decoder.row(raw)
             self.Column = row.__getitem__
 
-    def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> TupleSource:
+    def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> ScanSource:
         if not self._connection.indexes(self._table.space):
             return _NO_TUPLES
         index = self._table.index(plan["index"])
@@ -308,7 +308,7 @@ class SpaceCursor:
 
     def _scan(
         self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
-    ) -> TupleSource:
+    ) -> ScanSource:
         space, connection = self._table.space, self._connection
         first, last = (high, low) if reverse else (low, high)
         if first[1] is not None:

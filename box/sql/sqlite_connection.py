@@ -16,7 +16,7 @@ from box.data.collation import sort_key_function
 from box.sql import aggregates, builtins, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
-from box.sql.space_table import SpaceModule, TupleSource
+from box.sql.space_table import ScanSource, SpaceModule
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
 
@@ -43,7 +43,8 @@ class Environment:
         version: str = "",
         random_bytes: Callable[[int], bytes] | None = None,
         call: Callable[[Context, str, list[Value]], Value] | None = None,
-        has_node_ended: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float],
+        has_node_ended: Callable[[], bool],
     ) -> None:
         self.ctx = ctx
         self.reads = reads
@@ -52,10 +53,11 @@ class Environment:
         self.version = version
         self.random_bytes = random_bytes
         self.call = call
+        self.clock = clock
         self.has_node_ended = has_node_ended
 
 
-class _Tuples:
+class _IteratedTuples:
     """A source of the tuples of an iterator."""
 
     __slots__ = ("_tuples",)
@@ -115,12 +117,12 @@ class Connection:
         """Return the indexes of a space, by id, that the running statement sees."""
         return space.indexes if self._pauses is None else self._pauses.indexes(space)
 
-    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleSource:
+    def scan(self, owner: Any, space: Space, iid: int, iterator: int, key: list[Any]) -> ScanSource:
         """Begin to read the tuples of an index that the running statement sees; `owner` ends its former scan."""
         if self._pauses is not None:
             return self._pauses.scan(owner, space, iid, iterator, key)
         env = self.env
-        return _Tuples(env.reads.cursor(env.ctx, space, iid, iterator, key))
+        return _IteratedTuples(env.reads.cursor(env.ctx, space, iid, iterator, key))
 
     def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the tuple with a full key of a unique index that the running statement sees."""
@@ -137,8 +139,8 @@ class Connection:
         """Start a query. Returns an iterator of its rows. One that reads just these spaces may pause."""
         self._env = env
         if spaces is not None and Pauses.are_possible(env.ctx, spaces) and "lb_call(" not in sql:
-            self._pauses = Pauses(env.ctx, env.reads, spaces, env.has_node_ended)
-        # A function of a user may change what is read, and the reads of a transaction may conflict with others' writes.
+            self._pauses = Pauses(env.ctx, env.reads, spaces, env.clock, env.has_node_ended)
+        # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
         try:

@@ -28,6 +28,7 @@ FLOORS = (
     ("box.data",),  # values, tuples and keys
     ("box.errinj", "box.log"),  # asked by everything above
     (
+        "box.apart",
         "box.eager",
         "box.events",
         "box.forks",
