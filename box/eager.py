@@ -3,11 +3,12 @@
 ```
 start         a task for the rest            before it no task is current: not for `asyncio.timeout` and the like
 first_step    a task for the rest            a stand-in is current meanwhile; 1 us more
-run_at_once   the coroutine is given up      for what must not wait
-run_through   the same                       for what may give way, but has no need to
+run_at_once   the coroutine is closed        for coroutines that must not wait
+run_through   the coroutine is closed        for coroutines that may yield a turn but must not wait for anything
 ```
 
-`asyncio` of Python 3.12 has eager tasks; 3.11 has not, and a task for each request costs more than most requests do.
+`asyncio` has eager tasks since Python 3.12, but not in 3.11, and a task for each request costs more than most requests
+do.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ T = TypeVar("T")
 
 
 def start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
-    """Run the coroutine now. None if it has finished, else a task that finishes it.
+    """Run a coroutine now. Returns None if it has finished, otherwise a task that finishes it.
 
-    The coroutine handles its own errors: one that escapes before the first suspension is raised here.
+    The coroutine handles its own errors: an error before the first suspension is raised here.
     """
     try:
         awaited = coroutine.send(None)
@@ -33,14 +34,16 @@ def start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) ->
 
 
 def go_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T], awaited: Any) -> asyncio.Task[T]:
-    """A task for the rest of a coroutine whose first step, `coroutine.send(None)`, has yielded `awaited`."""
+    """Return a task for the rest of a coroutine whose first step, `coroutine.send(None)`, has yielded `awaited`."""
     return loop.create_task(_Rest(coroutine, awaited))
 
 
 def first_step(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]
 ) -> tuple[asyncio.Task[T] | None, T | None]:
-    """Run the coroutine now: `(task of the rest, None)`, or `(None, result)` if it has finished. Raises its error."""
+    """Run a coroutine now. Returns `(None, result)` if it has finished, otherwise `(task of the rest, None)`. Raises
+    the coroutine's error.
+    """
     if sys.version_info >= (3, 12):
         task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, eager_start=True)
         return (None, task.result()) if task.done() else (task, None)
@@ -60,7 +63,9 @@ class Suspended(Exception):
 
 
 def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that must not wait. Raises its error, Suspended if it waits; it is closed then."""
+    """Run a coroutine that must not wait, and return its result. Raises its error, or Suspended (after closing it) if
+    it waits.
+    """
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -71,7 +76,9 @@ def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def run_through(coroutine: Coroutine[Any, Any, T]) -> T:
-    """As `run_at_once`, but it may wait for its next turn (`asyncio.sleep(0)`), which it gets at once."""
+    """Run a coroutine as `run_at_once` does, but let it yield its turn (`asyncio.sleep(0)`); it continues
+    immediately.
+    """
     try:
         while coroutine.send(None) is None:
             pass
@@ -83,10 +90,12 @@ def run_through(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _Rest(Coroutine[Any, Any, T]):
-    """The rest of a coroutine whose first step has yielded the future `awaited`: yields that again, then goes on.
+    """The rest of a coroutine whose first step has yielded the future `awaited`: yields that future again, then
+    continues.
 
-    Not a coroutine function: one that is cancelled before its first step would never pass that on to the inner one.
-    A future that is yielded bears a mark, which whoever takes it has to remove: others may wait for it too.
+    This is not a coroutine function, because a task that is cancelled before its first step would not pass the
+    cancellation to the inner coroutine. A yielded future carries a mark, which has to be removed by its receiver,
+    because other coroutines may wait for the future too.
     """
 
     __slots__ = ("_awaited", "_coroutine", "_is_started")
@@ -107,7 +116,7 @@ class _Rest(Coroutine[Any, Any, T]):
         return self._awaited
 
     def throw(self, *error: Any) -> Any:
-        # Cancelled before its first step: as in every task, what the coroutine waits for is cancelled first.
+        # The task was cancelled before its first step: as in every task, the awaited future is cancelled first.
         if not self._is_started and self._awaited is not None and self._awaited.cancel():
             return self.send(None)
         self._is_started = True
@@ -121,9 +130,9 @@ class _Rest(Coroutine[Any, Any, T]):
 
 
 class _StandIn:
-    """The current task during the first step of a coroutine, before Python 3.12 has eager tasks.
+    """The current task during the first step of a coroutine, for Python 3.11, which has no eager tasks.
 
-    `asyncio.timeout` remembers the current task and cancels it later: by then there is a real one.
+    `asyncio.timeout` remembers the current task and cancels it later: by then a real task has taken its place.
     """
 
     __slots__ = ("_task",)

@@ -54,10 +54,10 @@ _TALLIES: Final = frozenset({"ERRINJ_DYN_MODULE_COUNT", "ERRINJ_WAL_WRITE_COUNT"
 
 
 class ErrorInjections:
-    """The switches of one node.
+    """The error injections of one node.
 
-    `values` is for reading: `if errinj.values["ERRINJ_WAL_IO"]`. Any thread may read; writes that listeners have to
-    learn of go through `set`, in the tx thread. Types never change: bool, int or float as in the defaults.
+    `values` is for reading: `if errinj.values["ERRINJ_WAL_IO"]`. Any thread may read. Changes that listeners have to
+    learn about go through `set`, in the tx thread. Types never change: bool, int or float as in the defaults.
     """
 
     __slots__ = ("_changes", "_listeners", "is_armed", "values")
@@ -65,18 +65,19 @@ class ErrorInjections:
     def __init__(self) -> None:
         self.values = _DEFAULTS.copy()
         self.is_armed = False
-        """False means that nothing is injected anywhere: hot paths look at this first."""
+        """False while no injection is active at all: hot paths look at this first."""
         self._listeners: dict[str, list[Callable[[Value], None]]] = {}
         self._changes = Waiters()
 
     def get(self, name: str) -> Value | str:
-        """The value, or the error text for an unknown name (Tarantool returns it, too, and raises nothing)."""
+        """Return the value of an injection, or the error text for an unknown name (Tarantool returns the text, too)."""
         return self.values[name] if name in self.values else _unknown(name)
 
     def set(self, name: str, value: object) -> str:
-        """Change a switch and tell its listeners; returns `ok`, or the error text for an unknown name.
+        """Change an injection and call its listeners. Returns `ok`, or the error text for an unknown name.
 
-        A boolean takes any value by Lua's idea of truth; raises ILLEGAL_PARAMS for a number switch without a number.
+        A boolean injection takes any value by Lua's rules of truth. Raises ILLEGAL_PARAMS if a numeric injection gets
+        something else than a number.
         """
         if name not in self.values:
             return _unknown(name)
@@ -89,31 +90,35 @@ class ErrorInjections:
         return "ok"
 
     def release_journal(self) -> None:
-        """Let the thread of the journal go on, whatever holds it: the node closes and waits for it."""
+        """End all delays of the journal's thread, because the node closes and waits for that thread."""
         self.set("ERRINJ_WAL_DELAY_COUNTDOWN", -1)
         for name in JOURNAL_DELAYS:
             self.set(name, False)
 
     def info(self) -> dict[str, dict[str, Value]]:
-        """`{name: {"state": value}}` of all switches, as `box.error.injection.info()` shows them."""
+        """Return `{name: {"state": value}}` for all injections, as `box.error.injection.info()` shows them."""
         return {name: {"state": value} for name, value in self.values.items()}
 
     def on_change(self, name: str, listener: Callable[[Value], None]) -> Callable[[], None]:
-        """Call `listener(value)` after each `set` of `name`; returns the function that ends it."""
+        """Call `listener(value)` after each `set` of `name`. Returns a function that removes the listener."""
         listeners = self._listeners.setdefault(name, [])
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
     async def wait_until_off(self, name: str, unless: Callable[[], bool] = lambda: False) -> None:
-        """Wait in the tx thread while a boolean switch is on: the delays. `unless` ends the wait, too (`wake`)."""
+        """Wait, in the tx thread, while a boolean injection is on. The wait also ends if `unless` returns True after a
+        `wake`.
+        """
         await self._changes.until(lambda: not self.values[name] or unless())
 
     def wake(self) -> None:
-        """Let everybody who waits look again."""
+        """Make every waiting coroutine check its condition again."""
         self._changes.wake()
 
     def apply_environment(self, environment: Mapping[str, str]) -> None:
-        """Take the initial values from variables named like the switches; raises ILLEGAL_PARAMS for a wrong one."""
+        """Set initial values from environment variables named like the injections. Raises ILLEGAL_PARAMS for a wrong
+        value.
+        """
         for name in self.values.keys() & environment.keys():
             if environment[name]:
                 self.set(name, _parse(name, self.values[name], environment[name]))

@@ -144,13 +144,15 @@ class BoxError(Exception):
 
     @property
     def name(self) -> str:
-        """The code's name with Tarantool's prefix: `ER_TUPLE_FOUND`."""
+        """The name of the code with Tarantool's prefix: `ER_TUPLE_FOUND`."""
         code = _CODES.get(self.code)
         return "ER_UNKNOWN" if code is None else f"ER_{code.name}"
 
     @property
     def log_text(self) -> str:
-        """The error as Tarantool logs it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection refused`."""
+        """Return the error as Tarantool logs it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection
+        refused`.
+        """
         if self.custom_type is not None:
             return f"Custom type {self.custom_type}: {self.message}"
         if self.type in _SYSTEM_ERRORS:
@@ -381,7 +383,7 @@ _NAMES_BY_CLASS: dict[type[BoxError], str] = {
     RequestTimeoutError: "TIMEOUT QUORUM_WAIT VY_QUOTA_TIMEOUT",
     QuorumTimeoutError: "SYNC_QUORUM_TIMEOUT",
 }
-"""The codes of each class; those that are not named are of a plain `ClientError`."""
+"""The codes of each error class. All other codes belong to a plain `ClientError`."""
 _BY_CODE: dict[int, type[BoxError]] = {
     int(ErrorCode[name]): family for family, names in _NAMES_BY_CLASS.items() for name in names.split()
 }

@@ -1,16 +1,18 @@
-"""Events: values under keys, and watchers who are told of the latest value of a key (`box.broadcast`, `box.watch`).
+"""Events: values under keys, and watchers that are notified of the latest value of a key (`box.broadcast`,
+`box.watch`).
 
 ```
-watcher    what happened                                  next
-PENDING    in the queue: its turn comes                   RUNNING, with the newest value
-RUNNING    acknowledged, the value is still that one      IDLE
-RUNNING    acknowledged, another value came meanwhile     PENDING
-IDLE       a value is broadcast                           PENDING
-any        unregistered                                   it is told of nothing more
+state of a watcher   event                                           next state
+PENDING              its turn in the queue comes                     RUNNING, with the newest value
+RUNNING              it acknowledges, the value has not changed      IDLE
+RUNNING              it acknowledges, the value has changed          PENDING
+IDLE                 a value is broadcast                            PENDING
+any                  it is unregistered                              no more notifications
 ```
 
-A watcher is told once when it is registered, and then of the newest value only: values that came in between are passed
-over, so that a slow watcher costs a place in the queue at most. Values are MessagePack; a key without one tells None.
+A watcher is notified once when it is registered, and then of the newest value only. Values in between are skipped, so a
+slow watcher never has more than one place in the queue. Values are MessagePack; for a key without a value the watcher
+gets None.
 """
 
 from __future__ import annotations
@@ -22,15 +24,17 @@ from enum import Enum, auto
 from typing import Final
 
 _AT_ONCE: Final = 128
-"""Watchers that are told in one turn of the loop."""
+"""The number of watchers that are notified in one turn of the loop."""
 SYSTEM_PREFIX: Final = b"box."
 
 Run = Callable[["EventWatcher", "bytes | None"], None]
-"""Tells a watcher a value. It raises nothing, and has the watcher acknowledge when it is ready for the next."""
+"""Notifies a watcher of a value. It must not raise; the watcher calls `acknowledge` when it is ready for the next
+value.
+"""
 
 
 class WatcherState(Enum):
-    """See the table above."""
+    """The states of a watcher; the table at the top of the module lists the transitions."""
 
     PENDING = auto()
     RUNNING = auto()
@@ -50,7 +54,7 @@ class _EventKey:
 
 
 class EventWatcher:
-    """Somebody who is told of one key."""
+    """A watcher of one key."""
 
     __slots__ = ("_events", "_place", "_seen", "run", "state")
 
@@ -63,11 +67,11 @@ class EventWatcher:
 
     @property
     def key(self) -> bytes | None:
-        """The key, None once it is unregistered."""
+        """The watched key, or None once the watcher is unregistered."""
         return None if self._place is None else self._place.key
 
     def tell(self) -> None:
-        """Run with the newest value."""
+        """Run the watcher with the newest value."""
         place = self._place
         if place is not None:
             self.state = WatcherState.RUNNING
@@ -75,7 +79,7 @@ class EventWatcher:
             self.run(self, place.value)
 
     def acknowledge(self) -> None:
-        """Be ready for the next value."""
+        """Acknowledge the last value: the watcher is ready for the next one."""
         place = self._place
         if place is None or self.state is not WatcherState.RUNNING:
             return
@@ -85,7 +89,7 @@ class EventWatcher:
             self._events.put(self)
 
     def unregister(self) -> None:
-        """Be told of nothing more."""
+        """Unregister the watcher; it gets no more notifications."""
         place, self._place = self._place, None
         if place is not None:
             del place.watchers[self]
@@ -96,7 +100,9 @@ class EventWatcher:
 
 
 class Events:
-    """The keys of one node. Keys that `provide` names have values that the node makes itself, when somebody watches."""
+    """The keys and watchers of one node. The values of keys registered by `provide` are made by the node itself, when
+    they are watched.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -107,11 +113,11 @@ class Events:
         self._is_changed = False
 
     def __len__(self) -> int:
-        """The number of keys that have a value or a watcher."""
+        """Return the number of keys that have a value or a watcher."""
         return len(self._places)
 
     def watch(self, key: bytes, run: Run) -> EventWatcher:
-        """Register a watcher, which is told of the present value in a later turn of the loop."""
+        """Register a watcher, which is notified of the present value in a later turn of the loop."""
         place = self._place(key)
         maker = self._makers.get(key)
         if maker is not None:
@@ -122,7 +128,7 @@ class Events:
         return watcher
 
     def broadcast(self, key: bytes, value: bytes | None) -> None:
-        """Give a key another value, and tell its watchers; None takes the value away."""
+        """Set the value of a key and notify its watchers; None removes the value."""
         place = self._place(key)
         place.value = value
         place.version += 1
@@ -130,7 +136,7 @@ class Events:
         self.look_at(place)
 
     def value(self, key: bytes) -> bytes | None:
-        """The value of a key, None for one without."""
+        """Return the value of a key, or None if it has none."""
         maker = self._makers.get(key)
         if maker is not None:
             return maker()
@@ -138,11 +144,11 @@ class Events:
         return None if place is None else place.value
 
     def provide(self, key: bytes, maker: Callable[[], bytes]) -> None:
-        """Have a key whose value is made by a function, for watchers who come and whenever it may have `changed`."""
+        """Register a function that makes the value of a key: for new watchers, and whenever `changed` is called."""
         self._makers[key] = maker
 
     def changed(self) -> None:
-        """Values that the node makes itself may have changed: their watchers are told soon, if they have."""
+        """Recalculate the values that the node makes itself, soon, and notify watchers of values that differ."""
         if not self._is_changed and any(key in self._places for key in self._makers):
             self._is_changed = True
             self._loop.call_soon(self._look)
@@ -157,13 +163,13 @@ class Events:
     # -- for watchers
 
     def put(self, watcher: EventWatcher) -> None:
-        """Queue a watcher who is to be told."""
+        """Put a watcher into the queue for its next notification."""
         watcher.state = WatcherState.PENDING
         self._pending.append(watcher)
         self._schedule()
 
     def look_at(self, place: _EventKey) -> None:
-        """Forget a key that nobody watches and that has no value of its own."""
+        """Forget a key if it has neither watchers nor a value that was broadcast."""
         if not place.watchers and (place.value is None or place.key in self._makers):
             self._places.pop(place.key, None)
 

@@ -1,4 +1,4 @@
-"""Exit statuses of commands that others end: what a shell reports for the signals."""
+"""Exit statuses of commands that are ended from outside: the numbers that a shell reports for signals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ PIPE_CLOSED: Final = 141
 
 
 def after_closed_pipe() -> int:
-    """The status of a command whose reader has enough: `| head`. Call it in the handler of BrokenPipeError.
+    """Return the exit status of a command whose reader has closed the pipe (`| head`). Call it when BrokenPipeError is
+    caught.
 
-    Python would report the same error once more when it flushes at the end, so the output goes nowhere from here on.
+    Python would report the same error once more when it flushes at the end, so standard output is redirected to
+    nowhere.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED

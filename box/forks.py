@@ -1,7 +1,8 @@
-"""Forks: files, locks and sockets of nodes stay those of the parent.
+"""Forks: files, locks and sockets of nodes stay with the parent process.
 
-The child of `os.fork()` has a copy of every object, and runs what cleans up when it exits, perhaps with a loop that has
-work to do. An owner of something outside of the process is told in the child, before anything else runs there.
+The child of `os.fork()` has a copy of every object, and at its exit runs their clean-up code, perhaps in a loop that
+still has work to do. Objects that own something outside of the process are notified in the child, before anything else
+runs there.
 """
 
 from __future__ import annotations
@@ -14,32 +15,32 @@ from weakref import WeakSet
 
 
 class Owner(Protocol):
-    """Has something that stays the parent's."""
+    """An object that owns something outside of the process, such as a file or a lock."""
 
     def leave_to_parent(self) -> None:
-        """In the child: touch it no more. Must not fail, and must not wait for a lock."""
+        """Give up the owned thing in a forked child. Must not fail, and must not wait for a lock."""
 
 
 _owners: Final[WeakSet[Owner]] = WeakSet()
 
 
 def own(owner: Owner) -> None:
-    """Tell the owner if this process is forked."""
+    """Register an owner, so that it is notified if this process is forked."""
     _owners.add(owner)
 
 
 def lead_nowhere(descriptor: int) -> None:
-    """Let a descriptor of the child lead to the null device."""
+    """Redirect a descriptor of the child to the null device."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     os.dup2(null, descriptor, inheritable=False)
     os.close(null)
 
 
 def separate(loop: AbstractEventLoop) -> None:
-    """Let a loop of asyncio wait for its files by itself.
+    """Give an asyncio loop in a forked child its own epoll descriptor.
 
-    Parent and child share what the kernel knows of an epoll descriptor: a child that closes its loop takes the parent's
-    wake-ups away. uvloop minds its forks itself.
+    Parent and child share the kernel's state of an epoll descriptor: a child that closes its loop would take the
+    parent's wake-ups away. uvloop handles forks itself.
     """
     selector = getattr(loop, "_selector", None)
     shared = getattr(selector, "_selector", None)

@@ -1,6 +1,6 @@
-"""Progress of long work: builds of indexes, snapshots, recovery, joins. A console shows what takes over a second.
+"""Progress of long work: builds of indexes, snapshots, recovery, joins. A console shows work that takes over a second.
 
-Each piece of work counts its rows, and knows how many there are or which share is done, if that can be known.
+Each piece of work counts its rows; if possible it also knows how many rows there are, or which share is done.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LONG = 1.0
-"""Seconds after which work is told of."""
+"""Work is shown after this many seconds."""
 
 
 class LongWork:
-    """One piece of work. `rows` are done, of `total`, if it is known; `share` gives the part of 1 that is done where
-    that is told by something else than rows; `count` gives the rows where somebody else counts them."""
+    """One piece of work. `rows` of `total` rows are done; `total` may be unknown. If progress is not measured in rows,
+    `share` returns the fraction that is done, from 0 to 1. If the rows are counted elsewhere, `count` returns their
+    number.
+    """
 
     __slots__ = ("began", "count", "rows", "share", "title", "total")
 
@@ -34,7 +36,7 @@ class LongWork:
         self.count = count
 
     def text(self, now: float) -> str:
-        """`recovery: 340,000 of 2,000,000 rows, 17 %, 3 s`."""
+        """Return the progress as text: `recovery: 340,000 of 2,000,000 rows, 17 %, 3 s`."""
         if self.count is not None:
             self.rows = self.count()
         of = f" of {self.total:,}" if self.total else ""
@@ -59,7 +61,7 @@ class ProgressBoard:
         share: Callable[[], float] | None = None,
         rows: Callable[[], int] | None = None,
     ) -> Iterator[LongWork]:
-        """Work that lasts as long as the block."""
+        """Register a piece of work for the duration of the block."""
         work = LongWork(title, self._monotonic(), total, share, rows)
         self._works.append(work)
         try:
@@ -68,12 +70,12 @@ class ProgressBoard:
             self._works.remove(work)
 
     def works(self) -> list[tuple[LongWork, float]]:
-        """All work under way, each with its seconds so far."""
+        """Return all work under way, each with its duration in seconds."""
         now = self._monotonic()
         return [(work, now - work.began) for work in self._works]
 
     def text(self) -> str | None:
-        """A line about the oldest work that has taken long, None if nothing has."""
+        """Return a line about the oldest work that takes long, or None if there is none."""
         now = self._monotonic()
         long = next((work for work in self._works if now - work.began >= LONG), None)
         return None if long is None else long.text(now)

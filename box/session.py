@@ -21,10 +21,10 @@ SESSION_TYPES = frozenset({"binary", "console", "repl", "applier", "relay", "bac
 class Session:
     """One connection, console or daemon. `credentials` are those of the authenticated user.
 
-    `id` grows by one a session, `peer` is the remote address as text, `fd` the descriptor or -1, `sync` the request
-    that is running, `push` sends an out-of-band message (None where the transport has none) and may give the token of
-    a wait for a slow receiver. It takes MessagePack, or with `pushes_text` what a console shows. Where there is an
-    `until_read`, it gives what to wait for after a push, None with a receiver that is up to date.
+    `id` grows by one with each session, `peer` is the remote address as text, `fd` the descriptor or -1, `sync` the
+    request that is running. `push` sends an out-of-band message (None where the transport has none) and may return the
+    token of a wait for a slow receiver; its argument is MessagePack or, with `pushes_text`, the text that a console
+    shows. `until_read`, if set, returns an awaitable to wait for after a push, or None if the receiver is up to date.
     """
 
     __slots__ = (
@@ -83,7 +83,8 @@ class Session:
 class Context:
     """One line of execution: at most one open transaction, one effective user, one last error.
 
-    `credentials` are the effective ones: `box.session.su` and setuid functions change them, the session's stay.
+    `credentials` are those of the effective user: `box.session.su` and setuid functions change them, but not the
+    credentials of the session.
     """
 
     __slots__ = ("credentials", "error", "session", "txn")
@@ -96,7 +97,9 @@ class Context:
 
     @classmethod
     def admin(cls, credentials: Credentials, session_type: str = "background", session_id: int = 0) -> Context:
-        """A context for the node's own work, in a session of its own; `credentials` are those of the user admin."""
+        """Return a context for the node's own work, in a session of its own; `credentials` are those of the user
+        admin.
+        """
         return cls(Session(session_id, session_type, credentials))
 
     def __repr__(self) -> str:
@@ -105,13 +108,13 @@ class Context:
 
 SessionHook = Callable[[Context], Awaitable[None]]
 AuthHook = Callable[[Context, str, bool], Awaitable[None]]
-"""Called with the user's name and whether the password was right; may raise to refuse the user."""
+"""Called with the user's name and whether the password was right; raises an error to refuse the user."""
 DeniedHook = Callable[[Context, "BoxError"], None]
-"""Called with the error of a denied access. Raises nothing."""
+"""Called with the error of a denied access. Must not raise."""
 
 
 class RequestContext(Context):
-    """The context of one CALL or EVAL: knows which request it answers, for `box.session.sync` and `push`."""
+    """The context of one CALL or EVAL. It knows which request it answers, for `box.session.sync` and `push`."""
 
     __slots__ = ("has_ended", "has_waited", "sync")
 
@@ -120,7 +123,7 @@ class RequestContext(Context):
         self.sync = sync
         self.has_ended = False
         self.has_waited = False
-        """Whether the function had not ended when whoever started it went on."""
+        """True if the function was still running when its starter went on with other work."""
 
 
 class Sessions:
@@ -147,7 +150,7 @@ class Sessions:
         fd: int = -1,
         push: Callable[[bytes, int], None] | None = None,
     ) -> Session:
-        """A new session; see `Session` for the arguments. The on_connect hooks are the caller's business."""
+        """Open a session; see `Session` for the arguments. The caller runs the on_connect hooks."""
         self._last_id += 1
         session = Session(self._last_id, session_type, credentials, peer=peer, fd=fd, push=push)
         self.by_id[session.id] = session
@@ -164,13 +167,13 @@ class Sessions:
             await hook(ctx, user, is_authenticated)
 
     def tell_denied(self, ctx: Context, error: BoxError) -> None:
-        """A request was refused before anything of it ran: run the on_access_denied hooks if it lacked a right."""
+        """Run the on_access_denied hooks for a refused request, if it was refused for lack of a privilege."""
         if error.type == "AccessDeniedError":
             for hook in list(self.on_access_denied):
                 hook(ctx, error)
 
     async def close(self, session: Session) -> None:
-        """Run the on_disconnect hooks, all of them, and forget the session. Raises the first error at the end."""
+        """Run all on_disconnect hooks and forget the session. Raises the first error at the end."""
         first_error: Exception | None = None
         for hook in list(self.on_disconnect):
             try:
@@ -182,7 +185,7 @@ class Sessions:
             raise first_error
 
     def forget(self, session: Session) -> None:
-        """End a session for which no hooks are run."""
+        """Forget a session without running any hooks."""
         for forget in session.on_disconnect:
             forget()
         self.by_id.pop(session.id, None)

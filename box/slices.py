@@ -1,4 +1,4 @@
-"""Work that can wait, done a slice in every turn of the loop."""
+"""Work that can wait: it is done in slices, one in each turn of the loop."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _LET_GO: Final = 2048
-"""Objects that are let go in a slice: a few tenths of a millisecond."""
+"""The number of objects that are freed in one slice, which takes a few tenths of a millisecond."""
 
 
 def emptying(containers: list[list[Any] | set[Any]]) -> Callable[[], bool]:
-    """Steps that empty lists and sets of many objects, whose last owner they may be, and tell whether there is more."""
+    """Return a function that frees objects in slices, by emptying the lists and sets that may be their last owners. It
+    returns False at the end.
+    """
 
     def step() -> bool:
         left = _LET_GO
@@ -33,7 +35,7 @@ def emptying(containers: list[list[Any] | set[Any]]) -> Callable[[], bool]:
 
 
 class SlicedWork:
-    """Steps that are called, one a turn, until they give False; then comes the next work."""
+    """A queue of work. In each turn of the loop one step of the first work is called, until the step returns False."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -43,17 +45,19 @@ class SlicedWork:
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing is left to be done."""
+        """True if no work is left."""
         return self._turn is None
 
     def add(self, step: Callable[[], bool]) -> None:
-        """Do some work: each call is a slice of it, and tells whether there is more. It must not fail."""
+        """Add work to the queue: each call of `step` does one slice and returns whether there is more. It must not
+        fail.
+        """
         self._steps.append(step)
         if self._turn is None:
             self._turn = self._loop.call_soon(self._go_on)
 
     def let_go(self, objects: list[Any]) -> None:
-        """Empty a list of many objects, whose last owner it may be."""
+        """Free the objects of a list in slices, by emptying the list, which may be their last owner."""
         self.add(emptying([objects]))
 
     def _go_on(self) -> None:
@@ -70,7 +74,7 @@ class SlicedWork:
                 future.set_result(None)
 
     async def wait(self) -> None:
-        """Return when nothing is left to be done."""
+        """Wait until no work is left."""
         while not self.is_idle:
             future: Future[None] = self._loop.create_future()
             self._idle.append(future)

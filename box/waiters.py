@@ -1,4 +1,4 @@
-"""Waiting: for the next change of a state, for the end of tasks."""
+"""Waiting: for the next change of a state, or for the end of tasks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Waiters:
-    """Coroutines of one loop that look again after a change.
+    """Coroutines of one loop that wait for changes and then check their conditions.
 
-    `await waiters.next()` ends with the next `wake()`, `await waiters.until(condition)` with the first after which the
-    condition holds. They are woken in the order in which they began to wait.
+    `await waiters.next()` ends with the next `wake()`, `await waiters.until(condition)` with the first `wake()` after
+    which the condition holds. Coroutines are woken in the order in which they began to wait.
     """
 
     __slots__ = ("_futures",)
@@ -24,13 +24,15 @@ class Waiters:
         return bool(self._futures)
 
     def next(self) -> asyncio.Future[None]:
-        """A future that the next `wake` completes. It may be cancelled, and is forgotten by the next `wake` only."""
+        """Return a future that the next `wake` completes. It may be cancelled; it is forgotten only at the next
+        `wake`.
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._futures[future] = None
         return future
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return when the condition holds, which is looked at now and after each `wake`. Leaves nothing behind."""
+        """Wait until the condition holds; it is checked now and after each `wake`."""
         while not condition():
             future = self.next()
             try:
@@ -39,7 +41,7 @@ class Waiters:
                 self._futures.pop(future, None)
 
     def wake(self) -> None:
-        """Let everyone who waits now go on."""
+        """Wake all coroutines that wait now."""
         futures, self._futures = self._futures, {}
         for future in futures:
             if not future.done():
@@ -47,8 +49,9 @@ class Waiters:
 
 
 async def end_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel and wait for the ends. For a `finally`: where the coroutine is not cancelled but closed, since nobody runs
-    its loop any more, nothing can be waited for."""
+    """Cancel tasks and wait for their ends; made for a `finally` block. If the surrounding coroutine is being closed
+    because its loop no longer runs, the tasks are cancelled without waiting.
+    """
     ending = list(tasks)
     for task in ending:
         task.cancel()

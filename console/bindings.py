@@ -84,7 +84,7 @@ class TerminalConsole:
         values = unpack(answer)
         return values[0] if values else None
 
-    # -- the test runner's inspector -------------------------------------------------------------------------
+    # -- the test runner's inspector --
 
     async def _exchange(self, host: bytes, port: float, line: bytes) -> bytes | None:
         """Send one line to a test runner's inspector. Returns its reply, or None without one."""
@@ -118,7 +118,7 @@ class TerminalConsole:
         return open_terminal(self.ask, self._interruption, self._node.progress.text)
 
     def _tell(self, text: str) -> None:
-        """Write a line to the terminal while a statement runs; for any thread."""
+        """Write a line to the terminal while a statement runs. Any thread may call this."""
         if self._terminal is not None:
             self._terminal.write(text)
 
@@ -139,14 +139,14 @@ class TerminalConsole:
         write_pushes(ctx.session, self._push)
 
     def _print(self, text: bytes) -> bool | int:
-        """Print an answer. Returns True, or a token that wakes with it while a long answer or a slow reader delays the
-        session.
+        """Print an answer. Returns True, or, while a long answer or a slow reader delays the session, a token of that
+        wait.
         """
         terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
         return self._show(terminal.answer, shown, terminal.is_quick(shown))
 
     def _push(self, text: bytes) -> bool | int:
-        """Print text that a statement pushes before its answer. Returns True, or a token that wakes with it."""
+        """Print text that a statement pushes before its answer. Returns True, or the token of a wait."""
         terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
         return self._show(terminal.write, shown, OUTPUT.takes_at_once(len(text)))
 

@@ -265,7 +265,9 @@ def _own_output() -> Output | None:
 
 
 class LineTerminal:
-    """Standard input that is not a tty: statements of as many lines as they need, no prompt."""
+    """A terminal for standard input that is not a tty: it reads statements of as many lines as they need, and shows no
+    prompt.
+    """
 
     def __init__(self) -> None:
         self._lines = streams.InputLines()
@@ -292,7 +294,7 @@ class LineTerminal:
         streams.write(text)
 
     def is_quick(self, text: str) -> bool:
-        """Whether `answer` will not wait."""
+        """Return whether `answer` returns without waiting."""
         return OUTPUT.takes_at_once(len(text))
 
     def failed(self, stack: str, position: str) -> None:

@@ -1,4 +1,4 @@
-"""Lua modules of ours that a console sends to other nodes; they need nothing but what every node offers."""
+"""Lua modules that a console sends to other nodes. They need nothing but what every node offers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SENT: Final = frozenset({"console_names", "console_rows", "console_state"})
 
 @cache
 def sent_source(name: str) -> str:
-    """Return the source of one of these modules."""
+    """Return the source of one of the modules that are sent to nodes."""
     if name not in SENT:
         raise ValueError(f"{name} is not for other nodes")
     return (_MODULES / f"{name}.lua").read_text(encoding="utf-8")
 
 
 def source_of(name: bytes) -> bytes:
-    """Return the source of one of these modules to Lua, as bytes."""
+    """Return the source of such a module to Lua, as bytes."""
     return sent_source(name.decode()).encode()
 
 

@@ -82,7 +82,7 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        # The rest of its buffer would be written again at the end of the process, and would change the exit code.
+        # Replaced, because its buffer would be written again at the end of the process, and would change the exit code.
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process
     except (ValueError, AttributeError):
         # The stream is closed, or there is none.
@@ -92,8 +92,8 @@ def complain(text: str) -> None:
 class InputLines:
     """Lines of standard input, for one reader.
 
-    A thread reads them that nobody waits for at the program's end, because a line may never come. It reads the
-    descriptor itself, because the interpreter cannot end while a thread is inside `sys.stdin`.
+    They are read in a daemon thread, which does not keep the program alive, because a line may never come. The thread
+    reads the descriptor itself, because the interpreter cannot end while a thread is inside `sys.stdin`.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class InputLines:
 
 
 async def read_input() -> bytes:
-    """Read all of standard input in a thread that nobody waits for at the program's end."""
+    """Read all of standard input in a daemon thread, which does not keep the program alive."""
     loop = asyncio.get_running_loop()
     everything: asyncio.Future[bytes] = loop.create_future()
 
@@ -146,7 +146,7 @@ async def read_input() -> bytes:
 
 
 def _read_some() -> bytes:
-    """Read some input; empty at the end, and if the terminal has hung up."""
+    """Read some input. Returns an empty text at the end of the input, also if the terminal has hung up."""
     while True:
         try:
             return os.read(0, _READ_SIZE)

@@ -1,4 +1,4 @@
-"""A terminal drawn by a thread, so that one that stands still (Ctrl-S, a slow line) does not block the loop.
+"""A terminal drawn by a thread, so that a terminal that does not read (Ctrl-S, a slow line) does not block the loop.
 
 ```
 drawing     TerminalStream.write ---> queue ---> thread ---> the terminal, with a separate descriptor
@@ -19,7 +19,7 @@ from lua.standard_output import OUTPUT
 
 _PIECE: Final = 65536
 _MOST: Final = 16 * 1024 * 1024
-"""The bytes that may wait to be written; a writer of more has to wait."""
+"""The bytes that may wait to be written; beyond that a writer has to wait."""
 
 
 class TerminalStream:
@@ -32,12 +32,12 @@ class TerminalStream:
         self._descriptor = descriptor
         self._parts: deque[bytes] = deque()
         self._size = 0
-        """The bytes that are not written yet, with the piece that is being written."""
+        """The bytes that are not written yet, including the piece that is being written."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def write(self, text: str) -> int:
-        """Queue text; waits only if very much is queued already."""
+        """Queue text. Waits only if very much text is queued already."""
         data = text.encode(errors="replace")
         with self._changed:
             if self._thread is None:
@@ -52,7 +52,7 @@ class TerminalStream:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: everything is on its way already."""
+        """Do nothing: the thread writes queued text without being asked."""
 
     def fileno(self) -> int:
         """Return the descriptor, from which callers get the terminal's size."""
@@ -93,8 +93,8 @@ class TerminalStream:
 
 
 def own_stream() -> TerminalStream | None:
-    """Return standard output's terminal with a separate descriptor, and tell `OUTPUT` about it; None if it is not a
-    terminal.
+    """Return a stream that draws on standard output's terminal with a separate descriptor, and register it with
+    `OUTPUT`. Returns None if standard output is not a terminal.
     """
     try:
         name = os.ttyname(sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""A mutation of the product that breaks a promise: a replaced text of a file, and the runs that should notice it."""
+"""A mutation: a replaced text in a file of the product that breaks a promise, and the runs that should notice it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Edit(NamedTuple):
-    """A text of a file that occurs once, and what stands there instead."""
+    """A replacement: a text that occurs once in a file, and the text that takes its place."""
 
     path: str
     old: str
@@ -15,9 +15,10 @@ class Edit(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """See the module's text. `faults` are kinds and groups as `lunabox-sim --faults` takes them.
+    """A mutation; the module describes it. `faults` are kinds and groups of faults, as `lunabox-sim --faults` takes
+    them.
 
-    Where seeds would have to be many, `story` is the test that is to fail instead, as pytest takes it.
+    If noticing the mutation would take many seeds, `story` names the test that has to fail instead, as pytest takes it.
     """
 
     name: str
@@ -30,25 +31,25 @@ class Mutation(NamedTuple):
     elections: str = "off"
     seconds: int = 8
     first: int = 1
-    """The seed to begin with: where few runs show it, some before the one that did."""
+    """The first seed to play. If few runs notice the mutation, it is a little before a seed that did."""
     rate: int | None = None
-    """Calls a second, at most."""
+    """The limit for the calls a second of all clients; None for no limit."""
     fetch_once: bool = False
     hazards: bool = False
-    """Synchronous timeouts are shorter than elections."""
+    """True if synchronous timeouts are shorter than elections."""
     corpus: str = ""
-    """The file of the corpus that fails with it: the mutation takes the remedy of a fault back."""
+    """The file of the corpus that fails with the mutation, which undoes the remedy of a fault."""
     also: tuple[Edit, ...] = ()
-    """What is replaced besides, where one remedy is enough of several."""
+    """Further replacements, needed if several remedies each prevent the fault."""
     story: str = ""
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All replacements."""
+        """Return all replacements."""
         return Edit(self.path, self.old, self.new), *self.also
 
     def apply(self, root: Path) -> None:
-        """Change the files below `root`. ValueError if a text is not there once."""
+        """Change the files below `root`. Raises ValueError if a text does not occur exactly once in its file."""
         for edit in self.edits:
             path = root / edit.path
             text = path.read_text()

@@ -86,7 +86,8 @@ JOURNAL: Final = (
         "async",
         "write,sync,kill",
     ),
-    # A transaction is one block of the file: half of it shows where the log has rolled back what it takes for the rest.
+    # A transaction is one block of the file. Half of a block shows that the log has rolled back what it takes for the
+    # rest of it.
     Mutation(
         "recovery that takes half a transaction",
         "box/journal/recovery.py",
@@ -104,7 +105,7 @@ JOURNAL: Final = (
         "async",
         "kill,restart",
     ),
-    # Shows in a start from a snapshot that was made while something waited that was rolled back after it.
+    # This shows in a start from a snapshot that was made while a transaction waited which was rolled back afterwards.
     Mutation(
         "a snapshot that does not wait for confirmation",
         "box/instance/checkpoint.py",
@@ -150,7 +151,7 @@ _CONFIRMS_UNLATCHED: Final = Edit(
     "        if is_large(rows) or self._latches[first.replica_id].locked():\n",
     "        if is_large(rows) or (self._latches[first.replica_id].locked() and first.type != RequestType.CONFIRM):\n",
 )
-"""A CONFIRM that need not wait does not wait for the transactions before it either."""
+"""A CONFIRM that needs no wait overtakes the transactions before it."""
 
 TRANSACTIONS: Final = (
     Mutation(

@@ -15,8 +15,13 @@ _SHORT, _LONG = 0.0005, 0.005
 """The shortest and the longest pause between two checks, in seconds; pauses grow from one to the other."""
 
 
-async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = SECONDS) -> None:
+async def until(
+    condition: Callable[[], object], what: str = "the condition", seconds: float = SECONDS, longest: float = _LONG
+) -> None:
     """Wait on the running loop until a condition holds. It may be a coroutine function.
+
+    `longest` is the longest pause between two checks, in seconds. A check that asks another process wants a long one,
+    because its questions keep that process from what the test waits for.
 
     Raises:
         AssertionError: it does not hold within `seconds`.
@@ -31,7 +36,7 @@ async def until(condition: Callable[[], object], what: str = "the condition", se
             return
         assert loop.time() < deadline, f"{what} did not come true within {seconds} s"
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, _LONG) or _SHORT
+        pause = min(pause * 1.5, longest) or _SHORT
 
 
 def wait_until(condition: Callable[[], object], what: str = "the condition", seconds: float = SECONDS) -> None:

@@ -1,11 +1,12 @@
-"""Teeth of the simulation: `make teeth` breaks the product in ways that have names, one at a time, in a copy of it, and
-prints how many seeds it took to notice. Exit status 1 if one was not noticed.
+"""Teeth of the simulation: `make teeth` breaks a copy of the product by one mutation at a time, and prints how many
+seeds it took to notice each. The exit status is 1 if a mutation was not noticed.
 
-    python -m test.teeth [--jobs N] [--seeds N] NAME...      some of them, by the beginnings of their names
-    python -m test.teeth --renew NAME...                     their files in the corpus are written anew
+    python -m test.teeth [--jobs N] [--seeds N] NAME...      some mutations, by the beginnings of their names
+    python -m test.teeth --renew NAME...                     write their files of the corpus anew
 
-A mutation that takes the remedy of a fault back has a file in the corpus: a run that failed while the fault was there.
-`make test` plays it, and here it has to fail again. Some have a story instead of seeds, a test that has to fail.
+A mutation that undoes the remedy of a fault has a file in the corpus: a run that failed while the fault existed. `make
+test` plays the file in the product; here it has to fail again. Some mutations have a story instead of seeds, which is a
+test that has to fail.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "test/unit/simulation/corpus"
 SEEDS: Final = 200
 _DEADLINE: Final = 120
-"""Processor seconds of one run."""
+"""The processor seconds of one run."""
 
 
 class Finding(NamedTuple):
-    """The seed that noticed a mutation, None if none did, and the first violation. `replay` tells whether the file of
-    the corpus fails: empty without one."""
+    """The seed that noticed a mutation, or None, and the first violation. `replay` tells whether the file of the corpus
+    fails; it is empty without such a file.
+    """
 
     seed: int | None
     text: str
@@ -43,7 +45,7 @@ class Finding(NamedTuple):
 
 
 def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
-    """Play the file of the corpus, then seeds until a run fails that does not fail in the product as it is."""
+    """Play the file of the corpus, then seeds until a run fails that does not fail in the unchanged product."""
     if mutation.story:
         return _tell(mutation)
     with _broken(mutation) as directory:
@@ -65,7 +67,7 @@ def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
 
 
 def _tell(mutation: Mutation) -> Finding:
-    """Run the story, which has to pass in the product as it is; the finding counts as the first seed's."""
+    """Run the story, which has to pass in the unchanged product; a finding counts as that of the first seed."""
     command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", mutation.story]
     if _start(command, ROOT).returncode:
         return Finding(None, "the story fails without the mutation, too")
@@ -81,8 +83,9 @@ def _tell(mutation: Mutation) -> Finding:
 
 
 def renew(mutation: Mutation, seeds: int = SEEDS) -> str:
-    """Write the mutation's file of the corpus: the first run that fails, with as few faults as are enough, and passes
-    in the product as it is."""
+    """Write the mutation's file of the corpus: the first run that fails with the mutation and passes in the unchanged
+    product, with as few faults as necessary.
+    """
     with _broken(mutation) as directory, tempfile.TemporaryDirectory() as saved:
         _run(directory, [*_runs(mutation, 1, seeds), "--save", saved])
         for path in Path(saved).glob("*.json"):
@@ -95,7 +98,7 @@ def renew(mutation: Mutation, seeds: int = SEEDS) -> str:
 
 @contextmanager
 def _broken(mutation: Mutation) -> Iterator[Path]:
-    """A copy of the product with the mutation."""
+    """Make a copy of the product with the mutation for this context, and yield its directory."""
     with tempfile.TemporaryDirectory() as name:
         for package in ("box", "lua"):
             shutil.copytree(ROOT / package, Path(name) / package)
@@ -104,7 +107,7 @@ def _broken(mutation: Mutation) -> Iterator[Path]:
 
 
 def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """`lunabox-sim` of a copy. RuntimeError if it was misused."""
+    """Run `lunabox-sim` of a copy. Raises RuntimeError if its command line was wrong."""
     command = [sys.executable, "-m", "box.testing.simulation.command", "--deadline", str(_DEADLINE), *arguments]
     result = _start(command, directory)
     if result.returncode == 2:
@@ -113,7 +116,7 @@ def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
 
 
 def _start(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command with the packages of a directory."""
+    """Start a command with the packages of a directory."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
 
@@ -130,7 +133,7 @@ def _runs(mutation: Mutation, first: int, last: int) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try all mutations, or those that are named."""
+    """Try all mutations, or those that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m test.teeth", description="Mutations that have to be noticed.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutations at the same time")

@@ -114,7 +114,7 @@ def library() -> Icu | None:
 
 
 def _candidates() -> list[tuple[str, list[str]]]:
-    """Return the library files to try, each with those that must be loaded before it."""
+    """Return the library files to try, each with the libraries that have to be loaded before it."""
     found: list[tuple[str, list[str]]] = []
     import ctypes.util  # imported here because it takes 3 ms, which few starts need
 

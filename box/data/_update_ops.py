@@ -33,7 +33,7 @@ _DECIMAL_CONTEXT: Final = Context(
 
 
 class Single(float):
-    """A result that fits a single-precision float and is stored as one, except in a field of type double."""
+    """A computed number that fits a single-precision float and is stored as one, except in a field of type double."""
 
     __slots__ = ()
 

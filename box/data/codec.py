@@ -238,10 +238,11 @@ _EMPTY_OF: Final[dict[int, str | bytes]] = dict.fromkeys((0xD9, 0xDA, 0xDB), "")
 
 
 def unpack_many(raws: Sequence[bytes]) -> list[Any] | None:
-    """Decode many values with one call; None if any of them is unusual, so that each has to be decoded separately.
+    """Decode many values with one call. Returns None if any of them is unusual, so that each has to be decoded
+    separately.
 
-    They are decoded as one array with a mark after each value. If exactly the marks' positions hold marks, every item
-    of `raws` held exactly one value.
+    The values are decoded as one array with a mark after each. If the marks come out exactly at their positions, every
+    item of `raws` held exactly one value.
     """
     count = len(raws)
     joined = _MARK.join((*raws, b""))
@@ -286,10 +287,10 @@ def unpack_heads(raws: Sequence[bytes], count: int) -> list[list[Any]] | None:
 
 
 def unpack_without_texts(raw: bytes, count: int) -> list[Any] | None:
-    """Decode a tuple whose large texts and binaries after the first `count` fields come out empty.
+    """Decode a tuple, but leave large texts and binaries after the first `count` fields empty.
 
-    Returns None if it is not a well-formed array, or if decoding it at once is faster: it has many fields, or others
-    that are large.
+    Returns None if the tuple is not a well-formed array, or if decoding it at once is faster because it has many
+    fields, or large fields of other types.
     """
     fields: list[Any] = []
     try:

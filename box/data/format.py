@@ -246,15 +246,16 @@ class TupleFormat:
 
     @cached_property
     def validate_fields(self) -> Callable[[bytes, list[Any]], list[Any]]:
-        """A function that checks a tuple whose fields are known, and returns them as `validate` does.
+        """A function that checks a tuple whose fields are decoded already, and returns the fields as `validate` does.
 
-        The fields may have values of types that decoding does not give, as operations of an update may. Such a tuple is
-        decoded.
+        Values computed by an update may have types that decoding never gives; then the tuple is decoded again.
         """
         return _compile_validate_fields(self._tree, bool(self.double_fields), self.validate)
 
     def indexed_fields(self, raws: Sequence[bytes]) -> list[list[Any]]:
-        """Return the fields of tuples that are known to be valid, at least as many of each as keys need."""
+        """Return the fields of tuples that are known to be valid, at least the first fields that keys need of each
+        tuple.
+        """
         found = unpack_heads(raws, self.index_field_count) if _are_large(raws) else unpack_many(raws)
         return found or list(map(unpack, raws))
 
@@ -307,7 +308,9 @@ class TupleFormat:
 
 
 def _are_large(raws: Sequence[bytes]) -> bool:
-    """Return whether it pays to look at the first fields alone; tuples that arrive together are usually similar."""
+    """Return whether decoding only the first fields pays off for these tuples. The first one decides, because tuples
+    that arrive together are usually similar.
+    """
     return bool(raws) and len(raws[0]) > _LARGE
 
 
@@ -343,7 +346,7 @@ def validate(raw):
         "check": tree.check,
     }
     exec(compiled_source(source), names)
-    # Taken out, because the function keeps `names` alive: no reference cycle.
+    # Remove the function from its own namespace `names`, which would otherwise form a reference cycle.
     compiled: Callable[[bytes], list[Any]] = names.pop("validate")
     return compiled
 
@@ -351,7 +354,7 @@ def validate(raw):
 def _compile_validate_fields(
     tree: _FieldTree, has_doubles: bool, validate: Callable[[bytes], list[Any]]
 ) -> Callable[[bytes, list[Any]], list[Any]]:
-    """Compile `validate_fields(raw, fields) -> fields`, which has the checks of the common case alone."""
+    """Compile `validate_fields(raw, fields) -> fields`, which only has the inline checks of the common case."""
     source = f"""
 def validate_fields(raw, f):
     return f if {_common_case(tree, has_doubles)} else validate(raw)

@@ -367,7 +367,7 @@ def extract(f):
         return slow(f)
 """
     exec(compiled_source(source), names)
-    # Taken out, because the function keeps `names` alive: no reference cycle.
+    # Remove the function from its own namespace `names`, which would otherwise form a reference cycle.
     compiled: Callable[[list[Any]], SortKey] = names.pop("extract")
     return compiled
 

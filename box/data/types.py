@@ -88,7 +88,7 @@ TYPE_SETS: Final = {
     "UUID": UUID,
     "Interval": Interval,
 }
-"""The names that the expressions of `check_expression` use."""
+"""The Python names that expressions of `check_expression` refer to."""
 
 _EXPRESSIONS: Final = {
     FieldType.UNSIGNED: "type({0}) is int and {0} >= 0",

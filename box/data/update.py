@@ -31,9 +31,9 @@ def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1)
 
 
 def updated(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> tuple[bytes, list[Any] | None]:
-    """Do what `apply_update` does. Returns the fields of the new tuple besides, None if they are not known.
+    """Apply operations as `apply_update` does. Returns the tuple, and its fields if they are known, else None.
 
-    Their values are as the operations gave them.
+    Fields that an operation has set keep the Python value of the operation.
     """
     fields = _apply_fast(raw, ops, fmt, index_base)
     if fields is not None:
@@ -59,7 +59,7 @@ def apply_upsert(
 def upserted(
     raw: bytes, ops: Any, fmt: TupleFormat, index_base: int, on_error: Callable[[BoxError], None] | None = None
 ) -> tuple[bytes, list[Any] | None]:
-    """Do what `apply_upsert` does. Returns the fields of the new tuple besides, as `updated`."""
+    """Apply operations as `apply_upsert` does. Returns the tuple, and its fields if they are known, else None."""
     fields = _apply_fast(raw, ops, fmt, index_base)
     if fields is not None:
         return pack(fields), fields
@@ -67,7 +67,7 @@ def upserted(
 
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
-    """Raise the errors of malformed operations: an upsert that inserts checks them too."""
+    """Raise the errors of malformed operations. An upsert that inserts needs this check, too."""
     if type(ops) is list and len(ops) <= MAX_OPERATIONS:
         for op in ops:
             if type(op) is not list or len(op) != 3:
@@ -92,7 +92,7 @@ def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None
 
 
 def _ignore(error: BoxError) -> None:
-    """Ignore an error of an upsert operation."""
+    """Ignore the error of an upsert operation."""
 
 
 def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list[Any] | None:
@@ -127,9 +127,9 @@ def _apply_fast(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> list
 
 
 def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:
-    """Return the sum of whole numbers, or of numbers in a field of type double; None for anything else.
+    """Return the sum of two integers, or of two numbers in a field of type double; None for anything else.
 
-    In other fields a sum of floats may have to be stored with single precision, and decimals have separate rules.
+    A sum of floats in other fields may have to be stored with single precision, and decimals have separate rules.
     """
     if opcode == "-" and type(other) in _NUMBERS:
         other = -other

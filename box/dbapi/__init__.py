@@ -55,7 +55,7 @@ apilevel: Final = "2.0"
 threadsafety: Final = 2
 """Threads may share the module and connections, but not cursors."""
 paramstyle: Final = "qmark"
-"""`?`; also `:name`, with a mapping."""
+"""Parameters are marked with `?`; `:name` works too, with a mapping."""
 
 __all__ = [
     "BINARY",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STEPS: Final = 64
-"""The statements of `executemany` that run before other work gets a turn: some milliseconds."""
+"""The number of statements of `executemany` that run before other work gets a turn, which takes some milliseconds."""
 
 
 class Executed(NamedTuple):
@@ -46,15 +46,15 @@ class Executed(NamedTuple):
 def connect(
     database: str | PathLike[str] | Node | None = None, *, autocommit: bool = False, **options: Unpack[NodeOptions]
 ) -> DatabaseConnection:
-    """Open a connection: to the node of a directory, to a running `box.sync.Node`, or (None) to a new one in memory.
+    """Open a connection: to the node of a directory, to a running `box.sync.Node`, or (None) to a new node in memory.
 
-    The first connection to a directory starts the node with these options of `box.cfg`, the last one that is closed
-    stops it. Each connection has a session of the user admin, and transactions of its own.
+    The first connection to a directory starts the node with these options of `box.cfg`; the node stops when the last
+    connection is closed. Each connection has a session of the user admin, and transactions of its own.
 
     Raises:
         OperationalError: the node cannot start, or the directory belongs to another process.
         ProgrammingError: an option is wrong, or the node runs with other options.
-        NotSupportedError: `memtx_use_mvcc_engine` is off, and `autocommit` too.
+        NotSupportedError: both `memtx_use_mvcc_engine` and `autocommit` are off.
     """
     with translated():
         if isinstance(database, Node):
@@ -107,7 +107,7 @@ class DatabaseConnection:
 
     @property
     def autocommit(self) -> bool:
-        """Whether each change is a transaction of its own. Setting it to True commits an open transaction.
+        """True if each change is a transaction of its own. Setting it to True commits an open transaction.
 
         Raises:
             NotSupportedError: it is set to False, and `memtx_use_mvcc_engine` is off.
@@ -125,7 +125,7 @@ class DatabaseConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
         return self._ctx.txn is not None
 
     def cursor(self) -> DatabaseCursor:
@@ -141,8 +141,8 @@ class DatabaseConnection:
         """Commit the transaction, if one is open, and wait until it is in the log.
 
         Raises:
-            OperationalError: another transaction has changed what this one has read, or the log cannot be written; it
-                is rolled back.
+            OperationalError: another transaction has changed what this one has read, or the log cannot be written; the
+                transaction is rolled back.
             InterfaceError: the connection is closed.
         """
         self._call(self._commit)
@@ -156,7 +156,7 @@ class DatabaseConnection:
         self._call(self._rollback)
 
     def close(self) -> None:
-        """Close the connection, and roll back what is not committed; safe to call again.
+        """Close the connection and roll back its open transaction; safe to call again.
 
         Raises:
             OperationalError: the log could not be written at the stop of the node.
@@ -188,16 +188,16 @@ class DatabaseConnection:
     # -- in the thread of the node
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine in the thread of the node. A connection runs one at a time."""
+        """Run a coroutine in the thread of the node. A connection runs one coroutine at a time."""
         with self._lock, translated():
             self._check_open()
             return self._thread.call(work)
 
     def _execute(self, text: str, given: Iterable[Parameters], *, is_many: bool = False) -> Executed:
-        """Run a statement once for each of the parameters.
+        """Run a statement once for each set of parameters in `given`.
 
         Raises:
-            ProgrammingError: it has rows, and `is_many` is true.
+            ProgrammingError: the statement returns rows, and `is_many` is true.
         """
         return self._call(lambda: self._run(text, given, is_many))
 

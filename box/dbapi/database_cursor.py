@@ -23,17 +23,21 @@ class DatabaseCursor:
 
     def __init__(self, connection: DatabaseConnection) -> None:
         self.connection = connection
-        """The connection that it belongs to."""
+        """The connection that the cursor belongs to."""
         self.arraysize = 1
         """The default number of rows of `fetchmany()`."""
         self.description: list[Description] | None = None
-        """For each column: name, type, four times None, whether NULL is possible. None without rows."""
+        """A sequence for each column: name, type, four times None, and whether NULL is possible. None if the statement
+        gave no rows.
+        """
         self.rowcount = -1
-        """The rows that the last statement found or changed; -1 before the first one and after one of another kind."""
+        """The number of rows that the last statement found or changed; -1 before the first statement and after a
+        statement that counts none.
+        """
         self.lastrowid: int | None = None
-        """The last id that the last statement generated for an AUTOINCREMENT column, None if it generated none."""
+        """The last id that the last statement generated for an AUTOINCREMENT column, or None."""
         self.rownumber: int | None = None
-        """The number of the next row, from 0 on; None if the statement gave no rows."""
+        """The number of the next row, counted from 0; None if the statement gave no rows."""
         self._rows: list[NamedRow] = []
         self._is_open = True
 
@@ -46,7 +50,7 @@ class DatabaseCursor:
         self.description, self.rowcount, self.lastrowid, self.rownumber, self._rows = None, -1, None, None, []
 
     def execute(self, operation: str, parameters: Parameters = ()) -> Self:
-        """Run a statement. `parameters` are a sequence for `?`, or a mapping for `:name`. Returns the cursor.
+        """Run a statement. `parameters` is a sequence of values for `?`, or a mapping for `:name`. Returns the cursor.
 
         Raises:
             Error: see `box.dbapi.exceptions`.
@@ -57,10 +61,11 @@ class DatabaseCursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
-        """Run a statement that changes rows once for each element. `rowcount` is the sum. Returns the cursor.
+        """Run a changing statement once for each element of `seq_of_parameters`. `rowcount` becomes the sum. Returns
+        the cursor.
 
         Raises:
-            ProgrammingError: the statement has rows.
+            ProgrammingError: the statement returns rows.
             Error: see `box.dbapi.exceptions`.
         """
         self._check_open()
@@ -85,7 +90,7 @@ class DatabaseCursor:
             self.lastrowid = result.autoincrement_ids[-1]
 
     def _take_rows(self, count: int | None) -> list[NamedRow]:
-        """Return the next rows, all of them if `count` is None."""
+        """Return the next `count` rows, or all remaining rows if `count` is None."""
         self._check_open()
         start = self.rownumber
         if start is None:
@@ -95,27 +100,27 @@ class DatabaseCursor:
         return found
 
     def fetchone(self) -> NamedRow | None:
-        """Return the next row, None after the last.
+        """Return the next row, or None after the last one.
 
         Raises:
-            ProgrammingError: the last statement was no query.
+            ProgrammingError: the last statement was not a query.
         """
         found = self._take_rows(1)
         return found[0] if found else None
 
     def fetchmany(self, size: int | None = None) -> list[NamedRow]:
-        """Return the next `size` rows, `arraysize` of them if it is not given; fewer at the end.
+        """Return the next `size` rows, by default `arraysize` of them; fewer at the end.
 
         Raises:
-            ProgrammingError: the last statement was no query.
+            ProgrammingError: the last statement was not a query.
         """
         return self._take_rows(self.arraysize if size is None else size)
 
     def fetchall(self) -> list[NamedRow]:
-        """Return the rows that are left.
+        """Return the remaining rows.
 
         Raises:
-            ProgrammingError: the last statement was no query.
+            ProgrammingError: the last statement was not a query.
         """
         return self._take_rows(None)
 

@@ -29,7 +29,7 @@ class Warning(Exception):
 
 
 class Error(Exception):
-    """The base of all errors. `code` is Tarantool's number, 0 if there is none; `__cause__` is the `BoxError`."""
+    """The base of all errors. `code` is the number of Tarantool's error, or 0; `__cause__` is the `BoxError`."""
 
     code: int = 0
 
@@ -92,11 +92,13 @@ _TEXTS: Final = (
     ("too big", DataError),
     ("number of parameters", ProgrammingError),
 )
-"""Parts of error texts that tell the classes apart: SQL_EXECUTE is the code of many errors."""
+"""Parts of error texts that decide about the exception's class, because SQL_EXECUTE is the code of many different
+errors.
+"""
 
 
 def mapped(error: BoxError) -> Error:
-    """Return the exception of PEP 249 for an error of the node."""
+    """Return the exception of PEP 249 that corresponds to an error of the node."""
     made = _class_of(error)(error.message)
     made.code = int(error.code)
     return made
@@ -112,7 +114,7 @@ def _class_of(error: BoxError) -> type[DatabaseError]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Convert errors of the node, and of a wrong use of it, to those of PEP 249."""
+    """Convert errors of the node, and errors of its misuse, to exceptions of PEP 249."""
     try:
         yield
     except BoxError as error:

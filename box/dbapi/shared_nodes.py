@@ -25,7 +25,8 @@ class SharedNode:
 
     @classmethod
     def of(cls, directory: str | PathLike[str] | None, options: dict[str, Any]) -> SharedNode:
-        """Return the node of a directory, and start it if no connection uses it yet. None is a new node in memory.
+        """Return the node of a directory; start it if no connection uses it yet. With None, return a new node in
+        memory.
 
         Raises:
             ProgrammingError: the node runs with other options.
@@ -49,7 +50,7 @@ class SharedNode:
             return found
 
     def release(self) -> None:
-        """Drop a connection; the last one stops the node."""
+        """Release the node for one connection; the last release stops the node."""
         with _lock:
             self._users -= 1
             if self._users:

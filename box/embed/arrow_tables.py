@@ -36,11 +36,11 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def table_of(result: SqlResult) -> pa.Table:
-    """Return the rows of a query as a table with one column for each of the query's.
+    """Return the rows of a query as an Arrow table; each column of the query becomes a column of the table.
 
     Raises:
         ModuleNotFoundError: pyarrow is not installed.
-        BoxError: ILLEGAL_PARAMS, the statement has no columns, or a value has no place in Arrow, such as text that is
+        BoxError: ILLEGAL_PARAMS, the statement has no columns, or Arrow cannot represent a value, such as text that is
             not UTF-8.
     """
     arrow = pyarrow()
@@ -59,7 +59,7 @@ def pyarrow() -> Any:
     """Return the module pyarrow.
 
     Raises:
-        ModuleNotFoundError: it is not installed.
+        ModuleNotFoundError: pyarrow is not installed.
     """
     try:
         import pyarrow
@@ -70,7 +70,9 @@ def pyarrow() -> Any:
 
 
 def _array(told: SqlColumn, values: list[Any]) -> pa.Array:
-    """Return the array of a column: of its type if its values fit, else of theirs."""
+    """Return a column as an Arrow array. Its type is the declared one if all values fit, otherwise one that fits the
+    values.
+    """
     from box.spark.reference import to_array
 
     if told.type == "unsigned" and all(value is None or (type(value) is int and value >= 0) for value in values):
@@ -91,7 +93,7 @@ def _array(told: SqlColumn, values: list[Any]) -> pa.Array:
 
 
 def _of_values(name: str, values: list[Any]) -> Column:
-    """Return the column that takes values of unlike or unexpected types."""
+    """Return the Arrow column for values of mixed or unexpected types."""
     types = {type(value) for value in values if value is not None}
     if types == {int}:
         is_big = any(value is not None and value > _INT64_MAX for value in values)
@@ -110,7 +112,7 @@ _KINDS: Final[dict[type, Kind]] = {
     datetime.datetime: Kind.DATETIME,
 }
 _NAMES: Final = {"text": "string"}
-"""Names of types that only parameters have."""
+"""Other names of SQL types, which occur only for parameters."""
 _NUMBERS: Final = frozenset((int, Decimal, type(None)))
 
 
@@ -120,10 +122,10 @@ def _wide_decimals(values: list[Any]) -> pa.Array:
 
 
 def _moment(value: Any) -> Any:
-    """Return a point in time as one of Python, in microseconds; other values as they are.
+    """Convert a point in time to Python's `datetime`, cut to microseconds; return other values unchanged.
 
     Raises:
-        BoxError: ILLEGAL_PARAMS, Python has no such year.
+        BoxError: ILLEGAL_PARAMS, the year is outside Python's range.
     """
     if type(value) is not Datetime:
         return value

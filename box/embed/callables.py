@@ -201,7 +201,7 @@ def session_hook(embedding: Embedding, function: PythonFunction) -> Any:
 
     async def hook(ctx: Context) -> None:
         if not embedding.is_running:
-            # A stopping node closes its own sessions last, when nobody is left to be told.
+            # A node that stops closes its own sessions last, when no function can be told any more.
             return
         session = ctx.session
         info = SessionInfo(session.id, session.type, session.user, session.peer)

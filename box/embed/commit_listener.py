@@ -18,9 +18,7 @@ RawChange = tuple[bytes | None, bytes | None, int | None, int | None]
 
 
 class CommitListener:
-    """A trigger of a space, and of the space of truncations, that tells the changes of transactions once they have
-    committed.
-    """
+    """A trigger on a space, and on the space of truncations, that reports the changes of committed transactions."""
 
     def __init__(self, space_id: int, tell: Callable[[RawChange], None]) -> None:
         self._space_id = space_id

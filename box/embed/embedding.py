@@ -65,7 +65,7 @@ class Embedding:
         self.watchers: dict[Watcher, None] = {}
         """The open streams of changes, in the order of their opening."""
         self.prepared: Counter[int] = Counter()
-        """How many objects of the program use a prepared statement, by its id."""
+        """The number of the program's objects that use each prepared statement, by statement id."""
         self._background: set[asyncio.Future[Any]] = set()
 
     # -- life

@@ -18,11 +18,12 @@ _SUFFIX = ".snap"
 
 
 class FilesNode(Node):
-    """The data in the files of `path`, a directory or one snapshot; `log` is the directory of the log, if it is
+    """A node over the files in `path`, which is a directory or one snapshot. `log` is the log's directory if that is
     another one.
 
-    A node may run on the directory in another process: the data is what was in the log when this one started. Changes
-    raise READONLY. With `skips_corrupt` broken parts are passed over, and `warn` is told of each.
+    Another process may run a node on the directory at the same time: this node has the data that was in the log when it
+    started. Changes raise READONLY. With `skips_corrupt` broken parts are skipped, and `warn` is called with a message
+    for each.
 
     Raises:
         BoxError: ILLEGAL_PARAMS, there is no snapshot; SYSTEM, the directory cannot be read (at the start).
@@ -42,7 +43,7 @@ class FilesNode(Node):
             "replication_anon": True,
             "wal_mode": "none",
             "checkpoint_interval": 0,
-            # Without versions of tuples those without a quorum would be shown.
+            # Without tuple versions, tuples that no quorum has confirmed would be visible.
             "memtx_use_mvcc_engine": True,
             "force_recovery": skips_corrupt,
         }
@@ -64,7 +65,7 @@ class FilesNode(Node):
         await super().start()
 
     def _with_directory(self, error: BoxError) -> BoxError:
-        """Return an error that tells the path as the user gave it, and the system's reason."""
+        """Return an error that names the path as the user gave it, with the system's reason."""
         if error.type != "SystemError":
             return error
         root = os.path.dirname(self._path) if self._is_file else self._path

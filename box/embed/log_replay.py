@@ -60,9 +60,11 @@ async def settled(core: Instance) -> VClock:
 
 
 class LogReplay:
-    """Reads the changes of one space after `start` and up to `stop`; calls `take(batch)` in the loop.
+    """Reads the changes of one space after the vclock `start` and up to the vclock `stop`; calls `take(batch)` in the
+    loop.
 
-    `take(None)` reports the end, `fail(error)` an end with an error. `run()` begins, `close()` gives up.
+    `take(None)` reports the end, `fail(error)` an end with an error. `run()` begins to read, `close()` abandons the
+    reading.
     """
 
     def __init__(

@@ -17,14 +17,14 @@ else:
     R = TypeVar("R")
 
 PAGE_SIZE = 100
-"""Rows of a page without another limit."""
+"""The number of rows in a page if the caller gives no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowPage(Generic[R]):
-    """The result of `page`: `rows`, and the `position` just after the last one, None for an empty page.
+    """The result of `page`: its `rows`, and the `position` just after the last row, or None for an empty page.
 
-    A position is a short text, which may be kept or sent to a client, and has the same form as in Tarantool 2.11.
+    A position is a short text, which may be kept or sent to a client. It has the form of Tarantool 2.11.
     """
 
     rows: list[R]

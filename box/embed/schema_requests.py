@@ -137,7 +137,7 @@ class SchemaRequests:
         """
         if row is not None and format is None:
             format = format_of(row)
-        options = _given(
+        options = _without_none(
             format=None if format is None else list(format),
             if_not_exists=if_not_exists or None,
             engine=engine,
@@ -172,7 +172,9 @@ class SchemaRequests:
             AlreadyExistsError: SEQUENCE_EXISTS, and `if_not_exists` is not set.
             SchemaError: CREATE_SEQUENCE, the bounds are wrong.
         """
-        options = _given(start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists or None)
+        options = _without_none(
+            start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists or None
+        )
         await self._embedding.eval("box.schema.sequence.create(...)", name, options)
         return SequenceHandle(self._embedding, name)
 
@@ -189,12 +191,12 @@ class SchemaRequests:
     async def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
         """Create a user."""
         await self._embedding.eval(
-            "box.schema.user.create(...)", name, _given(password=password, if_not_exists=if_not_exists or None)
+            "box.schema.user.create(...)", name, _without_none(password=password, if_not_exists=if_not_exists or None)
         )
 
     async def drop_user(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a user and the objects that the user owns."""
-        await self._embedding.eval("box.schema.user.drop(...)", name, _given(if_exists=if_exists or None))
+        await self._embedding.eval("box.schema.user.drop(...)", name, _without_none(if_exists=if_exists or None))
 
     async def set_password(self, name: str, password: str) -> None:
         """Set the password of a user."""
@@ -206,11 +208,13 @@ class SchemaRequests:
 
     async def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a role."""
-        await self._embedding.eval("box.schema.role.create(...)", name, _given(if_not_exists=if_not_exists or None))
+        await self._embedding.eval(
+            "box.schema.role.create(...)", name, _without_none(if_not_exists=if_not_exists or None)
+        )
 
     async def drop_role(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a role."""
-        await self._embedding.eval("box.schema.role.drop(...)", name, _given(if_exists=if_exists or None))
+        await self._embedding.eval("box.schema.role.drop(...)", name, _without_none(if_exists=if_exists or None))
 
     async def roles(self) -> list[str]:
         """List the names of all roles."""
@@ -231,7 +235,7 @@ class SchemaRequests:
 
         `grant("alice", "accountant")` grants a role; the object type "universe" has no name.
         """
-        options = _given(if_not_exists=if_not_exists or None)
+        options = _without_none(if_not_exists=if_not_exists or None)
         await self._privilege("grant", grantee, privileges, object_type, object_name, options)
 
     async def revoke(
@@ -244,7 +248,7 @@ class SchemaRequests:
         if_exists: bool = False,
     ) -> None:
         """Revoke privileges or a role; the arguments are those of `grant`."""
-        options = _given(if_exists=if_exists or None)
+        options = _without_none(if_exists=if_exists or None)
         await self._privilege("revoke", grantee, privileges, object_type, object_name, options)
 
     async def _privilege(self, verb: str, grantee: str, *args: Any) -> None:
@@ -276,7 +280,7 @@ class SchemaRequests:
 
         The global may be a Python function (`Node.function`).
         """
-        options = _given(
+        options = _without_none(
             body=body,
             if_not_exists=if_not_exists or None,
             setuid=setuid,
@@ -289,18 +293,18 @@ class SchemaRequests:
 
     async def drop_function(self, name: str, *, if_exists: bool = False) -> None:
         """Drop a function."""
-        await self._embedding.eval("box.schema.func.drop(...)", name, _given(if_exists=if_exists or None))
+        await self._embedding.eval("box.schema.func.drop(...)", name, _without_none(if_exists=if_exists or None))
 
     async def functions(self) -> list[str]:
         """List the names of the registered Lua functions."""
         return list(await self._listed(_LIST_FUNCTIONS))
 
     async def _listed(self, source: str, *args: Any) -> list[Any]:
-        """Run a source and return its first result, a list; an empty Lua table is an empty list."""
+        """Run Lua source and return its first result, which is a list; an empty Lua table becomes an empty list."""
         (found,) = await self._embedding.eval(source, *args)
         return list(found)
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _without_none(**options: Any) -> dict[str, Any]:
     """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}

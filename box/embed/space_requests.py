@@ -162,7 +162,7 @@ class Requests:
     def upsert(self, row: Any, operations: Operations) -> Outcome:
         """Insert a row, or update the tuple with its primary key."""
         ops = operation_list(operations)
-        encode_values(ops)  # checked here, because an upsert skips an operation that fails without an error
+        encode_values(ops)  # checked here, because an upsert silently skips an operation that fails
         self.space  # noqa: B018 - binds the codec
         return self._change(Request.upsert(self._encode(row), ops), ops)
 
@@ -224,7 +224,7 @@ class Requests:
     async def store_raws(self, kind: int, raws: list[bytes]) -> None:
         """Store packed tuples in the open transaction, or together in a new one.
 
-        Without tuple versions only a trigger may wait in the transaction, and that rolls it back.
+        Without tuple versions only a trigger may wait in the transaction, and such a wait rolls the transaction back.
         """
         if not self.has_triggers:
             pending = self.store_at_once(kind, raws)
@@ -254,8 +254,8 @@ class Requests:
 
     @contextmanager
     def _together(self, ctx: Context) -> Iterator[Context]:
-        """Yield `ctx` if it has a transaction open, else a new context with one. An error takes back what is done in
-        the block.
+        """Yield `ctx` if it has an open transaction, else a new context with a new transaction. An error undoes the
+        changes made in the block.
         """
         txns, is_own = self.embedding.core.txns, ctx.txn is None
         if is_own:
@@ -332,7 +332,7 @@ class Requests:
     def first(
         self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None, offset: int, limit: int
     ) -> list[bytes]:
-        """Return the first `limit` tuples of a select, after `offset`."""
+        """Return the packed tuples of a select: at most `limit` of them, after the first `offset`."""
         ctx, values = self.context(), key_values(key)
         kind, iid = iterator_type(iterator, values), self.iid(index)
         return self._reads.select(ctx, self._space, iid, kind, offset, limit, values)
@@ -345,7 +345,7 @@ class Requests:
     def cursor(
         self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None
     ) -> tuple[Iterator[bytes], Index]:
-        """Return an iterator over the tuples of a select inside a transaction, and the index that is read."""
+        """Return an iterator over the tuples of a select inside a transaction, and the index that it reads."""
         ctx, values = self.context(), key_values(key)
         iid = self.iid(index)
         rows = self._reads.cursor(ctx, self._space, iid, iterator_type(iterator, values), values)
@@ -387,7 +387,7 @@ class Requests:
         limit: int,
         after: str | Row | None,
     ) -> RowPage[Any]:
-        """Return at most `limit` rows of a select behind a position or a row."""
+        """Return at most `limit` rows of a select that come after a position or a row."""
         ctx, values, iid = self.context(), key_values(key), self.iid(index)
         position = self._position(ctx, iid, after)
         kind = iterator_type(iterator, values)
@@ -410,7 +410,9 @@ class Requests:
         limit: int,
         after: str | Row | None,
     ) -> RowPage[Any]:
-        """Return a page. Other tasks run while a long one is read, unless the open transaction would not outlive it."""
+        """Return a page. Other tasks run while a long page is read, unless waiting would roll back the open
+        transaction.
+        """
         found = self.page(index, key, iterator, min(limit, CHUNK), after)
         rows, end = found.rows, found.position
         while len(rows) < limit and len(found.rows) == CHUNK:

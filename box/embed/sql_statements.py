@@ -32,7 +32,7 @@ _MARKS: Final = (":", "@")
 class SqlColumn(NamedTuple):
     """A column of a query: its name, and its type in SQL, such as `integer` or `string`.
 
-    `is_nullable` is None for columns that are no plain columns of a table.
+    `is_nullable` is None for a column that is not simply a column of a table.
     """
 
     name: str
@@ -85,7 +85,7 @@ class PreparedStatement:
         self.text = text
         """The statement."""
         self.parameters: list[str | None] = list(prepared.parameters)
-        """The names of the parameters with their marks, None for `?`."""
+        """The names of the parameters with their marks (`:price`), None for `?`."""
         self.columns = _columns(prepared.fields or ())
         """The columns of a query; empty for other statements."""
 
@@ -136,7 +136,8 @@ async def execute(embedding: Embedding, text: str, params: Parameters) -> SqlRes
 
 
 async def run(core: Instance, ctx: Context, text: str, params: Parameters) -> SqlResult:
-    """Run a statement in a context. A transaction that it opens in a context without one is rolled back.
+    """Run a statement in a context. If the statement leaves open a transaction that it has begun itself, the
+    transaction is rolled back.
 
     Raises:
         TransactionError: FUNCTION_TX_ACTIVE, the statement has left a transaction open.
@@ -160,7 +161,7 @@ async def _outcome(core: Instance, ctx: Context, work: Awaitable[Result]) -> Sql
 
 
 def result_of(result: Result) -> SqlResult:
-    """Return the result of a statement as programs see it."""
+    """Convert the result of a statement to the form that programs get."""
     from box.sql.result import Rows
 
     if not isinstance(result, Rows):
@@ -175,10 +176,12 @@ def _columns(fields: Iterable[ResultField]) -> list[SqlColumn]:
 
 
 def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
-    """Return the parameters as the engine takes them. `names` are those of the statement, for a mapping.
+    """Convert the parameters to the form that the SQL engine takes. `names` are the names in the statement, for a
+    mapping.
 
     Raises:
-        ClientError: SQL_BIND_NOT_FOUND, the statement lacks a name; ILLEGAL_PARAMS, a value that cannot be stored.
+        ClientError: SQL_BIND_NOT_FOUND, the statement has no parameter of this name; ILLEGAL_PARAMS, a value cannot
+            be stored.
         TypeError: `params` is neither a sequence nor a mapping.
     """
     if isinstance(params, Mapping):

@@ -62,7 +62,7 @@ class TaskTransaction:
 
 
 class TaskContexts:
-    """Finds the context of each call; made anew for each start of the node."""
+    """Finds the context of each call. There is a new object for each start of the node."""
 
     def __init__(self, node: Instance) -> None:
         self._node = node
@@ -162,8 +162,8 @@ class TaskContexts:
                 self._node.txns.fiber_stopped(opened.ctx)
 
     def _look_at_open(self) -> TaskTransaction | None:
-        """Return the open transaction of the current task. Those of other tasks have yielded: undo them if they must
-        not.
+        """Return the open transaction of the current task. Open transactions of other tasks have yielded: roll back
+        those that must not.
         """
         task = asyncio.current_task(self._loop)
         own = self._open.get(task) if task is not None else None

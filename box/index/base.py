@@ -78,11 +78,11 @@ class Cursor(ABC):
 
     @abstractmethod
     def rewind(self, used: int) -> None:
-        """Give back the entries of the last chunk from number `used` on."""
+        """Give back the entries of the last chunk, except for the first `used` ones."""
 
     def open_view(self, before: Iterable[tuple[SortKey, bytes | None]]) -> Any:
-        """Open a view (`box.index.view.TupleView`) of what the cursor, a fresh one, selects. None if it has none of its
-        own kind: then call `box.index.view.open_view`.
+        """Open a view (`box.index.view.TupleView`) of the entries that this fresh cursor selects. Returns None if the
+        cursor has no special kind of view; the caller then uses `box.index.view.open_view`.
         """
         return None
 
@@ -100,7 +100,7 @@ class Index(ABC):
     find: Callable[[SortKey], Entry | None]
     """Returns the entry of a full key, or None. It is the bound method of the tree or hash itself, for speed."""
     key_of: Callable[[list[Any]], SortKey]
-    """Returns the full, unique key of a decoded tuple in this index."""
+    """Returns the full, unique key that a decoded tuple has in this index."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -123,15 +123,15 @@ class Index(ABC):
 
     @cached_property
     def position_def(self) -> KeyDef:
-        """The parts of a position: those of a full key."""
+        """The parts of a position, which are those of a full key."""
         return self.key_def if self.primary is None else self.key_def.merge(self.primary)
 
     def key_of_position(self, values: list[Any]) -> SortKey:
-        """Return the key in the container of checked values of a position."""
+        """Return the key in the index's container for the values of a position, which are checked already."""
         raise self.unsupported_feature("pagination")
 
     def values_of_place(self, raw: bytes, fields: list[Any], key: SortKey) -> list[Any]:
-        """Return the values of the full key under which a tuple is in the container; `key` is that in it."""
+        """Return the values of the full key of a tuple that the container holds under `key`."""
         return self.position_def.extract_values(fields)
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class Index(ABC):
 
     @abstractmethod
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
-        """Set the entry of a key and return the former one, or None: `find` and `put` for the price of one."""
+        """Set the entry of a key and return the former one, or None. It costs as much as `find` and `put` together."""
 
     def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
         """Remove the keys of a tuple, and set the entry of the keys of the tuple that replaces it."""
@@ -213,8 +213,8 @@ class Index(ABC):
     # --- memory ---
 
     def weigh(self, indexes: Iterable[Index]) -> None:
-        """Reserve memory for a tuple's place in each of these indexes, which include this one, in place of the former
-        amount.
+        """Reserve memory for a tuple's place in each of these indexes, which include this one; the amount reserved
+        before is released.
         """
         weight = TUPLE_COST + sum([index.place_cost for index in indexes])
         if self.memory is not None:
@@ -266,7 +266,9 @@ class Index(ABC):
         """Return the number of entries that `cursor` with these arguments would give."""
 
     def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
-        """Return which keys an iteration would give; None: all, or those between two bounds."""
+        """Return a function that tells whether an iteration selects a key. None if it selects all keys, or all between
+        two bounds.
+        """
         return None
 
     @abstractmethod
@@ -278,11 +280,13 @@ class Index(ABC):
         """Return the greatest entry whose key starts with `values`, or None."""
 
     def cursor_after(self, iterator: int, values: list[Any], after: SortKey | None) -> Cursor:
-        """Return the cursor of a page, which begins behind a key of the container; None is the beginning."""
+        """Return a cursor over a page, which begins after `after`, a key of the container. None stands for the
+        beginning.
+        """
         raise self.unsupported_feature("pagination")
 
     def places(self, iterator: int, values: list[Any], after: SortKey | None = None) -> Iterator[tuple[SortKey, Entry]]:
-        """Yield the keys and entries of a page, as `scan` does."""
+        """Yield the keys and entries of a page."""
         raise self.unsupported_feature("pagination")
 
     def scan(self, iterator: int, values: list[Any]) -> Iterator[Entry]:

@@ -96,7 +96,7 @@ class BitsetIndex(PlacedIndex):
         raise self.unsupported_feature("requested iterator type")
 
     def _checked(self, kind: IteratorType, values: list[Any]) -> Any:
-        """Return the only part of a checked key; None if the iterator needs no key."""
+        """Check a key and return its only part; None if the iterator needs no key."""
         if not values:
             if kind is IteratorType.ALL:
                 return None
@@ -123,7 +123,7 @@ class _Numbers:
         return len(self._found)
 
     def numbers(self, start: int, limit: int) -> list[int]:
-        """Return numbers of the result; see `Search`."""
+        """Return numbers of the result; see `Search.numbers`."""
         if start >= len(self._found):
             return []
         return list(islice(self._found.iter_equal_or_larger(self._found[start]), limit))

@@ -96,7 +96,7 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
 
 
 def _put_all(index: PlacedIndex, keyed: Keyed) -> Iterator[None]:
-    """Put the entries in the order in which they were added, because their numbers follow from it."""
+    """Put the entries in the order in which they were added, because a bitset numbers its tuples in that order."""
     keyed.keys.reverse()
     keyed.entries.reverse()
     while keyed.keys:
@@ -106,7 +106,7 @@ def _put_all(index: PlacedIndex, keyed: Keyed) -> Iterator[None]:
 
 
 def _sorted_sample(keys: list[SortKey], stride: int) -> Iterator[list[SortKey]]:
-    """Sort every `stride`-th key in steps (parts are sorted, then merged); the last list yielded is the sorted
+    """Sort every `stride`-th key in steps (parts are sorted, then merged); the last list that it yields is the sorted
     sample.
     """
     parts = deque[list[SortKey]]()

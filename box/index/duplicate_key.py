@@ -22,5 +22,5 @@ if TYPE_CHECKING:
 
 
 def duplicate_key(index: Index, space_name: str, old: bytes, new: bytes) -> BoxError:
-    """Return the error for the tuple `new`, whose key in a unique index is that of the stored tuple `old`."""
+    """Return the error for the tuple `new`: a unique index holds its key already, for the tuple `old`."""
     return client_error(ErrorCode.TUPLE_FOUND, index.name, space_name, tuple_str(old), tuple_str(new))

@@ -107,10 +107,10 @@ class FunctionalTreeIndex(TreeIndex):
         try:
             return self.keys_of(raw, fields)
         except BoxError:
-            return ()  # the function accepted this tuple before and fails now, so that it is not deterministic
+            return ()  # the function has accepted this tuple before and fails now, so it is not deterministic
 
     def _evaluate(self, raw: bytes) -> list[Any]:
-        """Return the function's values, which are to be keys.
+        """Call the function and return the keys for a tuple.
 
         Raises:
             ClientError: FUNC_INDEX_FUNC or FUNC_INDEX_FORMAT.
@@ -159,9 +159,7 @@ class FunctionalTreeIndex(TreeIndex):
 
 
 class DisabledIndex(Index):
-    """The place of a functional index whose function is unknown, perhaps only so far: it has no keys and refuses
-    reads.
-    """
+    """A functional index whose function is unknown, perhaps not yet loaded: it has no keys and refuses reads."""
 
     has_many_keys = True
 

@@ -50,7 +50,7 @@ class HashIndex(OrderedIndex):
         return list(found[offset : offset + limit]) if offset else list(islice(found, limit))
 
     def _checked_key(self, kind: IteratorType, values: list[Any]) -> SortKey:
-        """Check a key: ALL, and GT without a key, need none; every other scan needs a full one."""
+        """Check a user's key. ALL, and GT without a key, need none; every other scan needs a full key."""
         if not values and kind in (IteratorType.ALL, IteratorType.GT):
             return None
         parts = len(self.key_def)

@@ -34,9 +34,9 @@ microseconds."""
 
 
 class LongRead:
-    """A select in progress, on a fresh `cursor` or on a view. `again` selects anew.
+    """A select in progress, on a fresh `cursor` or on a view. If the index was emptied, `again` runs the select anew.
 
-    With a view, `visible` tells which tuples count. Call `close` to abandon it.
+    With a view, `visible` tells which tuples the reader may see. Call `close` to abandon the select.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LongRead:
         position_of: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.position_of = position_of
-        """Of a page that tells its position: the function that makes it of the last tuple."""
+        """The function that makes a position of the last tuple, for a page that returns its position; else None."""
         index.settle()
         self._index = index
         self._tree = index.tree
@@ -74,7 +74,7 @@ class LongRead:
             index.listeners.append(self._changing)
 
     def _changing(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        """Handle the first change, just before it is made: keep the unread rest in a view."""
+        """React to the first change, just before it is made: keep the unread rest in a view."""
         listeners = self._index.listeners
         listeners.remove(self._changing)
         assert self._cursor is not None
@@ -89,7 +89,9 @@ class LongRead:
         listeners[-1](key, old, new)
 
     def take(self, rows: list[bytes]) -> bool:
-        """Add some tuples to `rows`. Returns False when it has them all. Raises the errors of `Reader.select`."""
+        """Add some tuples to `rows`. Returns False when the select is complete. Raises the errors of
+        `Reader.select`.
+        """
         if self._index.tree is not self._tree or (self._view is None and self._index.version != self._version):
             self.close()
             rows[:] = self._again()

@@ -42,11 +42,11 @@ _NUMBERS: Final = frozenset({FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NU
 
 
 class MemoryQuota:
-    """The limit of one instance and the rest of it, in bytes; without a limit there is always room.
+    """The memory limit of one instance, and how many bytes of it are left; without a limit there is always room.
 
-    `room` may be taken without asking. `extend` asks for more, step by step, and checks whether the process can get it.
-    `room` may become negative, because an undone change is never refused, and only the MessagePack of a new tuple is
-    compared.
+    `room` is the number of bytes that may be taken without asking. `extend` asks for more, step by step, and checks
+    whether the process can get it. `room` may become negative, because an undone change is never refused, and only the
+    MessagePack of a new tuple is compared.
     """
 
     __slots__ = ("_granted", "limit", "room")
@@ -59,16 +59,16 @@ class MemoryQuota:
 
     @property
     def used(self) -> int:
-        """The bytes of all tuples and indexes."""
+        """The bytes that all tuples and indexes take."""
         return self._granted - self.room
 
     @property
     def available(self) -> int:
-        """The bytes left of the limit."""
+        """The bytes that are left of the limit."""
         return self.limit - self.used
 
     def set_limit(self, limit: int) -> None:
-        """Change the limit; the used part stays."""
+        """Change the limit. Memory in use stays counted."""
         self._granted = self.used
         self.room = 0
         self.limit = limit
@@ -106,6 +106,6 @@ def place_cost(parts: tuple[PartDef, ...], *, is_unique: bool) -> int:
             return _PLACE_COST  # the tree stores the number itself
         return _PLACE_COST + (_NUMBER_COST if first.type in _NUMBERS else _TEXT_COST)
     if not is_unique:
-        return _PLACE_COST + _TEXT_COST  # the parts and those of the primary key are packed into one object
+        return _PLACE_COST + _TEXT_COST  # the parts of the key and those of the primary key are packed into one object
     keys = sum(_NUMBER_COST if part.type in _NUMBERS else _TEXT_COST for part in parts)
     return _PLACE_COST + _TUPLE_KEY_COST + keys

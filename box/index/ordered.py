@@ -64,7 +64,7 @@ class OrderedIndex(Index):
 
     def _use_tree(self, tree: Any) -> None:
         self._base: Any = tree
-        """The tree below, without changes that are not merged into it yet."""
+        """The B-tree without the changes that lie over it and are not merged yet."""
         self._size = len(tree)
         self.insert: Callable[[SortKey, Entry], int] = tree.insert
         """Adds an entry while nothing else uses the index. Returns 0 if the key has an entry. Call `end_load` at the
@@ -78,7 +78,7 @@ class OrderedIndex(Index):
 
     @property
     def tree(self) -> Any:
-        """The container without the changes laid over it; `detach` gives the index another one."""
+        """The B-tree without the changes laid over it; `detach` gives the index a new one."""
         return self._base
 
     def __len__(self) -> int:
@@ -160,7 +160,7 @@ class OrderedIndex(Index):
             self.tell(sort_key, old, new)
 
     def tell(self, sort_key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        """Call the listeners for a change."""
+        """Call the listeners before the entry of a key changes from `old` to `new`."""
         for listener in tuple(self.listeners):
             listener(sort_key, old, new)
 
@@ -168,11 +168,11 @@ class OrderedIndex(Index):
 
     @property
     def is_layered(self) -> bool:
-        """True if changes lie over the container that are not merged yet."""
+        """True while changes that are not merged yet lie over the container."""
         return self._tree is not self._base
 
     def lay_over(self, changes: Any, growth: int, size: int = 0) -> None:
-        """Make many changes at once: `changes` is a tree of entries, or GONE, by key, which belongs to the index from
+        """Make many changes at once. `changes` is a tree from keys to entries or GONE, which belongs to the index from
         now on.
 
         They add `growth` entries and, in a primary index, `size` bytes. No other changes may lie over the container;
@@ -296,8 +296,8 @@ class PointCursor(Cursor):
 class ForwardCursor(Cursor):
     """A cursor in ascending order: each chunk is a new range query that starts after the last key.
 
-    `bounds` is the rest of the range, `pairs` the last chunk with its keys. With `reads_base` it ignores changes laid
-    over the container, for listeners.
+    `bounds` is the rest of the range, `pairs` the last chunk as (key, entry) pairs. With `reads_base` the cursor
+    ignores changes laid over the container; listeners need that.
     """
 
     __slots__ = ("_index", "_start", "bounds", "pairs", "reads_base")
@@ -322,7 +322,7 @@ class ForwardCursor(Cursor):
         return [entry for _, entry in pairs]
 
     def step(self, limit: int) -> bool:
-        """Fetch up to `limit` entries in a short turn, see `pairs`. Returns True at the end."""
+        """Fetch up to `limit` entries into `pairs` within a short turn. Returns True at the end."""
         return len(self.fetch(limit)) < limit
 
     def selects(self, key: SortKey) -> bool:
@@ -330,7 +330,9 @@ class ForwardCursor(Cursor):
         return True
 
     def pass_over(self, limit: int) -> list[Entry]:
-        """Fetch like a cursor that `reads_base`, but much faster, because it makes no keys except the last one."""
+        """Fetch entries as a cursor with `reads_base` does, but much faster, because only the last key becomes an
+        object.
+        """
         base = self._index._base
         entries = list(islice(base.values(*self.bounds), limit))
         if entries:  # fetching `keys()[n]` would take time in proportion to the length of the index
@@ -402,7 +404,7 @@ class BackwardCursor(Cursor):
         return True
 
     def pass_over(self, limit: int) -> list[Entry]:
-        """Fetch entries, as `fetch` does."""
+        """Fetch up to `limit` entries."""
         return self.fetch(limit)
 
     def _is_below(self, leaf: Any) -> bool:
@@ -429,7 +431,7 @@ class BackwardCursor(Cursor):
 
 
 def is_within(key: SortKey, bounds: Bounds) -> bool:
-    """Return whether a scan with these bounds finds the key."""
+    """Return whether a key lies within the bounds of a scan."""
     low, high, low_excluded, high_excluded = bounds
     if low is not None and (key <= low if low_excluded else key < low):
         return False
@@ -437,8 +439,8 @@ def is_within(key: SortKey, bounds: Bounds) -> bool:
 
 
 def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
-    """Return the children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one
-    leaf.
+    """Return the children of an inner node and the keys between them; two empty lists for a leaf, an empty tree or a
+    tree of one leaf.
     """
     if isinstance(node, LEAVES):
         return (), ()
@@ -449,7 +451,9 @@ def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
 
 
 def leaves_backwards(node: Any, high: SortKey | None) -> Iterator[Any]:
-    """Yield leaves from the one that may hold `high` (None: the last one) to the first; the tree must not change."""
+    """Yield leaves from right to left, beginning with the leaf that may hold `high` (None: the last leaf). The tree
+    must not change meanwhile.
+    """
     nodes, keys = children(node)
     if not nodes:
         yield node

@@ -44,13 +44,13 @@ def pack_parts(parts: Iterable[Any]) -> bytes:
 
 
 def after_all(prefix: bytes) -> Any:
-    """Return the least key after all that begin with `prefix`."""
+    """Return the least key that is greater than every key that begins with `prefix`."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else TOP
 
 
 def packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
-    """Return the function from the decoded fields of a tuple to its packed key."""
+    """Return a function that makes a packed key of the decoded fields of a tuple."""
     # Consecutive numbers, and the end mark of a text before them, are packed with one call of `struct`.
     names: dict[str, Any] = {"NUL": _NUL, "ESCAPED": _ESCAPED, "pack_parts": pack_parts, "extract": definition.extract}
     terms: list[str] = []
@@ -85,6 +85,6 @@ def pack(f):
         return pack_parts(extract(f))
 """
     exec(compiled_source(source), names)
-    # Taken out, because the function keeps `names` alive: no reference cycle.
+    # Remove the function from its own namespace `names`, which would otherwise form a reference cycle.
     compiled: Callable[[list[Any]], bytes] = names.pop("pack")
     return compiled

@@ -38,14 +38,14 @@ class Search(Protocol):
         """Return the number of results."""
 
     def numbers(self, start: int, limit: int) -> list[int]:
-        """Return up to `limit` numbers from place `start` on; fewer only at the end."""
+        """Return up to `limit` numbers of the result, from the one at index `start` on; fewer only at the end."""
 
     def complete(self) -> None:
         """Find all numbers now, because the index is about to change."""
 
 
 class PlacedIndex(OrderedIndex):
-    """An index that is never unique and gives each key a number."""
+    """An index that is never unique and gives a number to each of its keys."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -75,15 +75,15 @@ class PlacedIndex(OrderedIndex):
 
     @abstractmethod
     def indexed(self, value: Any) -> Any:
-        """Return the form of a value in keys. Raises an error if the value is wrong."""
+        """Return the form that a value has in keys. Raises an error if the value is wrong."""
 
     @abstractmethod
     def enter(self, number: int, indexed: Any) -> None:
-        """Add a number to the structure."""
+        """Add a number to the structure, for an indexed value."""
 
     @abstractmethod
     def leave(self, number: int, indexed: Any) -> None:
-        """Remove a number from the structure."""
+        """Remove a number from the structure, for an indexed value."""
 
     @abstractmethod
     def search(self, kind: IteratorType, values: list[Any]) -> Search:
@@ -155,7 +155,7 @@ class PlacedIndex(OrderedIndex):
     # --- reads ---
 
     def number_of(self, key: SortKey) -> int | None:
-        """Return the number of a key that the structure has."""
+        """Return the number of a key that is in the structure."""
         found: int | None = self._numbers.get(key)
         return found
 
@@ -234,8 +234,8 @@ class PlacedCursor(Cursor):
 class PlacedView:
     """The tuples of a search at the moment when the view is opened, read in slices while the index changes.
 
-    A listener keeps the first entry of a number that changes; a reused number stands for its former entry. `before` has
-    entries by key that differ from the index's, None for an absent one.
+    When the entry of a number changes, a listener keeps the first former entry; a number that is used again stands for
+    that one. `before` maps keys to entries that differ from those of the index, or to None for an absent tuple.
     """
 
     def __init__(

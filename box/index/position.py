@@ -28,10 +28,10 @@ _OTHERS: Final = bytes(set(range(256)) - set(_DIGITS))
 
 
 def position_of_place(index: Index, raw: bytes, key: SortKey) -> bytes:
-    """Return the position just after a tuple that the index holds under a key of the container.
+    """Return the position just after a tuple that the container holds under a key.
 
     Raises:
-        ClientError: ITERATOR_POSITION, the function of the index has changed its mind about the tuple.
+        ClientError: ITERATOR_POSITION, the function of the index gives other keys for the tuple than before.
     """
     try:
         return _encode(index.values_of_place(raw, unpack(raw), key))
@@ -59,8 +59,9 @@ def place_of_position(index: Index, iterator: int, key: list[Any], position: byt
     """Return the key in the index's container that a position stands for.
 
     Raises:
-        ClientError: ITERATOR_POSITION, it is no position of this index and this iteration; UNSUPPORTED_INDEX_FEATURE;
-            KEY_PART_COUNT or KEY_PART_TYPE, the key is not of the index.
+        ClientError: ITERATOR_POSITION, the text is not a position of this index and this iteration;
+            UNSUPPORTED_INDEX_FEATURE;
+            KEY_PART_COUNT or KEY_PART_TYPE, the key does not fit the index.
     """
     prefix = index.key_def.parse_parts(key)
     values = _decode(position)
@@ -77,7 +78,7 @@ def place_of_position(index: Index, iterator: int, key: list[Any], position: byt
 
 
 def check_pages(index: Index) -> None:
-    """Refuse pages of an index that has none. UNSUPPORTED_INDEX_FEATURE."""
+    """Check that an index supports pages. Raises UNSUPPORTED_INDEX_FEATURE."""
     if not index.has_pages:
         raise index.unsupported_feature("pagination")
 

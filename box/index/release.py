@@ -19,7 +19,7 @@ LEAVES_A_TURN: Final = 32
 
 
 PAGES_A_LEAF: Final = 8
-"""Objects of a list that count as a leaf: pages of an R-tree."""
+"""An R-tree's list of pages is freed in portions; this many of its pages count as one leaf."""
 _PAUSE: Final = 0.01
 """The pause between two checks whether views have been closed, in seconds."""
 
@@ -72,7 +72,7 @@ class Releaser:
         return None
 
     def finish(self, indexes: Iterable[Index]) -> Iterator[None]:
-        """Free these indexes and all others, a turn's share with every step. Those with open views stay whole."""
+        """Free these indexes and all others, one turn's share with every step. Indexes with open views stay whole."""
         self.pause()
         self._waiting += (index for index in indexes if isinstance(index, OrderedIndex))
         freed = 0
@@ -86,14 +86,14 @@ class Releaser:
         self._waiting.clear()
 
     def pause(self) -> None:
-        """Free nothing for now."""
+        """Stop freeing; the next `release` resumes it."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
 
 
 def _taken_apart(tree: Any) -> Iterator[Any]:
-    """Yield the leaves from the last to the first, detached from the nodes above; of a list, parts of it.
+    """Yield the leaves of a tree from the last to the first, detached from the nodes above. A list is yielded in parts.
 
     The caller empties each leaf, which releases the next one; a chain of leaves would otherwise be freed in one call.
     """

@@ -33,8 +33,8 @@ DEFAULT_DIMENSION: Final = 2
 DEFAULT_DISTANCE: Final = "euclid"
 _COST: Final = 190
 _COST_OF_DIMENSION: Final = 20
-"""Bytes of an entry, and for each dimension: a point has a number in the key, a part of the code, and a number in the
-page if that was read.
+"""The bytes of an entry for each dimension: a point has a number in the key and a part of the code, and after a read
+also a number in its page.
 """
 _KINDS: Final = frozenset({IteratorType.ALL, IteratorType.NEIGHBOR, *CONDITIONS})
 _is_number: Final = checker(FieldType.NUMBER)
@@ -76,7 +76,7 @@ class RtreeIndex(PagedIndex):
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         if not super().add(sort_key, entry):
             return False
-        if not self.listeners:  # else it was put
+        if not self.listeners:  # with listeners, `put` has reported the change
             self.pages.put(sort_key, 1)
         return True
 
@@ -132,7 +132,9 @@ class RtreeIndex(PagedIndex):
         return found
 
     def _numbers(self, kind: IteratorType, values: list[Any]) -> list[Any] | None:
-        """Return the numbers of a user's key, which may still be none that a coordinate can have."""
+        """Return the numbers of a user's key, or None without one; a number may still be one that no coordinate can
+        have.
+        """
         count, dimension = len(values), self.dimension
         if not count and kind is IteratorType.ALL:
             return None
@@ -183,7 +185,7 @@ class RtreeIndex(PagedIndex):
         return found[offset:wanted] if offset or len(found) > wanted else found
 
     def _parts(self, selection: Selection, box: Box) -> Iterator[Sequence[Entry]]:
-        """Yield the selected entries of the tree, in order."""
+        """Yield lists of the selected entries of the tree, in order."""
         pages, tree = self.pages, self._base
         if selection.kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
             matches = selection.matches

@@ -35,11 +35,11 @@ from box.index.base import IteratorType
 
 MAX_DIMENSION: Final = 20
 _ROUNDED_UP: Final = 1 + 2**-48
-"""More than the error of a distance."""
+"""A factor that is greater than the rounding error of a calculated distance."""
 _EXACT: Final = 2**53
-"""Integers up to this one are equal to a `double`."""
+"""A `double` represents every integer up to this one exactly."""
 RECTANGLE: Final = 2
-"""The place of the rectangle in a key."""
+"""The index of the rectangle in a key."""
 Box = tuple[float, ...]
 _OVERLAPS = ("{a} <= {qb}", "{b} >= {qa}")
 _HOLDS = ("{a} <= {qa}", "{b} >= {qb}")
@@ -52,16 +52,19 @@ CONDITIONS: Final = {
     IteratorType.LE: (_WITHIN, _OVERLAPS, _WITHIN),
     IteratorType.LT: (("{a} > {qa}", "{b} < {qb}"), _OVERLAPS, ("{a} > {qa}", "{b} < {qb}")),
 }
-"""Of an iterator: of keys, of nodes, and of nodes below which every key is selected."""
+"""For each iterator, the conditions on: a selected key; a node that may have selected keys below it; a node whose keys
+are all selected (None if there is no such condition).
+"""
 
 Selector = Callable[[Any, Box], list[Any]]
 
 
 def read_rectangle(values: list[Any], dimension: int, what: str) -> Box:
-    """Return the rectangle that numbers stand for, with its corners in order; `what` names the numbers in errors.
+    """Return the rectangle that a list of numbers describes, with its corners in order; `what` names the numbers in
+    errors.
 
     Raises:
-        ClientError: RTREE_RECT, FIELD_TYPE.
+        ClientError: RTREE_RECT or FIELD_TYPE.
     """
     count = len(values)
     if count not in (dimension, 2 * dimension):
@@ -74,10 +77,10 @@ def read_rectangle(values: list[Any], dimension: int, what: str) -> Box:
 
 
 def read_number(value: Any, place: int) -> float:
-    """Return number `place`, counted from 0, as a coordinate.
+    """Return a coordinate as a float; `place` is its index in the list, counted from 0.
 
     Raises:
-        ClientError: FIELD_TYPE, it is none, or an integer that no `double` is equal to.
+        ClientError: FIELD_TYPE, the value is not a number, or is an integer that no `double` equals.
     """
     if type(value) is int:
         number = float(value)
@@ -89,28 +92,30 @@ def read_number(value: Any, place: int) -> float:
 
 
 class Rectangles(Protocol):
-    """The keys of a page."""
+    """The rectangles of a page's keys, stored by columns."""
 
     are_points: bool
     columns: Sequence[array[float]]
-    """Of all keys, in order: a0, a1, ..., and unless all of them are points b0, b1, ..."""
+    """The coordinates of all keys, one array for each of a0, a1, ..., followed by b0, b1, ... unless all keys are
+    points.
+    """
 
 
 class Selection:
-    """The functions of one iterator. They take a rectangle as their last argument."""
+    """The compiled functions of one iterator. The last argument of each is the rectangle to search with."""
 
     __slots__ = ("is_inside", "kind", "matches", "nodes", "places")
 
     kind: IteratorType
 
     places: Callable[[Rectangles, Box], list[int]]
-    """From a page to the places of the keys that are selected."""
+    """Returns the indexes, within a page, of the keys that are selected."""
     nodes: Selector
-    """From rows to the nodes below which there may be some."""
+    """Returns the nodes, out of the given rows, that may have selected keys below them."""
     is_inside: Callable[[Box, Box], bool] | None
-    """Whether all keys within a box are selected; None: that does not follow."""
+    """Returns whether all keys within a box are selected. None if the iterator has no such test."""
     matches: Callable[[SortKey, Box], bool]
-    """Whether a key is selected."""
+    """Returns whether a key is selected."""
 
 
 class Geometry:
@@ -120,7 +125,7 @@ class Geometry:
         self.dimension = dimension
         self._distance = distance
         self.empty: Box = (inf,) * dimension + (-inf,) * dimension
-        """The box of nothing."""
+        """The box that contains nothing; it is where the union of boxes begins."""
         width, words = _words(dimension)
         letter, size = ("B", 1) if width == 8 else ("H", 2)
         names: dict[str, Any] = {
@@ -131,20 +136,23 @@ class Geometry:
         } | _formats(dimension)
         exec(compiled_source(_code_source(dimension, width, words) + _source(dimension, width, words)), names)
         self.key: Callable[[SortKey, list[Any]], SortKey] = names["key"]
-        """From a primary key and a tuple's value to the key. Raises the errors of `read_rectangle`."""
+        """Makes the key of a tuple from its primary key and its indexed value. Raises the errors of `read_rectangle`.
+        """
         self.extend: Callable[[Box, SortKey], Box] = names["extend"]
-        """The box with a key's rectangle in it; the same object if it is in it already."""
+        """Returns the smallest box around a box and a key's rectangle; the same object if it contains the rectangle
+        already.
+        """
         self.is_on_edge: Callable[[Box, SortKey], bool] = names["is_on_edge"]
-        """Whether the box may be smaller without the key."""
+        """Returns whether the box may shrink when the key is removed."""
         self.unite: Callable[[list[Any]], Box] = names["unite"]
-        """The box of some rows, at least one."""
+        """Returns the smallest box around some rows, of which there must be at least one."""
         self.unite_two: Callable[[Box, Box], Box] = names["unite_two"]
-        """The box of two boxes."""
+        """Returns the smallest box around two boxes."""
         self._code: Callable[[bytes], int] = names["code"]
         self._selections: dict[IteratorType, Selection] = {}
 
     def columns(self, keys: list[SortKey]) -> list[array[float]]:
-        """Return the columns of some keys' rectangles: half of them if all are points."""
+        """Return the coordinates of some keys as columns: only those of one corner if all keys are points."""
         width, size = self.dimension, 8 * self.dimension
         joined = b"".join([key[RECTANGLE] for key in keys])
         if len(joined) != size * len(keys):
@@ -157,24 +165,26 @@ class Geometry:
         return [numbers[place::width] for place in range(width)]
 
     def box_of(self, columns: Sequence[array[float]]) -> Box:
-        """Return the box of columns, which are not empty."""
+        """Return the bounding box of columns, which must not be empty."""
         return (*map(min, columns[: self.dimension]), *map(max, columns[-self.dimension :]))
 
     def bound(self, keys: list[SortKey]) -> Box:
-        """Return the box of some keys, at least one."""
+        """Return the bounding box of some keys, of which there must be at least one."""
         return self.box_of(self.columns(keys))
 
     def code_of(self, box: Box) -> int | None:
-        """Return the code of a key with this rectangle; None if equal rectangles may have another one."""
+        """Return the code of a key with this rectangle, or None if keys with equal rectangles may have different
+        codes.
+        """
         lower, upper = box[: self.dimension], box[self.dimension :]
         middle = [a + (b - a) * 0.5 for a, b in zip(lower, upper, strict=True)]
-        # Zero has two signs, and infinities have no middle.
+        # Zero has two signs, and infinities have no middle, so equal rectangles may have different codes.
         if not all(number and number - number == 0 for number in middle):
             return None
         return self._code(struct.pack(f"<{self.dimension}d", *middle))
 
     def selection(self, kind: IteratorType) -> Selection | None:
-        """Return the functions of an iterator, or None if it does not select by a condition."""
+        """Return the functions of an iterator, or None for an iterator without a condition (ALL and NEIGHBOR)."""
         found = self._selections.get(kind)
         if found is None and kind in CONDITIONS:
             found = self._selections[kind] = _selection(self.dimension, kind)
@@ -182,32 +192,34 @@ class Geometry:
 
     @cached_property
     def distances(self) -> Distances:
-        """The functions of NEIGHBOR."""
+        """The functions that calculate distances for NEIGHBOR."""
         return _distances(self.dimension, self._distance)
 
 
 class Distances:
-    """Distances from the lower corner of a rectangle, their last argument; Euclidean ones are squared."""
+    """Functions that calculate distances from the lower corner of a rectangle, their last argument. Euclidean distances
+    are squared.
+    """
 
     __slots__ = ("box_within", "near", "of_boxes", "of_key", "of_page", "of_rows")
 
     near: Callable[[Rectangles, float, Box], list[tuple[float, int]]]
-    """From a page to (distance, place) of the keys that are not farther than a distance."""
+    """Returns (distance, index in the page) for the keys of a page that are not farther than a distance."""
     box_within: Callable[[float, Box], Box]
-    """The box of everything that is not farther than a distance, which is no tiny one."""
+    """Returns a box that contains everything up to a distance, which must not be tiny."""
 
     of_boxes: Callable[[list[Box], Box], list[float]]
-    """Of the nearest points of boxes."""
+    """Returns the distances of the nearest points of some boxes."""
     of_key: Callable[[SortKey, Box], float]
     of_page: Callable[[Rectangles, Box], list[float]]
-    """Of the keys of a page, in order."""
+    """Returns the distances of the keys of a page, in order."""
     of_rows: Callable[[list[Any], Box], list[tuple[float, int, Any]]]
-    """From rows to (distance, id, node)."""
+    """Returns (distance, id, node) for each of some rows."""
 
 
 @lru_cache(64)
 def geometry_of(dimension: int, distance: str) -> Geometry:
-    """Return the functions for a number of dimensions and `euclid` or `manhattan`."""
+    """Return the compiled functions for a number of dimensions and a kind of distance, `euclid` or `manhattan`."""
     return Geometry(dimension, distance)
 
 
@@ -220,7 +232,7 @@ def _words(dimension: int) -> tuple[int, int]:
 
 
 def _table(dimension: int, width: int) -> list[int]:
-    """Return the numbers of `width` bits with `dimension` - 1 zeros before each bit."""
+    """Return a table that spreads bits: each number of `width` bits with `dimension` - 1 zeros before each bit."""
     spread = [sum((byte >> bit & 1) << bit * dimension for bit in range(8)) for byte in range(256)]
     if width == 8:
         return spread
@@ -306,7 +318,7 @@ def unite_two(one, other):
 
 
 def _unpacked(dimension: int) -> str:
-    """Return the lines that unpack `key`."""
+    """Return source lines that unpack the coordinates of `key`."""
     a, b = _names("a", dimension), _names("b", dimension)
     return f"""
     packed = key[{RECTANGLE}]
@@ -378,14 +390,16 @@ def _distance_of_points(dimension: int, distance: str) -> str:
 
 
 def _sum_of_points(dimension: int, distance: str) -> str:
-    """Return the distance of key `n` of a page, whose first difference is known."""
+    """Return the source of an expression for the distance of key `n` of a page of points; the first difference is
+    calculated already.
+    """
     first = "t * t" if distance == "euclid" else "abs(a0 - p0)"
     term = "(t := c{0}[n] - p{0}) * t" if distance == "euclid" else "abs(c{0}[n] - p{0})"
     return " + ".join([first, *[term.format(number) for number in range(1, dimension)]])
 
 
 def _code_parts(dimension: int, width: int, words: int) -> tuple[str, str]:
-    """Return the statement that looks at `packed`, and the code as an expression."""
+    """Return the source of a statement that reads `packed`, and of an expression that makes the code of it."""
     names = [[f"w{number}_{word}" for word in range(words)] for number in range(dimension)]
     terms = []
     for word in range(words):

@@ -33,18 +33,19 @@ _LEAST_PART: Final = 20
 _LEAST_KEYS: Final = 12
 _MOST_ROWS: Final = 32
 _LOWEST: Final = ()
-"""A key of no parts, which sorts before every other key: where the first page begins."""
+"""The empty tuple sorts before every key: it is where the first page begins."""
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]
-"""From the first one up to the second one, which is not in it (None: no bound), with the flags of a B-tree's range."""
+"""A range of keys: (first key, end, excludes first, excludes end). The end is not in the range; None means no end."""
 
 
 def key_range(first: SortKey, end: SortKey | None) -> KeyRange:
-    """Return the range from one key up to another one."""
-    return first, end, False, end is not None  # a B-tree leaves out its last key if there is no bound to leave out
+    """Return the range of the keys from `first` up to, but without, `end`."""
+    # with a missing end the last flag has to be False, or the B-tree would leave out its last key
+    return first, end, False, end is not None
 
 
 class BoxPage:
-    """A range of keys."""
+    """A page: a range of keys with its bounding box."""
 
     __slots__ = (
         "are_points",
@@ -60,7 +61,7 @@ class BoxPage:
     )
 
     keys: list[SortKey] | None
-    """Those that were read; None after a change of the page."""
+    """The keys of the page after it was read; None before that and after each change."""
 
     def __init__(self, first: SortKey, end: SortKey | None, box: Box, count: int) -> None:
         self.first = first
@@ -68,7 +69,7 @@ class BoxPage:
         self.box = box
         self.count = count
         self.is_loose = False
-        """The box may be larger than necessary."""
+        """True if the box may be larger than necessary."""
         self.keys = None
         self.entries: list[Entry] = []
         self.columns: Sequence[array[float]] = ()
@@ -80,12 +81,14 @@ class BoxPage:
 
     @property
     def range(self) -> KeyRange:
-        """Its keys."""
+        """The range of the page's keys."""
         return key_range(self.first, self.end)
 
 
 class BoxNode:
-    """A node above pages or other nodes. Each row is the box of one of them, and the page or node itself."""
+    """A node of the tree of boxes. Each row is the box of a child (a page or another node) followed by the child
+    itself.
+    """
 
     __slots__ = ("box", "is_bottom", "parent", "rows")
 
@@ -93,11 +96,11 @@ class BoxNode:
         self.box = box
         self.rows: list[tuple[Any, ...]] = []
         self.is_bottom = is_bottom
-        """Pages are below it."""
+        """True if the children are pages."""
         self.parent: BoxNode | None = None
 
     def row_of(self, child: Any) -> int:
-        """Return the place of a child."""
+        """Return the index of the row of a child."""
         for place, row in enumerate(self.rows):
             if row[-1] is child:
                 return place
@@ -105,7 +108,7 @@ class BoxNode:
 
     @property
     def range(self) -> KeyRange:
-        """The keys below it."""
+        """The range of the keys below this node."""
         first, last = self.rows[0][-1], self.rows[-1][-1]
         while isinstance(first, BoxNode):
             first, last = first.rows[0][-1], last.rows[-1][-1]
@@ -122,7 +125,7 @@ def _best_cut(codes: list[int], least: int) -> int:
 
 
 def _code_of(node: Any) -> int:
-    """Return the first code below a node."""
+    """Return the first code of the keys below a node."""
     while isinstance(node, BoxNode):
         node = node.rows[0][-1]
     code: int = node.first[0] if node.first else 0
@@ -130,11 +133,11 @@ def _code_of(node: Any) -> int:
 
 
 Group = tuple[list[BoxPage], KeyRange | None]
-"""Pages to be searched, or a range of keys of which all are selected. The pages are then empty."""
+"""Pages that have to be searched, or, with an empty list of pages, a range whose keys are all selected."""
 
 
 class KeyedTree(Protocol):
-    """The methods of the B-tree that are called."""
+    """The methods of a B-tree that this module calls."""
 
     def keys(self, low: SortKey, high: SortKey | None, is_low_excluded: bool, is_high_excluded: bool, /) -> Any:
         """Return the keys of a range."""
@@ -144,20 +147,20 @@ class KeyedTree(Protocol):
 
 
 class Pages:
-    """All pages over one B-tree, which the caller changes first."""
+    """All pages over one B-tree. The caller changes the B-tree first and then calls the methods here."""
 
     def __init__(self, geometry: Geometry, tree: KeyedTree) -> None:
         self.geometry = geometry
         self._tree = tree
         self._pending: list[SortKey] = []
         self._bare: list[BoxPage] = []
-        """Pages of a load without a node above them."""
+        """The pages of a load in progress that have no node above them yet."""
         self._bottoms: list[BoxNode] = []
         self._is_loading = False
         self.start_anew(tree)
 
     def start_anew(self, tree: KeyedTree) -> None:
-        """Begin with one page over a B-tree that is empty."""
+        """Begin again with a single page over an empty B-tree."""
         self._tree = tree
         page = BoxPage(_LOWEST, None, self.geometry.empty, 0)
         self._starts: list[SortKey] = [_LOWEST]
@@ -174,11 +177,13 @@ class Pages:
     # --- changes ---
 
     def page_of(self, key: SortKey) -> BoxPage:
-        """Return the page whose range has a key."""
+        """Return the page whose range contains a key."""
         return self.pages[bisect_right(self._starts, key) - 1]
 
     def put(self, key: SortKey, growth: int) -> None:
-        """Note that the B-tree has an entry under a key now; `growth` is 1 if it had none."""
+        """Update the pages after the B-tree got an entry under a key; `growth` is 1 for a new key, 0 for a replaced
+        entry.
+        """
         place = bisect_right(self._starts, key) - 1
         page = self.pages[place]
         page.keys = None
@@ -191,7 +196,7 @@ class Pages:
                 self._divide(place)
 
     def _grow(self, child: Any, box: Box) -> None:
-        """Give a page or a node a larger box, and all above it."""
+        """Enlarge the box of a page or a node, and the boxes of all nodes above it."""
         while True:
             child.box = box
             node = child.parent
@@ -203,7 +208,7 @@ class Pages:
                 return
 
     def _divide(self, place: int) -> None:
-        """Divide a page with too many keys, if it really has them."""
+        """Split a page that is estimated to have too many keys, after counting them."""
         page = self.pages[place]
         keys = list(self._tree.keys(*page.range))
         page.count = len(keys)
@@ -228,7 +233,7 @@ class Pages:
             self._divide_node(node)
 
     def _cuts(self, keys: list[SortKey]) -> list[int]:
-        """Return where to cut too many keys."""
+        """Return the keys at which to cut a list of keys that is too long for a page."""
         cuts = []
         start, count = 0, len(keys)
         while count - start > _MOST_KEYS:
@@ -238,7 +243,7 @@ class Pages:
         return cuts
 
     def _divide_node(self, node: BoxNode) -> None:
-        """Halve nodes with too many rows, upwards."""
+        """Halve a node with too many rows, then the nodes above it if they need it."""
         while len(node.rows) > _MOST_ROWS:
             above = node.parent
             if above is None:
@@ -255,7 +260,7 @@ class Pages:
             node = above
 
     def remove(self, key: SortKey) -> None:
-        """Note that the B-tree has no entry under a key any more."""
+        """Update the pages after the entry of a key was removed from the B-tree."""
         place = bisect_right(self._starts, key) - 1
         page = self.pages[place]
         page.keys = None
@@ -266,7 +271,9 @@ class Pages:
             self._join(place)
 
     def _join(self, place: int) -> None:
-        """Let a page with few keys take those of the next one of the same node, if there is room; or drop it."""
+        """Merge the next page of the same node into a page with few keys if they fit together; drop a page without
+        keys.
+        """
         page = self.pages[place]
         if place + 1 == len(self.pages) or self.pages[place + 1].parent is not page.parent:
             place -= 1
@@ -286,7 +293,7 @@ class Pages:
         self._grow(left, self.geometry.unite_two(left.box, right.box))
 
     def _drop_lonely(self, page: BoxPage) -> None:
-        """Remove the only page of its node, if it is not the last one of all, with the nodes that have no others."""
+        """Remove a page that is alone in its node, with the nodes that become empty; the last page of all stays."""
         place = bisect_right(self._starts, page.first) - 1
         if len(self.pages) == 1 or len(self._tree.keys(*page.range)):
             return
@@ -309,7 +316,7 @@ class Pages:
     # --- load ---
 
     def append(self, keys: list[SortKey]) -> None:
-        """Note keys after all others, of a B-tree that is being built from left to right. Then call `finish`."""
+        """Add keys that sort after all others, while a B-tree is built from left to right. Call `finish` at the end."""
         self._pending += keys
         self._take_pending(_MOST_KEYS)
 
@@ -334,7 +341,7 @@ class Pages:
         del pending[:taken]
 
     def _node_above(self, bare: list[Any], *, is_bottom: bool) -> BoxNode:
-        """Take some from the beginning of a list, at most `_MOST_ROWS`, and put a node above them."""
+        """Take children from the beginning of a list, at most `_MOST_ROWS`, and return a node above them."""
         count = min(len(bare), _MOST_ROWS)
         if count == _MOST_ROWS:
             count = _best_cut(list(map(_code_of, bare[:count])), _MOST_ROWS // 3)
@@ -344,7 +351,7 @@ class Pages:
         return node
 
     def finish(self) -> None:
-        """Put nodes above the pages that were appended."""
+        """Build the nodes above the pages that `append` made."""
         if not self._is_loading and not self._pending:
             return
         self._take_pending(1)
@@ -362,7 +369,7 @@ class Pages:
     # --- reads ---
 
     def read(self, page: BoxPage) -> None:
-        """Fetch the keys and the entries of a page, and make its box exact."""
+        """Fetch the keys and the entries of a page from the B-tree, and make its box exact."""
         bounds = page.range
         keys = untracked_list(self._tree.keys(*bounds))
         page.entries = untracked_list(self._tree.values(*bounds))
@@ -384,16 +391,17 @@ class Pages:
             child, box = node, self.geometry.unite(node.rows)
 
     def ready(self, pages: list[BoxPage]) -> list[BoxPage]:
-        """Return the same pages, all of them read."""
+        """Return the given pages after reading those that are not read yet."""
         for page in pages:
             if page.keys is None:
                 self.read(page)
         return pages
 
     def groups(self, selection: Selection, box: Box, start: SortKey | None = None) -> Iterator[Group]:
-        """Yield what a search has to look at, in the order of the keys; from the page of `start` on if there is one.
+        """Yield the groups of pages that a search has to look at, in the order of the keys. With `start`, begin with
+        the page of that key.
 
-        Nothing may change meanwhile.
+        The index must not change meanwhile.
         """
         if start is None:
             yield from self._below(self.root, selection, box)
@@ -428,7 +436,9 @@ class Pages:
     # --- end ---
 
     def take_apart(self) -> list[BoxPage]:
-        """Free the nodes, which refer to each other. Returns the pages, which are no longer of use."""
+        """Break the references between nodes and pages, so that they are freed. Returns the pages, which are useless
+        afterwards.
+        """
         nodes: list[Any] = [self.root]
         while nodes:
             node = nodes.pop()
@@ -446,5 +456,7 @@ class PagedIndex(OrderedIndex):
 
     @property
     def over(self) -> Any:
-        """The changes that lie over the tree: entries, or GONE, by key. Only while the index is layered."""
+        """The changes that lie over the tree, as a tree from keys to entries or GONE. Only valid while the index is
+        layered.
+        """
         return self._tree.over

@@ -27,14 +27,15 @@ from box.index.rtree_geometry import Box, Selection
 from box.index.rtree_pages import BoxNode, BoxPage, PagedIndex, key_range
 
 _GROUPS_A_STEP: Final = 8
-"""Groups of at most 32 pages that are searched in one turn: a millisecond or two."""
+"""The number of page groups (of at most 32 pages each) that are searched in one turn, which takes a millisecond or two.
+"""
 _PAGES_A_STEP: Final = 2048
-"""Pages whose distance is calculated in one turn."""
+"""The number of pages whose distance is calculated in one turn."""
 _SLICE: Final = 512
 _FEW: Final = 32
-"""So many neighbours are found together."""
+"""Up to this many neighbours are found with one search."""
 _LEAST_SQUARE: Final = 1e-280
-"""Squares below this one are not exact."""
+"""Squares of distances below this one are too small to be exact."""
 _ALL: Final = 1 << 62
 _key_of: Final = itemgetter(0)
 
@@ -51,7 +52,7 @@ class SpatialCursor(ForwardCursor):
         self._selection = selection
         self._box = box
         self._end_version = -1
-        """The version of the index when the end was reached."""
+        """The version of the index at the moment when the cursor reached the end."""
 
     def selects(self, key: SortKey) -> bool:
         return self._selection.matches(key, self._box)
@@ -79,7 +80,7 @@ class SpatialCursor(ForwardCursor):
         super().resume(bounds)
 
     def _advance(self, limit: int, most_groups: int) -> bool:
-        """Find up to `limit` pairs in a number of groups, and move on. Returns True at the end."""
+        """Find up to `limit` pairs in at most `most_groups` groups, and move on. Returns True at the end."""
         index, start = self._spatial, self.bounds
         self.pairs = []
         if self._end_version == index.version:
@@ -100,7 +101,7 @@ class SpatialCursor(ForwardCursor):
         return True
 
     def _base_pairs(self, limit: int, most_groups: int) -> tuple[list[tuple[SortKey, Entry]], Bounds, bool]:
-        """Return the next pairs of the tree, the bounds behind what was searched, and whether that was everything."""
+        """Return the next pairs of the tree, the bounds after what was searched, and whether the search has ended."""
         pages, tree, selection, box = self._spatial.pages, self._spatial.tree, self._selection, self._box
         low, _, is_low_excluded, _ = self.bounds
         pairs: list[tuple[SortKey, Entry]] = []
@@ -127,7 +128,7 @@ class SpatialCursor(ForwardCursor):
         return pairs, reached, True
 
     def _overlaid(self, pairs: list[tuple[SortKey, Entry]], start: Bounds, end: Bounds) -> list[tuple[SortKey, Entry]]:
-        """Return the pairs between two bounds with the changes that lie over the tree."""
+        """Merge pairs of the tree with the changes that lie over it between two bounds."""
         over, (low, _, is_low_excluded, _), (high, _, is_high_included, _) = self._spatial.over, start, end
         laid = list(over.items(low, high, is_low_excluded, high is not None and not is_high_included))
         if not laid:
@@ -142,18 +143,18 @@ class SpatialCursor(ForwardCursor):
 class NeighborCursor(Cursor):
     """A cursor over all keys in the order of their distance from the lower corner of a rectangle."""
 
-    __slots__ = ("_chunk", "_distance", "_given", "_index", "_search", "_tied", "_version", "point")
+    __slots__ = ("_chunk", "_distance", "_index", "_returned", "_search", "_tied", "_version", "point")
 
     def __init__(self, index: PagedIndex, point: Box) -> None:
         self._index = index
         self.point = point
         self._chunk: list[tuple[float, SortKey, Entry]] = []
         self._distance = -inf
-        """The distance of the last entry before the chunk."""
+        """The distance of the last entry before the current chunk."""
         self._tied: set[SortKey] = set()
-        """The keys before the chunk whose distance is that of the last one."""
-        self._given = 0
-        """The number of entries before the chunk."""
+        """The keys before the current chunk that are as far as the last one."""
+        self._returned = 0
+        """The number of entries before the current chunk."""
         self._version = -1
 
     def _begin(self) -> None:
@@ -162,7 +163,7 @@ class NeighborCursor(Cursor):
 
     def _first(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
         found = nearest(self._index, self.point, limit)
-        if found is not None:  # a search that goes on begins anew
+        if found is not None:  # a search that goes on has to begin anew
             return found
         self._begin()
         return self._search.take(limit)
@@ -173,7 +174,7 @@ class NeighborCursor(Cursor):
             self._chunk = self._first(limit)
         elif self._version != self._index.version:
             self._begin()
-            self._chunk = self._search.take_after(self._distance, self._tied, limit, self._given)
+            self._chunk = self._search.take_after(self._distance, self._tied, limit, self._returned)
         else:
             self._chunk = self._search.take(limit)
         return [entry for _, _, entry in self._chunk]
@@ -181,7 +182,7 @@ class NeighborCursor(Cursor):
     def _pass_chunk(self) -> None:
         if not self._chunk:
             return
-        self._given += len(self._chunk)
+        self._returned += len(self._chunk)
         last = self._chunk[-1][0]
         if last != self._distance:
             self._distance = last
@@ -198,11 +199,11 @@ class NeighborCursor(Cursor):
 
 
 class _FartherKeys(NamedTuple):
-    """The keys of a page that are farther than a distance."""
+    """The keys of a page that are farther than a certain distance."""
 
     nearer: float
     distances: list[float]
-    """Of all keys of the page."""
+    """The distances of all keys of the page."""
     keys: list[SortKey]
     entries: list[Entry]
 
@@ -216,7 +217,7 @@ class NeighborSearch:
         self._distances = index.geometry.distances
         self._heap: list[tuple[float, int, Any]] = [(0.0, 0, index.pages.root)]
         self._ready: list[tuple[float, SortKey, Entry]] = []
-        """In order, of pages that were opened; those that were not given yet."""
+        """Keys of opened pages that were not returned yet, sorted by distance."""
         self._over: Any = index.over if index.is_layered else ()
         if index.is_layered:
             near = self._distances.of_key
@@ -224,7 +225,7 @@ class NeighborSearch:
             self._ready = sorted(laid)
 
     def take(self, limit: int) -> list[tuple[float, SortKey, Entry]]:
-        """Return up to `limit` more, fewer only at the end."""
+        """Return up to `limit` further keys with their distances and entries; fewer only at the end."""
         ready = self._ready
         if limit < 1:
             return []
@@ -237,9 +238,9 @@ class NeighborSearch:
     def take_after(
         self, distance: float, tied: set[SortKey], limit: int, given: int
     ) -> list[tuple[float, SortKey, Entry]]:
-        """Return the first ones that are farther than `distance`, or at that distance and not among `tied`.
+        """Return up to `limit` keys that are farther than `distance`, or exactly that far and not in `tied`.
 
-        About `given` others are before them.
+        About `given` keys come before them.
         """
         taken: list[tuple[float, SortKey, Entry]] = []
         while len(taken) < limit and (found := self.take(min(limit + given, _SLICE))):
@@ -256,7 +257,7 @@ class NeighborSearch:
         heap, ready, point, of_rows = self._heap, self._ready, self._point, self._distances.of_rows
         fresh: list[tuple[float, SortKey, Entry]] = []
         known = ready[limit - 1][0] if len(ready) >= limit else inf
-        """At most the distance of the last key that is wanted."""
+        """An upper bound for the distance of the last key that is wanted."""
         while heap:
             # Sorting at each leaf would cost too much in a search for many keys: wait until an eighth of them is new.
             if len(ready) + len(fresh) >= limit and len(fresh) >= len(ready) >> 3:
@@ -278,7 +279,7 @@ class NeighborSearch:
     def _nearest_of(
         self, page: BoxPage | _FartherKeys, known: float, missing: int
     ) -> list[tuple[float, SortKey, Entry]]:
-        """Return the keys that are wanted of a page, at least; what is farther waits in the heap."""
+        """Return at least those keys of a page that are wanted; the farther ones go back to the heap."""
         over = self._over
         if type(page) is _FartherKeys:
             nearer, found, keys, entries = page
@@ -297,9 +298,9 @@ class NeighborSearch:
 
 
 def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, SortKey, Entry]] | None:
-    """Return the first keys of a NEIGHBOR search, or None if it takes a whole one.
+    """Return the `limit` nearest keys of a NEIGHBOR search, or None if only a complete search can find them.
 
-    The page that a key at the point would be in tells how far to look.
+    The keys of the page that would hold the point tell how far to look.
     """
     pages, geometry = index.pages, index.geometry
     code = geometry.code_of(point)
@@ -332,11 +333,11 @@ class NeighborView:
 
     ```
     pages       their ranges and boxes of that moment; opened one after another
-    before      keys that have changed in ranges that were not opened, or whose entries are others to the reader
+    before      the former entries of keys that have changed in pages that were not opened yet
     ```
 
-    Nothing may lie over the index when it is opened. `before` has entries by key that differ from the index's, None for
-    an absent one.
+    No changes may lie over the index when the view is opened. `before` maps keys to entries that differ from those of
+    the index, or to None for an absent tuple.
     """
 
     def __init__(self, index: PagedIndex, before: Iterable[tuple[SortKey, bytes | None]], point: Box) -> None:
@@ -349,9 +350,9 @@ class NeighborView:
         self._boxes = [page.box for page in pages]
         self._is_opened = bytearray(len(pages))
         self._found: list[float] = []
-        """Distances of pages, as far as they are known."""
+        """The distances of pages, for those pages whose distance is calculated."""
         self._order: list[int] | None = None
-        """Pages that were not opened, the nearest one last."""
+        """The pages that were not opened yet, in descending order of distance."""
         self._before: set[SortKey] = set()
         self._ready: list[tuple[float, SortKey, bytes]] = []
         self._is_closed = False
@@ -396,7 +397,7 @@ class NeighborView:
             self._order = sorted(range(known), key=self._found.__getitem__, reverse=True)
 
     def _open(self, number: int) -> None:
-        """Add the tuples of a page that are there still, or again."""
+        """Open a page: add its tuples as they were when the view was opened."""
         self._is_opened[number] = 1
         end = self._starts[number + 1] if number + 1 < len(self._starts) else None
         pairs = self._tree.items(*key_range(self._starts[number], end))

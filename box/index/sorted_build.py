@@ -47,7 +47,7 @@ class SortedBuild:
         """Alternating keys and entries that are in no leaf yet. The last leaf is made of them, so that they never run
         out."""
         self._leaf = _new_node(self._leaf_type)
-        """The leaf that is filled next."""
+        """The next leaf to be filled."""
         self._leaves: list[Any] = untracked_list()
         self._firsts: list[SortKey] = untracked_list()
         """The first key of each leaf."""
@@ -111,7 +111,7 @@ def _new_node(kind: Any) -> Any:
 
 
 def _alternating(nodes: list[Any], keys: list[SortKey]) -> tuple[Any, ...]:
-    """Return the children with the keys between them."""
+    """Return nodes and keys in alternation, as the state of their parent has them; the first key is left out."""
     state: list[Any] = [None] * (2 * len(nodes) - 1)
     state[::2], state[1::2] = nodes, keys[1:]
     return tuple(state)

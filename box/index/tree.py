@@ -55,7 +55,7 @@ class TreeIndex(OrderedIndex):
         self._is_bare = len(self.cmp_def) == 1 and not nils_repeat
         self._is_one_pair = len(own) == 1 and nils_repeat
         self._exact_parts = -1 if own.is_nullable else len(own)
-        """The number of parts of keys that compiled code parses whole; -1 if there are none."""
+        """The number of key parts that compiled code parses at once; -1 if such code does not exist for the key."""
         self._full_parts = len(own) if is_unique and not nils_repeat else -1
         part = self.cmp_def.parts[0]
         is_number = self._is_bare and part.type is FieldType.UNSIGNED and not part.is_nullable
@@ -63,7 +63,7 @@ class TreeIndex(OrderedIndex):
             self._use_tree(NumberTree())
 
     def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
-        """Return the parts of the keys in the tree of a non-unique index."""
+        """Return the parts of the keys that the tree of a non-unique index stores."""
         return own.merge(primary)
 
     # --- access by a user's key ---
@@ -104,7 +104,7 @@ class TreeIndex(OrderedIndex):
                     break
 
     def bounds_after(self, kind: IteratorType, values: list[Any], after: SortKey | None) -> Bounds:
-        """Return the rest of a range behind a key of the tree; None is the beginning.
+        """Return what is left of a range after a key of the tree; None stands for the beginning.
 
         As in 2.11 the key alone is the new start, also where a GT or LT would begin later.
         """
@@ -274,18 +274,20 @@ def has_nil(fields: list[Any], numbers: list[int]) -> bool:
 
 
 def _place_of(part: PartDef, definition: KeyDef) -> int:
-    """Return the number of the part of a definition that reads the same value."""
+    """Return the index of the part of `definition` that reads the same value as `part`."""
     return next(number for number, own in enumerate(definition.parts) if own.same_place(part))
 
 
 def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], SortKey]:
-    """Return the function that makes keys of a unique index with nullable parts: with a nil the primary key follows."""
+    """Return the function that makes keys of a unique index with nullable parts: to a key with a nil it appends the
+    primary key.
+    """
     extract, tail = own.extract, _tail_of_nils(own, primary)
     return lambda fields: tail(extract(fields), fields)
 
 
 def _tail_of_nils(own: KeyDef, primary: KeyDef) -> Callable[[SortKey, list[Any]], SortKey]:
-    """Return the function that completes a key of a unique index with nullable parts, from the tuple's fields."""
+    """Return the function that completes a key of a unique index with nullable parts from the tuple's fields."""
     extract_primary = primary.extract
     is_one_pair, is_bare_primary = len(own) == 1, len(primary) == 1
 

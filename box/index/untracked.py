@@ -48,7 +48,8 @@ def untrack_index(index: OrderedIndex) -> Iterator[None]:
 def untrack(objects: Iterable[Any]) -> None:
     """Hide objects that are not part of a cycle from the collector.
 
-    They are rows and statements by the hundred thousand, which it would visit again and again while they live.
+    The objects are rows and statements by the hundred thousand, which the collector would visit again and again while
+    they live.
     """
     for found in objects:
         untrack_one(found)
@@ -77,8 +78,8 @@ class CollectorWatch:
     def begin(self) -> None:
         """Begin to hide nodes; safe to call again.
 
-        Older generations are left alone: visiting them takes time proportional to the program's size, and they have
-        nothing of ours but the empty trees of system spaces.
+        Older generations are left alone: visiting them takes time proportional to the program's size, and of this
+        package they contain only the empty trees of system spaces.
         """
         if not self._on:
             gc.callbacks.append(_before_collection)
@@ -86,7 +87,7 @@ class CollectorWatch:
         self._on.add(self)
 
     def end(self) -> None:
-        """End it; safe to call again. The last watch removes the collector's callback."""
+        """Stop hiding nodes; safe to call again. When the last watch ends, the collector's callback is removed."""
         if self in self._on:
             self._on.remove(self)
             if not self._on:

@@ -175,7 +175,7 @@ def _merged(
     merged: dict[SortKey, bytes | None] = dict(pairs)
     count = len(merged)
     merged.update(kept)
-    if len(merged) > count:  # keys that the index no longer has were added at the end
+    if len(merged) > count:  # keys that are no longer in the index were added at the end
         merged = dict(sorted(merged.items(), key=_key_of, reverse=is_reverse))
     return [entry for entry in merged.values() if entry is not None]
 

@@ -73,7 +73,7 @@ class Checkpoints:
         self._synchro = synchro
         self._open_journal: Journal | None = None
         self.election_state: Callable[[], RaftRequest] = lambda: _NO_ELECTIONS
-        """Returns term and vote, which a snapshot stores."""
+        """Returns the term and the vote of elections, which a snapshot stores."""
         self.collector = GarbageCollector(self._remove, log=resources.log)
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
@@ -93,7 +93,7 @@ class Checkpoints:
         return self._open_journal
 
     def use_journal(self, journal: Journal) -> None:
-        """Take the journal, which is open now."""
+        """Use the journal from now on; it has just been opened."""
         self._open_journal = journal
 
     # -- directories ----------------------------------------------------------------------------

@@ -355,7 +355,9 @@ def _check_quota(values: Values, name: str) -> None:
 
 
 def _check_transactions(values: Values) -> None:
-    """As 2.11 does. Without a value the options are those of 2.8.1: any time, and the level `best-effort`."""
+    """Check the options of transactions as 2.11 does. A missing option has the value that 2.8.1 works with: no time
+    limit, and the level `best-effort`.
+    """
     text = "the value must be greather than 0"
     _require(values, "txn_timeout", text, lambda seconds: seconds is None or seconds > 0)
     isolation = values["txn_isolation"]

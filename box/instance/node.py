@@ -188,7 +188,7 @@ class Instance:
     # -- the parts ------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        """Make the parts for whoever asks for one first."""
+        """Make the parts when one of them is used for the first time."""
         if name not in _PARTS or self.has_parts:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self._make_parts()

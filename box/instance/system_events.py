@@ -31,7 +31,7 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 class Describable(Protocol):
-    """An instance whose state the events tell; its parts may be made anew."""
+    """An instance whose state is the content of the events. Its parts are replaced when it starts again."""
 
     config: Config
     elections: Elections
@@ -49,7 +49,7 @@ class Describable(Protocol):
 
 
 def provide_system_events(node: Describable) -> None:
-    """Make the events of an instance."""
+    """Register the system events of an instance."""
 
     def describe_id() -> dict[str, Any]:
         state = node.state

@@ -11,8 +11,8 @@ from box.index.view import TupleView
 
 
 class ViewInThread:
-    """A view for another thread. It is made and closed on the loop's thread; `fetch` blocks and is for one other
-    thread.
+    """A view that another thread reads. It is made and closed on the loop's thread; one other thread may call `fetch`,
+    which blocks.
 
     A simulated loop has no other threads; there `fetch` reads at once.
     """

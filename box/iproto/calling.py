@@ -96,11 +96,11 @@ class CallingHalf(SendingHalf):
         """True if a timer runs that may widen the window."""
 
     def _stop(self, reason: int) -> None:
-        """Serve no input until `_resume` is called for the reason."""
+        """Stop serving input for a reason, until `_resume` is called for it."""
         raise NotImplementedError
 
     def _resume(self, reason: int) -> None:
-        """Remove a reason, and serve input if none is left."""
+        """Remove a reason to stop, and serve input again if no reason is left."""
         raise NotImplementedError
 
     def call_waits(self) -> None:
@@ -123,7 +123,9 @@ class CallingHalf(SendingHalf):
             self._server.loop.call_later(self._calls.patience, self._look_at_calls, self._calls.ended)
 
     def _look_at_calls(self, ended: int) -> None:
-        """Widen the window if no call has ended since the timer was set, when `ended` calls had."""
+        """Widen the window if no call has ended since the timer was set; `ended` is the number of ended calls at that
+        time.
+        """
         self._is_timed = False
         calls = self._calls
         if self._transport is None or not self._stopped & Stop.CALLS:

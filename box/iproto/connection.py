@@ -188,12 +188,12 @@ class ServerConnection(CallingHalf):
         return self._streams
 
     def end_streams(self) -> None:
-        """Roll back what the client can no longer commit."""
+        """Roll back transactions that the client can no longer commit."""
         if self._streams is not None:
             self._streams.close()
 
     def watch(self, key: bytes, sync: int) -> None:
-        """Serve WATCH. OutOfMemory for more keys than a connection may have."""
+        """Serve WATCH. Raises OutOfMemory if the connection watches too many keys."""
         if self._watching is None:
             self._watching = Watching(self.send_event, self._server.node.events)
         self._watching.watch(key, sync)
@@ -204,11 +204,11 @@ class ServerConnection(CallingHalf):
             self._watching.unwatch(key)
 
     def is_watching(self, key: bytes) -> bool:
-        """Whether the client watches a key."""
+        """Return whether the client watches a key."""
         return self._watching is not None and key in self._watching
 
     def send_event(self, packet: bytes) -> None:
-        """Send an EVENT."""
+        """Send an EVENT packet to the client."""
         if self._transport is not None:
             self.reply(packet)
 
@@ -242,7 +242,7 @@ class ServerConnection(CallingHalf):
                 self._read_on()
 
     def _read_on(self) -> None:
-        """Read again, or close after the client has closed its side, now that all input is served."""
+        """Resume reading, or close if the client has closed its side; all input is served now."""
         if self._is_ended:
             self.close()
         elif self._is_paused and self._transport is not None and not self._transport.is_closing():
@@ -352,7 +352,7 @@ class ServerConnection(CallingHalf):
             self._chunks.clear()
         if not self._was_full:
             self._serve_until(data, server.turns.begin())
-        elif self._has_time():  # the transport reads on after a full read: all these reads share one turn
+        elif self._has_time():  # the transport continues to read after a full read: all these reads share one turn
             self._serve_until(data, self._deadline)
         else:
             self._chunks.append(data)

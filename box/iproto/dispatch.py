@@ -55,7 +55,7 @@ _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
 _WRONG_CREDENTIALS: Final = frozenset({ErrorCode.NO_SUCH_USER, ErrorCode.PASSWORD_MISMATCH})
 _CREDENTIALS_REFUSED: Final = "User not found or supplied credentials are invalid"
 _STREAM_TYPE_MAX: Final = 17
-"""As in Tarantool requests of larger types do not belong into streams, but for PING."""
+"""The greatest request type that may be sent in a stream, except for PING, as in Tarantool."""
 _WRITES_AT_START: Final = (
     "write requests, use box.ctl.is_recovery_finished() to check that snapshot recovery was completed"
 )
@@ -169,7 +169,7 @@ class Dispatcher:
             self._run(connection, row, self._handlers)
 
     def _submit(self, connection: ServerConnection, row: StreamRow) -> None:
-        """Run a request in its stream, if it is of a type that may be there."""
+        """Run a request in its stream if it has one and its type is allowed there."""
         row.type &= 0xFF
         if row.type == RequestType.AUTH or (row.type > _STREAM_TYPE_MAX and row.type != RequestType.PING):
             refusal = client_error(ErrorCode.UNABLE_TO_PROCESS_IN_STREAM, stream_type_name(row.type))
@@ -179,7 +179,7 @@ class Dispatcher:
             connection.streams.submit(row)
 
     def run_in_stream(self, stream: RequestStream, row: Row) -> None:
-        """Run a request when it is its turn in the stream. Every failure becomes a reply."""
+        """Run a request of a stream when its turn has come. Every failure becomes a reply."""
         if self._is_late(row):
             self._server.loop.call_later(_DELAY, self._run, stream, row, self._in_stream)
         else:
@@ -214,8 +214,8 @@ class Dispatcher:
     def _space(self, ctx: Context, row: Row, space_id: int) -> Any:
         """Return the space of a data request, after the checks that come before those of the operation.
 
-        While the instance starts, a client gets what 2.8.1 answers as far as it can be known: which spaces there are,
-        and what the user lacks. The data of users is not read before it is complete.
+        During the start of an instance clients get the answers of 2.8.1 where these can be known: about missing spaces
+        and missing privileges. User data is not read before all of it is loaded.
         """
         self._check_schema(row)
         space = self._schema.space(space_id)
@@ -278,7 +278,9 @@ class Dispatcher:
         self._learn(row, Key.KEY, request.key, meaning)
 
     def _select_page(self, connection: Requester, row: Row, request: SelectRequest, page: PageRequest) -> None:
-        """The position of a tuple is made before the iterator is checked, as in 2.11."""
+        """Serve SELECT with a position. The position in the request is decoded before the iterator is checked, as in
+        2.11.
+        """
         ctx, reads = connection.ctx, self._dml.reads
         space = self._space(ctx, row, request.space_id)
         iid, after = request.index_id, page.after
@@ -298,7 +300,7 @@ class Dispatcher:
         connection.reply_read(row.sync, read)
 
     def _store(self, connection: Requester, row: Row) -> None:
-        _check_body(row)  # decoding leaves the tuple alone
+        _check_body(row)  # decoding the request does not check the tuple
         space_id, request = decode_change(row.type, row.body)
         space, raw = self._space(connection.ctx, row, space_id), request.tuple
         self._write(connection, row, space, request)
@@ -362,7 +364,9 @@ class Dispatcher:
     def _answer_call(
         self, connection: Requester, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
-        """Reply. A transaction that is still open is rolled back, and is an error of its own, outside of streams."""
+        """Reply to CALL or EVAL. Outside of streams, a transaction that is still open is rolled back and causes an
+        error.
+        """
         if ctx.txn is not None and not connection.keeps_transactions:
             self._node.txns.rollback(ctx)
             if not isinstance(outcome, BoxError):
@@ -397,7 +401,7 @@ class Dispatcher:
         request = decode_sql(row.body)
         self._check_schema(row)
         if not self._node.state.is_configured and self._schema.has_user_spaces:
-            raise client_error(ErrorCode.LOADING)  # some data may not be there yet
+            raise client_error(ErrorCode.LOADING)  # some data may not be loaded yet
         if row.type == RequestType.EXECUTE:
             point = sql_requests.point_of(self._node.sql, connection.ctx, request)
             if point is not None and self._server.statements.run(connection, row.sync, point, request.params):
@@ -405,8 +409,9 @@ class Dispatcher:
         self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
 
     async def _run_sql(self, connection: Requester, row: Row, request: SqlRequest) -> bytes:
-        """The reply. A transaction that the statement has left open outside of a stream is rolled back: no later
-        request belongs to it."""
+        """Execute SQL and return the reply. Outside of a stream, a transaction that the statement leaves open is rolled
+        back, because no later request belongs to it.
+        """
         sql, ctx = self._node.sql, connection.request_context(row.sync)
         try:
             if row.type == RequestType.PREPARE:
@@ -446,12 +451,12 @@ class Dispatcher:
         return reply_ok(sync, self._schema.version)
 
     def _hides_users(self) -> bool:
-        """Return whether a refusal does not tell if there is such a user: clients of the 2.11 line expect that."""
+        """Return whether a refused AUTH must not reveal if the user exists; clients of the 2.11 line expect that."""
         version = self._node.config["iproto_greeting_version"]
         return version is not None and tuple(map(int, version.split("."))) >= (2, 11)
 
     async def _user_of(self, connection: ServerConnection, sync: int, request: AuthRequest) -> User:
-        """Return the user that an AUTH request names and proves.
+        """Return the user that an AUTH request names, after its proof was checked.
 
         Raises:
             ClientError: NO_SUCH_USER, PASSWORD_MISMATCH, or an error of `_is_right_proof`.
@@ -483,7 +488,7 @@ class Dispatcher:
         features = decode_id(row.body)
         self._check_schema(row)
         if FEATURES["error_extension"] in features:
-            # Who does not announce it reads errors among the results of functions as their texts.
+            # Clients that do not announce this feature get errors among a function's results as texts.
             _SETTINGS.set(connection.session, ERROR_MARSHALING, True)
         connection.reply(reply_body(row.sync, self._schema.version, encode_id()))
 

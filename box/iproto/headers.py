@@ -17,7 +17,8 @@ _HeaderReader = Callable[[bytes, int], tuple[Any, ...]]
 
 
 def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
-    """Return how to read `ce <length> 82 00 <type> 01 <sync>`, and the size of that, by the first byte of the sync.
+    """Return how to read `ce <length> 82 00 <type> 01 <sync>`: for each first byte of the sync a reader and the
+    header's size.
 
     The reader returns 0xCE, length, 0x8200, type, 0x01 and sync. Headers of other forms do not match the constants.
     """

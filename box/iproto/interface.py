@@ -83,7 +83,7 @@ class ReadsLike(Protocol):
     def begin_long_page(
         self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any], after: bytes
     ) -> LongRead | None:
-        """A page that takes some turns of the loop; None for one that `page` does at once."""
+        """Return a page that is read over several turns of the loop, or None for a page that `page` reads at once."""
 
     def position(self, ctx: Context, space: Any, iid: int, fields: list[Any]) -> bytes: ...
 
@@ -100,20 +100,22 @@ class DmlLike(Protocol):
 
     @property
     def refuses_writes(self) -> bool:
-        """True if users' changes outside of a transaction get READONLY before any other check."""
+        """True if changes by users, outside of a transaction, get READONLY before any other check."""
 
     def store(self, ctx: Context, space: Any, kind: int, raw: bytes) -> Outcome: ...
 
 
 class TransactionsLike(Protocol):
-    """The transaction manager, for streams, and for a function that forgot its transaction."""
+    """The transaction manager: streams use it, and so does the clean-up after a function that left its transaction
+    open.
+    """
 
     def begin_limited(self, ctx: Context, timeout: float | None, isolation: int) -> Transaction: ...
 
     def commit(self, ctx: Context) -> Transaction | None: ...
 
     def on_yield(self, ctx: Context) -> None:
-        """The transaction that is open there, if any, is about to wait."""
+        """Handle that the line of execution is about to wait, perhaps with an open transaction."""
 
     def rollback(self, ctx: Context) -> None: ...
 
@@ -145,10 +147,10 @@ class CallWaveLike(Protocol):
 
 
 class FunctionsLike(Protocol):
-    """Runs CALL and EVAL after a check of privileges; arguments and results are one encoded array each.
+    """Runs CALL and EVAL after checking privileges. Arguments and results are one encoded array each.
 
-    `ctx` is of this request alone, or of a stream, and may have a transaction open then. A refusal is raised; `ended`
-    is told once of the results or the error, now or later.
+    `ctx` belongs to this request alone, or to a stream, whose transaction may be open. A refusal is raised. `ended` is
+    called once with the results or the error, immediately or later.
     """
 
     @property
@@ -174,8 +176,8 @@ class ReplicaRequestsLike(Protocol):
     async def handle(self, connection: ServerConnection, row: Row) -> None:
         """Serve JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT.
 
-        `connection.detach()` gives the socket away and `attach` takes it back. If the socket is not away, an error
-        becomes an ordinary reply and the connection goes on; a socket that does not come back ends the connection.
+        `connection.detach()` gives the socket away and `attach` takes it back. While the connection has its socket, an
+        error becomes an ordinary reply and the connection goes on. A socket that is not given back ends the connection.
         """
 
 
@@ -234,7 +236,7 @@ class NodeLike(Protocol):
 
     @property
     def functions(self) -> FunctionsLike | None:
-        """The functions of the node, None if it has no Lua."""
+        """The functions of the node, or None if it has no Lua."""
 
     @property
     def errinj(self) -> ErrorInjections: ...

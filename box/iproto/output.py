@@ -175,7 +175,7 @@ class Output:
         return True
 
     def add_page(self, sync: int, schema_version: int, rows: list[bytes], position: bytes) -> bool:
-        """Gather a reply of rows and a position; as `add_rows`."""
+        """Add a reply of rows and a position; see `add_rows` for large replies."""
         count = len(rows)
         size = 0 if count > _LARGE_COUNT else sum(map(len, rows))
         if count > _LARGE_COUNT or size > LARGE_SIZE:

@@ -33,10 +33,10 @@ _TRIAL: Final = (1024, 256, 32)
 _KEPT: Final = (65536, 8192, 1024)
 """The reads for which each pause is kept if it was the best: about 1 s of a busy connection."""
 _FEW: Final = (0, 2, 8)
-"""With each pause, a read that brings fewer requests shows that the client runs out of requests."""
+"""For each pause, the number of requests in a read below which the client seems to run out of requests."""
 _FEW_IN_A_ROW: Final = 4
-"""The number of such reads in a row that ends a pause; a single one may fall into a time when the client handles
-replies.
+"""The number of consecutive reads with few requests that ends a pause. A single one may fall into a time when the
+client handles replies.
 """
 _BUSY: Final = 50_000
 """Requests a second above which pauses are tried."""

@@ -1,16 +1,17 @@
 """Streams: requests of one connection that run one after the other and may share a transaction.
 
 ```
-request with a stream id   stream is idle     runs at once
-                           stream is busy     waits in the stream's queue, and counts as in flight
-request has its reply      a transaction is open   it yields: undone without tuple versions, else its time counts
-                           the queue is empty      without a transaction the stream is forgotten
-connection has ended       stream is idle     its transaction is rolled back
-                           stream is busy     the queue is served first, as requests outside of streams are
+event                      condition                action
+a request arrives          the stream is idle       the request runs at once
+                           the stream is busy       it waits in the stream's queue, and counts as in flight
+a request gets its reply   a transaction is open    it yields: without tuple versions it is undone, else its time counts
+                           the queue is empty       a stream without a transaction is forgotten
+the connection ends        the stream is idle       its transaction is rolled back
+                           the stream is busy       the queue is served first, like requests outside of streams
 ```
 
-A stream has one context, which keeps the transaction from request to request. It stands for the connection where
-handlers reply, so that it learns when a request has ended. Source: the protocol's reference document and the behaviour
+A stream has one context, which keeps the transaction from request to request. Handlers reply to the stream in place of
+the connection, so that it knows when a request has ended. Source: the protocol's reference document and the behaviour
 of the 2.11 line.
 """
 
@@ -46,7 +47,7 @@ class RequestStream:
         self._server: IprotoServer = streams.server
         self._waiting: deque[StreamRow] = deque()
         self._is_busy = False
-        """A request runs, or the next is about to."""
+        """True while a request runs, or while the next one is about to run."""
         self._is_unanswered = False
         self.id = stream_id
         self.ctx = RequestContext(self._connection.session, 0)
@@ -60,13 +61,13 @@ class RequestStream:
         return self._connection.session
 
     def request_context(self, sync: int) -> RequestContext:
-        """The context of the stream, as that of the request that runs."""
+        """Return the context of the stream, marked with the sync of the request that runs."""
         return self.ctx
 
     # -- requests
 
     def submit(self, row: StreamRow) -> None:
-        """Run a request of the stream, once its earlier requests have ended."""
+        """Run a request of the stream once its earlier requests have ended."""
         if self._is_busy:
             self._server.in_flight += 1
             self._waiting.append(row)
@@ -88,27 +89,30 @@ class RequestStream:
         self._run(self._waiting.popleft())
 
     def _answered(self) -> None:
-        """The request that ran has its reply."""
+        """Handle the end of a request: it has its reply."""
         if not self._is_unanswered:
             return
         self._is_unanswered = False
         if self.ctx.txn is not None:
             self._server.node.txns.on_yield(self.ctx)
         if self._waiting:
-            self._server.loop.call_soon(self._run_next)  # not inside of the end of the one before
+            # In a later turn of the loop, not inside the end of the previous request.
+            self._server.loop.call_soon(self._run_next)
         else:
             self._is_busy = False
             self._streams.look_at(self)
 
     def end_if_idle(self) -> None:
-        """Roll back: the connection has ended. A busy stream does so when its last request has its reply."""
+        """Roll back the transaction of an idle stream, because the connection has ended. A busy stream does so after
+        the reply to its last request.
+        """
         if not self._is_busy and self.ctx.txn is not None:
             self._server.node.txns.rollback_open(self.ctx, self.ctx.txn)
 
     # -- replies
 
     def reply(self, packet: bytes) -> None:
-        """Send a reply that is complete."""
+        """Send a complete reply packet."""
         self._connection.reply(packet)
         self._answered()
 
@@ -123,22 +127,22 @@ class RequestStream:
         self._answered()
 
     def reply_read(self, sync: int, read: LongRead) -> None:
-        """Send a reply of tuples that are still to be found."""
+        """Send a reply of tuples that have still to be read."""
         self._connection.reply_read(sync, read)
         self._answered()
 
     def reply_array(self, sync: int, array: bytes) -> None:
-        """Send the results of a function. OutOfMemory for what no packet can hold."""
+        """Send the results of a function. Raises OutOfMemory if no packet can hold them."""
         self._connection.reply_array(sync, array)
         self._answered()
 
     def reply_error(self, sync: int, error: BoxError) -> None:
-        """Send an error."""
+        """Send an error reply."""
         self._connection.reply_error(sync, error)
         self._answered()
 
     def finish_write(self, sync: int, outcome: Outcome) -> None:
-        """Answer a write or a commit, now or when it has ended."""
+        """Reply to a write or a commit, now or when it has ended."""
         self._connection.finish_write(sync, outcome)
         if isinstance(outcome, Pending):
             outcome.on_done(lambda _: self._answered())
@@ -146,7 +150,7 @@ class RequestStream:
             self._answered()
 
     def finish_commit(self, sync: int, pending: Pending | None) -> None:
-        """Answer COMMIT, now or when the outcome is known."""
+        """Reply to COMMIT, now or when its outcome is known."""
         if pending is None:
             self._connection.reply_ok(sync)
             self._answered()
@@ -163,15 +167,15 @@ class RequestStream:
             self._answered()
 
     def look_soon(self) -> None:
-        """As that of the connection."""
+        """Make the connection's turn look at the clock soon."""
         self._connection.look_soon()
 
     def call_waits(self) -> None:
-        """As that of the connection."""
+        """Count a function that has begun to wait, for the connection's limit."""
         self._connection.call_waits()
 
     def call_ended(self, size: int) -> None:
-        """As that of the connection."""
+        """Count the end of a waiting function, for the connection's limit."""
         self._connection.call_ended(size)
 
 
@@ -197,14 +201,14 @@ class RequestStreams:
         stream.submit(row)
 
     def look_at(self, stream: RequestStream) -> None:
-        """A stream has become idle: forget it unless it has a transaction on a living connection."""
+        """Forget a stream that has become idle, unless it has a transaction and the connection still lives."""
         if self._is_closed:
             stream.end_if_idle()
         if stream.ctx.txn is None:
             self._by_id.pop(stream.id, None)
 
     def close(self) -> None:
-        """End the idle streams of a closed connection; busy ones end when they become idle."""
+        """End the idle streams of a closed connection. Busy ones end when they become idle."""
         self._is_closed = True
         for stream in list(self._by_id.values()):
             stream.end_if_idle()

@@ -1,4 +1,4 @@
-"""The source of requests, which gets the replies: a connection, or one of its streams."""
+"""The requester: a connection, or one of its streams; it sends requests and gets their replies."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Requester(Protocol):
-    """The needs of handlers that serve a connection and a stream alike. Each request gets one reply."""
+    """The methods that request handlers use of a connection or a stream. Each request gets one reply."""
 
     @property
     def session(self) -> Session: ...
 
     @property
     def ctx(self) -> Context:
-        """The context of requests that do not wait. That of a stream holds its transaction."""
+        """The context of requests that do not wait. The context of a stream holds its transaction."""
 
     @property
     def keeps_transactions(self) -> bool:
-        """Whether a request may leave a transaction open for later ones."""
+        """True if a request may leave a transaction open for later requests."""
 
     def request_context(self, sync: int) -> RequestContext:
-        """The context of a request that may wait."""
+        """Return the context of a request that may wait."""
 
     def reply(self, packet: bytes) -> None: ...
 

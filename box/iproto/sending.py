@@ -121,7 +121,9 @@ class SendingHalf(asyncio.BufferedProtocol):
             self._wait_for_larges()
 
     def reply_page(self, sync: int, rows: list[bytes], position: bytes | None) -> None:
-        """Send a reply of tuples, given away, and the position of the last one, if it is wanted and there is one."""
+        """Send a reply of tuples, with the position of the last tuple if it is wanted and exists. The list of tuples is
+        given away.
+        """
         if position is None:
             self.reply_rows(sync, rows)
         elif self._output.add_page(sync, self._server.schema.version, rows, position):

@@ -1,9 +1,9 @@
-"""Fast path for CALL and EVAL: all that one read brought are run with one entry into Lua.
+"""Fast path for CALL and EVAL: all such requests of one read are run with a single entry into Lua.
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
-replies. It gives back at the first function whose outcome is more than a reply: one that waits, has failed, has left a
-transaction open or has large results. These end here, as the general path (`Dispatcher`) ends them. A packet that the
-wave leaves alone takes the general path altogether.
+replies. It stops at the first function that needs more than a reply: one that waits, has failed, has left a transaction
+open or has large results. Such a function is finished here, in the same way as on the general path (`Dispatcher`). A
+packet of unusual form takes the general path from the beginning.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
 
 _REST: Final = 16
-"""Calls that take the general path without a question after one that the wave has left alone."""
+"""The number of calls that take the general path without an attempt, after the wave has refused a packet."""
 
 
 class ServedCalls:
-    """The waves of all connections of one server."""
+    """Runs waves of calls for all connections of one server."""
 
     def __init__(self, server: IprotoServer) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class ServedCalls:
     def serve(self, connection: ServerConnection, data: bytes, pos: int, deadline: float) -> tuple[int, int]:
         """Serve the packets of `data` from `pos` on until about `deadline`.
 
-        Returns the position behind those that were served, and their number: 0 if the first takes the general path.
+        Returns the position after the served packets, and their number: 0 if the first packet takes the general path.
         """
         if self._rest:
             self._rest -= 1
@@ -55,7 +55,7 @@ class ServedCalls:
             count, outcome = wave.run(connection.session, data, pos, seconds)
         except Exception as bug:
             if not wave.position:
-                return 0  # the general path tells what is wrong
+                return 0  # the general path finds the exact error
             self.drain(connection)
             connection.reply_error(wave.sync, self._server.dispatcher.unexpected(bug))
             return 1
@@ -69,7 +69,7 @@ class ServedCalls:
         return count
 
     def _end(self, connection: ServerConnection, wave: CallWaveLike, outcome: bytes | BoxError | int) -> None:
-        """The last function's outcome is no reply yet."""
+        """Finish the last function of a wave, whose outcome is more than a reply."""
         ctx = wave.context
         assert ctx is not None
         ended = partial(self._server.dispatcher.function_ended, connection, wave.kind, ctx)
@@ -80,7 +80,7 @@ class ServedCalls:
             ended(outcome)
 
     def drain(self, connection: ServerConnection) -> None:
-        """A message out of band comes in the middle of a wave: the replies before it leave before it."""
+        """Send the replies that a wave has made so far, because an out-of-band message must not overtake them."""
         if self._running is connection:
             functions = self._server.node.functions
             wave = None if functions is None else functions.wave

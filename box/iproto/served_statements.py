@@ -38,7 +38,9 @@ class ServedStatements:
         self._server = server
 
     def serve(self, connection: ServerConnection, sync: int, data: bytes, at: int, stop: int) -> bool:
-        """Serve an EXECUTE with its body at `at`. Returns False, with nothing done, if it needs the general path."""
+        """Serve an EXECUTE whose body is at `at`. Returns False, having done nothing, if the request needs the general
+        path.
+        """
         bind_at = at + _BIND_AT
         if bind_at >= stop or data[bind_at] != _BIND or data[at : at + _ID_AT] != _PREPARED:
             return False
@@ -59,10 +61,10 @@ class ServedStatements:
         return True
 
     def run(self, connection: Requester, sync: int, point: Point, params: list[Any]) -> bool:
-        """Run a statement and reply. Returns False, with nothing done, for values that take the general path.
+        """Run a statement and reply. Returns False, having done nothing, for values that need the general path.
 
         Raises:
-            BoxError: as `Sql.execute`.
+            BoxError: see `Sql.execute`.
         """
         server, ctx = self._server, connection.ctx
         sql = server.node.sql
@@ -96,7 +98,7 @@ class ServedStatements:
         return True
 
     def _changed(self, connection: Requester, sync: int, count: int, packet: bytes, ended: Pending) -> None:
-        """Reply to a change that is in the log, or has failed."""
+        """Reply to a change after its end: it is in the log, or it has failed."""
         server = self._server
         server.leave()
         if ended.error is not None:

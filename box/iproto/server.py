@@ -54,8 +54,8 @@ class IprotoServer:
         self.input = InputBuffer(int(node.config["readahead"]))
         self.turns = Turns(node.loop, node.monotonic)
         self.is_delayed = False
-        """The error injection ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the short
-        cut.
+        """True if the error injection ERRINJ_IPROTO_TX_DELAY is on: some data requests wait a millisecond, and none
+        takes a fast path.
         """
         self._forget_injection: Callable[[], None] = node.errinj.on_change("ERRINJ_IPROTO_TX_DELAY", self._set_delayed)
         self._waiting: deque[ServerConnection] = deque()
@@ -108,7 +108,7 @@ class IprotoServer:
         return None if self._listener is None else self._listener.address
 
     async def until_left(self, leaving: list[ServerConnection], timeout: float) -> bool:
-        """Wait until these connections have ended. Returns whether they have; `timeout` is in seconds."""
+        """Wait until these connections have ended. Returns False if that takes longer than `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 await self._departures.until(lambda: self.connections.keys().isdisjoint(leaving))
@@ -117,7 +117,7 @@ class IprotoServer:
         return True
 
     def watchers_of(self, key: bytes) -> list[ServerConnection]:
-        """The connections whose clients watch a key."""
+        """Return the connections whose clients watch a key."""
         return [connection for connection in self.connections if connection.is_watching(key)]
 
     def abort(self) -> None:
@@ -209,9 +209,9 @@ class IprotoServer:
             self.loop.call_soon(self._admit)
 
     def _admit(self) -> None:
-        """Admit as many connections as there may be more requests in flight.
+        """Let waiting connections serve requests again: as many connections as further requests may be in flight.
 
-        Admitted connections that add no request leave the room to the next ones.
+        If an admitted connection adds no request, the next one is admitted in its place.
         """
         self._admission_scheduled = False
         room = self.limit - self.in_flight + 1

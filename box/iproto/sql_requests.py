@@ -40,7 +40,7 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
     """Return the body of the reply to EXECUTE.
 
     Raises:
-        BoxError: as `Sql.execute` or `Sql.execute_prepared`.
+        BoxError: see `Sql.execute` and `Sql.execute_prepared`.
     """
     if request.text is not None:
         return encode_result(await sql.execute(ctx, request.text, request.params))
@@ -49,10 +49,10 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
 
 
 def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
-    """Return the fast path of a statement that concerns one row by its key, or None for any other.
+    """Return the fast path of a statement that concerns one row by its key, or None for any other statement.
 
     Raises:
-        BoxError: as `Sql.execute` or `Sql.execute_prepared`.
+        BoxError: see `Sql.execute` and `Sql.execute_prepared`.
     """
     if request.text is not None:
         return sql.point(ctx, request.text)
@@ -61,10 +61,10 @@ def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
 
 
 def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
-    """Return the body of the reply to PREPARE; with a statement id it drops the prepared statement.
+    """Return the body of the reply to PREPARE. A request with a statement id drops that prepared statement.
 
     Raises:
-        BoxError: as `Sql.prepare` or `Sql.unprepare`.
+        BoxError: see `Sql.prepare` and `Sql.unprepare`.
     """
     if request.text is not None:
         return _prepared(sql.prepare(ctx, request.text))
@@ -84,7 +84,7 @@ def encode_result(result: Result) -> bytes:
 
 
 def rows_head(fields: ResultFields, is_full: bool = False) -> bytes:
-    """Return the body of the reply to a query, up to its rows."""
+    """Return the body of the reply to a query, up to its rows; `is_full` adds the optional keys of columns."""
     head = fields.encoded.get(is_full)
     if head is None:
         head = bytes((0x82, Key.METADATA)) + pack(_columns(fields, is_full)) + bytes((Key.DATA,))
@@ -94,7 +94,7 @@ def rows_head(fields: ResultFields, is_full: bool = False) -> bytes:
 
 @lru_cache(16)
 def changed_body(row_count: int) -> bytes:
-    """Return the body of the reply to a change that was given no values by sequences."""
+    """Return the body of the reply to a change for which no sequence generated a value."""
     return pack({int(Key.SQL_INFO): {_ROW_COUNT: row_count}})
 
 

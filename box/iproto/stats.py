@@ -95,7 +95,7 @@ class Stats:
         self.requests = 0
         self._timer: asyncio.TimerHandle | None = None
         self.settle: Callable[[], None] = _nothing
-        """Adds what is counted elsewhere, before somebody looks."""
+        """Adds events that are counted elsewhere; called before the counters are shown."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to compute rates."""
@@ -126,7 +126,7 @@ class Stats:
             self.box.totals[ERROR] += 1
 
     def count_lua_errors(self, count: int) -> None:
-        """Count client errors that Lua has made."""
+        """Count client errors that Lua code has made."""
         self.box.totals[ERROR] += count
 
     def reset(self) -> None:

@@ -1,13 +1,14 @@
-"""The watchers of one connection: WATCH registers or acknowledges, UNWATCH takes away, EVENT tells.
+"""The watchers of one connection: WATCH registers or acknowledges, UNWATCH unregisters, EVENT notifies the client.
 
 ```
-WATCH    a new key               registered, and told of the present value
-         a key that is watched   the last EVENT is acknowledged: the next may come
-UNWATCH                          nothing more of this key
+WATCH    a new key               registers a watcher, which is notified of the present value
+         a key that is watched   acknowledges the last EVENT: the next one may be sent
+UNWATCH                          ends the notifications of this key
 ```
 
-None of them has a reply. At most one EVENT of each key is on its way, so what a client that does not read costs is
-bounded by its keys, and they by `_ROOM`. Source: the protocol's reference document and the behaviour of the 2.11 line.
+These requests have no replies. At most one EVENT of each key is on its way, so the memory for a client that does not
+read is limited by the number of its keys, which `_ROOM` limits. Source: the protocol's reference document and the
+behaviour of the 2.11 line.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from box.events import Events, EventWatcher
 
 _COST: Final = 512
-"""Bytes of a watched key beside the key itself, about."""
+"""The approximate bytes that a watched key takes besides the key itself."""
 _ROOM: Final = 32 * 1024 * 1024
-"""Bytes that the watched keys of a connection may take."""
+"""The bytes that the watched keys of a connection may take together."""
 
 
 class Watching:
@@ -46,7 +47,7 @@ class Watching:
         return key in self._by_key
 
     def watch(self, key: bytes, sync: int) -> None:
-        """Serve WATCH. OutOfMemory for more keys than there is room for."""
+        """Serve WATCH. Raises OutOfMemory if the watched keys take too much memory."""
         known = self._by_key.get(key)
         if known is not None:
             self._by_key[key] = (known[0], sync)
@@ -69,7 +70,7 @@ class Watching:
         self._send(encode_event(self._by_key[key][1], key, value))
 
     def close(self) -> None:
-        """The connection has ended."""
+        """Unregister all watchers, because the connection has ended."""
         known = list(self._by_key.values())
         self._by_key.clear()
         for watcher, _ in known:

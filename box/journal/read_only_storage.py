@@ -10,11 +10,11 @@ from box.journal.storage import AppendFile, DirectoryLock, FileStorage
 
 class _NoLock:
     def release(self) -> None:
-        """Do nothing: nobody is kept out."""
+        """Do nothing: a directory that is only read has no lock to release."""
 
 
 class ReadOnlyStorage(FileStorage):
-    """The files of `root`, or with `only` the one file of this name there; every change raises OSError (EROFS).
+    """The files of `root`, or with `only` just the file of that name in it. Every change raises OSError (EROFS).
 
     Directories are not locked.
     """

@@ -1,11 +1,11 @@
-"""The node's log: one line a message, to a file, a command's input, syslog or standard error.
+"""The node's log: one line for each message, written to a file, a command's input, syslog or standard error.
 
 ```
-Log.say  ->  a line in Tarantool's format  ->  Sink (where it goes)  ->  Channel (a descriptor that may stand still)
+Log.say  ->  a line in Tarantool's format  ->  Sink (the destination)  ->  Channel (a descriptor that may block)
 ```
 
-Saying something never raises and never blocks for good: what could not be written is counted, and the log itself tells
-the count once it can be written again.
+Logging a message never raises and never blocks for long. Lines that could not be written are counted, and the log
+reports their number as soon as it can be written again.
 """
 
 from box.log.level import Level, log_level

@@ -1,4 +1,4 @@
-"""A descriptor that lines go to, whatever becomes of its other end.
+"""A descriptor that lines are written to, even if its reader is slow or gone.
 
 ```
           write takes all                       part of a line taken, or `capacity` bytes may wait
@@ -23,20 +23,22 @@ from collections.abc import Callable
 from typing import Final
 
 CAPACITY: Final = 1 << 20
-"""Bytes that may wait for a reader who must get every line."""
+"""The bytes that may wait for a reader that must get every line."""
 _POLL: Final = 100
-"""Milliseconds after which the thread looks whether the channel is closed."""
+"""The milliseconds after which the thread checks whether the channel is closed."""
 _PAUSE: Final = 0.01
-"""Seconds before another attempt where poll and write do not agree."""
+"""The seconds before the next attempt if poll reports room but write finds none."""
 _PATIENCE: Final = 1.0
-"""Seconds that a closing channel gives its reader."""
+"""The seconds that a closing channel waits for its reader."""
 
 
 class Channel:
-    """Writes whole lines in their order. `write` takes bytes of a line and says how many went; it may raise OSError.
+    """Writes whole lines in their order. `write` takes bytes of a line and returns how many were written; it may raise
+    OSError.
 
-    The descriptor must not block. With a `capacity` of 0 nothing waits but the rest of a line that has begun.
-    Messages of a datagram socket are lines, too: there a write takes all or nothing. All methods are for any thread.
+    The descriptor must not block. With a `capacity` of 0 only the rest of a line that was partly written may wait. A
+    message of a datagram socket is a line, too, which `write` takes completely or not at all. All methods may be called
+    in any thread.
     """
 
     def __init__(self, descriptor: int, write: Callable[[bytes], int], *, capacity: int = 0) -> None:
@@ -44,18 +46,19 @@ class Channel:
         self.lost = 0
         self._descriptor = descriptor
         self._write = write
-        self._lock = threading.RLock()  # a finalizer may say something while its thread is in here
+        # Reentrant, because a finalizer may log something while its thread is inside a method.
+        self._lock = threading.RLock()
         self._backlog: deque[bytes] = deque()
         self._size = 0
         self._has_begun = False
-        """A part of the first line of the backlog is written."""
+        """True if a part of the first line of the backlog is written."""
         self._is_torn = False
-        """The last line that was written has no end."""
+        """True if the last written line has no newline at its end."""
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
     def send(self, line: bytes) -> bool:
-        """Write the line or keep it for later; False if it is lost, which is for the caller to count."""
+        """Write a line or keep it for later. Returns False if the line is lost; then the caller counts it."""
         with self._lock:
             if self._is_closed:
                 return False
@@ -77,14 +80,16 @@ class Channel:
             self._wait_with(line[written:])
             self._has_begun = True
             lost = self.lost
-            self._push()  # a disk that is full says so only now
+            self._push()  # a full disk reports its error only here
             if self.lost == lost:
                 return True
             self.lost = lost
             return False
 
     def _write_some(self, data: bytes) -> int:
-        """Write what fits; returns the number of bytes. OSError once it is of no use, and after a part of a line."""
+        """Write as much of the data as possible; returns the number of bytes. Raises OSError if the descriptor is of no
+        more use, perhaps after a part of a line.
+        """
         try:
             return self._write(data)
         except BlockingIOError:
@@ -103,11 +108,11 @@ class Channel:
             self._thread = threading.Thread(target=self._drain, name="log", daemon=True)
             try:
                 self._thread.start()
-            except RuntimeError:  # no thread to be had: the next line tries again
+            except RuntimeError:  # no thread can be started: the next line tries again
                 self._thread = None
 
     def _push(self) -> None:
-        """Write of the backlog what the descriptor takes; a failure loses all of it."""
+        """Write as much of the backlog as the descriptor takes; after a failure all of it is lost."""
         while self._backlog:
             data = self._backlog[0]
             try:
@@ -130,11 +135,11 @@ class Channel:
         self._has_begun = False
 
     def _drain(self) -> None:
-        """The thread: write the backlog as fast as its reader reads it, then end."""
+        """Write the backlog as fast as its reader reads it, then end. This runs in the channel's thread."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         while True:
-            is_ready = bool(poll.poll(_POLL))  # also once the other end is gone, which the write then says
+            is_ready = bool(poll.poll(_POLL))  # also true if the other end is gone, which the next write reports
             with self._lock:
                 size = self._size
                 if is_ready and not self._is_closed:
@@ -147,7 +152,9 @@ class Channel:
                 time.sleep(_PAUSE)
 
     def close(self) -> None:
-        """Give the reader a moment for what waits, and end. The descriptor stays open: it is the caller's."""
+        """Wait a moment until the reader has read what is left, and end. The descriptor stays open, because it belongs
+        to the caller.
+        """
         thread = self._thread
         if thread is not None:
             thread.join(_PATIENCE)

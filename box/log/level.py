@@ -1,4 +1,4 @@
-"""Levels of messages."""
+"""Levels of log messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from box.errors import ErrorCode, client_error
 
 
 class Level(IntEnum):
-    """Numbers of `log_level`."""
+    """The levels, with their numbers in `log_level`."""
 
     FATAL = 0
     SYSERROR = 1
@@ -24,7 +24,7 @@ LETTERS = "F!ECWIVD"
 
 
 def log_level(value: int | str) -> int:
-    """The number of `log_level`, which may be given by name."""
+    """Return the number of a level, given as a number or by name."""
     if not isinstance(value, str):
         return int(min(max(value, 0), Level.DEBUG)) if value == value else int(Level.INFO)
     names = {level.name.lower(): int(level) for level in Level}

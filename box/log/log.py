@@ -20,15 +20,15 @@ from box.log.level import LETTERS, Level
 from box.log.sinks import FileSink, PipeSink, Sink, StderrSink, SyslogSink, open_sink
 
 BARE = "bare"
-"""The format before `box.cfg`, as in Tarantool: the text alone."""
+"""The format before `box.cfg`, as in Tarantool: only the text."""
 
 
 _FIRST_FIBER = "101/main"
-"""Tarantool's name of the fiber of a thread that has no others."""
+"""Tarantool's id and name of the only fiber of a thread."""
 
 
 class _Speaker(ABC):
-    """Has a method for each level; what it says goes through `say`."""
+    """The base of logs: it has a method for each level, which calls `say`."""
 
     @abstractmethod
     def say(self, level: Level, text: str) -> None: ...
@@ -53,11 +53,12 @@ class _Speaker(ABC):
 
 
 class Log(_Speaker):
-    """One instance's log. `fiber` gives `(id, name)` of what runs now; `clock` gives seconds since the epoch.
+    """The log of one instance. `fiber` returns `(id, name)` of the running fiber; `clock` returns seconds since the
+    epoch.
 
-    `fiber` is asked in the thread that has made the log and in no other: the lines of others show the thread's name.
-    Saying something is for any thread. It never raises: a line that cannot be written is counted, and the first that
-    can be is preceded by a line that tells how many are missing.
+    `fiber` is called only in the thread that has made the log; lines of other threads show the thread's name. Any
+    thread may log messages. Logging never raises: a line that cannot be written is counted, and the next line that can
+    be written is preceded by a line with the number of missing ones.
     """
 
     def __init__(self, clock: Callable[[], float], fiber: Callable[[], tuple[int, str]] = lambda: (1, "main")) -> None:
@@ -70,31 +71,33 @@ class Log(_Speaker):
         self.level = int(Level.INFO)
         self.format = "plain"
         self.forward: Callable[[Level, str], None] | None = None
-        """Takes messages in place of standard error; set by whoever embeds the instance."""
+        """Takes messages in place of standard error; set by a program that embeds the instance."""
         self.open_sink = open_sink
-        """Gives the sink of a destination; a simulated process has no destinations."""
+        """Opens the sink of a destination; a simulated process has no destinations."""
         self._nonblock: bool | None = None
 
     # --- destinations -------------------------------------------------------------------------------------------------
 
     def open(self, target: str | None, resolve: Callable[[str], str] = str) -> None:
-        """Send further lines to `target` (the value of `box.cfg.log`); relative paths go through `resolve`.
+        """Write further lines to `target` (the value of `box.cfg.log`); `resolve` converts relative paths.
 
-        Raises CFG, SystemError, IllegalParams for a destination that is not there.
+        Raises:
+            BoxError: CFG, SystemError or IllegalParams, the destination cannot be opened.
         """
         sink = self.open_sink(target, resolve)
         sink.set_nonblock(self._nonblock)
         self._replace(sink)
 
     def send_to(self, sink: Sink) -> None:
-        """Send further lines to a sink of the caller's."""
+        """Write further lines to a sink that the caller supplies."""
         self._replace(sink)
 
     @property
     def nonblock(self) -> bool | None:
-        """`log_nonblock`: drop at once what a command or syslog does not read. None is True there.
+        """Apply `log_nonblock`: drop lines at once if the reader of a command or syslog is slow. None means True for
+        them.
 
-        With False, a mebibyte of lines waits for the reader before more are dropped.
+        With False, one mebibyte of lines waits for the reader before further lines are dropped.
         """
         return self._nonblock
 
@@ -104,7 +107,9 @@ class Log(_Speaker):
         self._sink.set_nonblock(value)
 
     def rotate(self) -> None:
-        """Open the file again, after an outside program has moved it. If that fails, the old one says so."""
+        """Open the file again, after another program has renamed it. If that fails, the message goes to the old
+        file.
+        """
         if not isinstance(self._sink, FileSink):
             return
         try:
@@ -116,7 +121,7 @@ class Log(_Speaker):
             self.info("log file has been reopened")
 
     def close(self) -> None:
-        """Finish what can be written; what is said afterwards goes to standard error."""
+        """Write waiting lines as far as possible and close; later messages go to standard error."""
         self._replace(self._stderr)
         with self._lock:
             self._stderr.close()
@@ -129,7 +134,7 @@ class Log(_Speaker):
 
     @property
     def path(self) -> str | None:
-        """The file's path, None for other destinations."""
+        """The path of the log file, or None for other destinations."""
         return self._sink.path if isinstance(self._sink, FileSink) else None
 
     @property
@@ -140,9 +145,9 @@ class Log(_Speaker):
     # --- lines --------------------------------------------------------------------------------------------------------
 
     def say(self, level: Level, text: str, *, where: str = "", cord: str = "main", fiber: str | None = None) -> None:
-        """Write one message. `fiber` overrides the running fiber's `id/name`.
+        """Write one message. `fiber` replaces the `id/name` of the running fiber.
 
-        What ends the process goes to standard error as well, where whoever started it looks first.
+        A message that ends the process is written to standard error as well, because the user looks there first.
         """
         if level > self.level:
             return
@@ -164,12 +169,14 @@ class Log(_Speaker):
                 self._stderr.send(line)
 
     def _loss(self, count: int, cord: str, fiber: str | None) -> bytes:
-        """The line that tells how many are missing before it."""
+        """Return the line that reports how many lines before it are missing."""
         text = f"{count} line{'s' if count > 1 else ''} lost: the log could not be written"
         return self._line(Level.WARN, text, "", cord, fiber)
 
     def _line(self, level: Level, text: str, where: str, cord: str, fiber: str | None) -> bytes:
-        """The whole line; the text alone where its surroundings fail (a clock, a name): losing it would be worse."""
+        """Return the whole line; if the clock or the name of the fiber fails, the text alone, because losing it would
+        be worse.
+        """
         line = text
         try:
             if self.format != BARE:
@@ -212,12 +219,12 @@ class Log(_Speaker):
         return json.dumps(record, ensure_ascii=False)
 
     def of_cord(self, origin: str) -> CordLog:
-        """The same log for another thread, whose lines begin with `cord/fiber-id/fiber-name`."""
+        """Return the same log for another thread, whose lines begin with `cord/fiber-id/fiber-name`."""
         return CordLog(self, origin)
 
 
 class CordLog(_Speaker):
-    """Says things in the name of a thread other than main."""
+    """Logs messages under the name of a thread other than main."""
 
     def __init__(self, log: Log, origin: str) -> None:
         self._log = log

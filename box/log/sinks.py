@@ -1,6 +1,6 @@
-"""Destinations of lines: standard error, a file, a command's input, syslog. See the module's text of `box.log.channel`.
+"""Destinations of lines: standard error, a file, a command's input, syslog; see `box.log.channel` for slow readers.
 
-`open_sink` raises what Tarantool says of a destination that cannot be opened; afterwards nothing raises.
+`open_sink` raises Tarantool's error if a destination cannot be opened; after that, nothing raises.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ from box.log.level import Level
 from box.log.target import FACILITIES, Destination, SyslogOptions, split, syslog_options
 
 _LINE_SIZE: Final = 16 * 1024 - 1
-"""Bytes of a message to syslog; Tarantool cuts longer ones, too."""
+"""The greatest size of a message to syslog, in bytes; Tarantool cuts longer ones, too."""
 _ERROR, _WARNING, _INFO, _DEBUG = 3, 4, 6, 7
 _PRIORITIES: Final = (_ERROR, _ERROR, _ERROR, _ERROR, _WARNING, _INFO, _INFO, _DEBUG)
-"""Severities of syslog by `Level`."""
+"""The severities of syslog, by `Level`."""
 _PIECE: Final = 512
-"""Bytes that a terminal or pipe takes without blocking when poll says that it takes some."""
+"""The number of bytes that a terminal or pipe takes without blocking when poll reports that it is writable."""
 
 
 def _number(error: OSError | ValueError) -> int:
-    """The errno; EINVAL for what Python itself refuses, such as a NUL in a path."""
+    """Return the errno of an error; EINVAL for errors of Python itself, such as a NUL in a path."""
     return (error.errno if isinstance(error, OSError) else None) or errno.EINVAL
 
 
 class Sink(ABC):
-    """A destination. `lost` counts lines that it could not take, until somebody has been told of them."""
+    """A destination. `lost` counts the lines that it could not take and that were not reported yet."""
 
     def __init__(self) -> None:
         self.lost = 0
 
     def stamp(self, now: datetime, level: Level) -> str:
-        """The beginning of a line of the plain format."""
+        """Return the beginning of a line in the plain format."""
         return f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} [{os.getpid()}]"
 
     @abstractmethod
     def send(self, *lines: bytes) -> int:
-        """Send lines, each with a newline at its end; returns how many are not lost, the caller counts the others."""
+        """Send lines, each with a newline at its end. Returns how many are not lost; the caller counts the others."""
 
     def collect_lost(self) -> int:
-        """The lines lost so far that nobody has been told of."""
+        """Return the number of lost lines that were not reported yet, and reset it."""
         return self.lost
 
     def set_nonblock(self, value: bool | None) -> None:  # noqa: B027 - most have nothing to choose
-        """`log_nonblock`: whether lines are dropped at once where a reader does not read; None for the default."""
+        """Apply `log_nonblock`: whether lines are dropped at once if a reader is slow; None selects the default."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class _ChannelSink(Sink):
-    """A sink with one channel; lines that the channel's thread loses count, too."""
+    """A sink with one channel. Lines that the channel's thread loses are counted, too."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
         self._channel = channel
 
     def send(self, *lines: bytes) -> int:
-        """All or nothing."""
+        """Send all lines as one; returns their number, or 0 if they are lost."""
         return len(lines) if self._channel.send(b"".join(lines)) else 0
 
     def collect_lost(self) -> int:
@@ -91,10 +91,10 @@ class _ChannelSink(Sink):
 
 
 class StderrSink(Sink):
-    """Descriptor 2, or what the program has put in the place of `sys.stderr`.
+    """Descriptor 2, or the object that the program has put in the place of `sys.stderr`.
 
-    A terminal, pipe or socket is shared with other processes, so that its flags stay as they are: lines go through a
-    description of our own, which does not block.
+    A terminal, pipe or socket is shared with other processes, so its flags must not change: lines are written through a
+    separate open file description, which does not block.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class StderrSink(Sink):
         self._close: Callable[[], None] = _nothing
 
     def send(self, *lines: bytes) -> int:
-        """All or nothing."""
+        """Send all lines as one; returns their number, or 0 if they are lost."""
         if sys.stderr is None:
             return 0
         text = b"".join(lines)
@@ -116,7 +116,9 @@ class StderrSink(Sink):
             return 0
 
     def _current(self) -> Channel:
-        """The channel of what descriptor 2 is now: programs redirect it. OSError for a closed one."""
+        """Return the channel of the file that descriptor 2 is now, because programs redirect it. Raises OSError if it
+        is closed.
+        """
         status = os.fstat(2)
         identity = (status.st_dev, status.st_ino)
         if self._channel is None or identity != self._identity:
@@ -132,7 +134,7 @@ class StderrSink(Sink):
         return self.lost
 
     def close(self) -> None:
-        """Standard error itself outlives the node."""
+        """Close the channel. Standard error itself outlives the node."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -141,7 +143,7 @@ class StderrSink(Sink):
 
 
 def _nothing() -> None:
-    """Nothing is to be closed."""
+    """Do nothing: there is nothing to close."""
 
 
 def _is_descriptor_2(stream: TextIO) -> bool:
@@ -155,13 +157,13 @@ def _send_text(line: bytes) -> bool:
     try:
         sys.stderr.write(line.decode("utf-8", "replace"))
         sys.stderr.flush()
-    except Exception:  # whatever the program has put there
+    except Exception:  # the program may have put any object there
         return False
     return True
 
 
 def _open_standard_error(mode: int) -> tuple[Channel, Callable[[], None]]:
-    """A channel to descriptor 2, and what closes it. OSError."""
+    """Return a channel to descriptor 2, and a function that closes the channel. Raises OSError."""
     if stat.S_ISSOCK(mode):
         sock = socket.socket(fileno=os.dup(2))
         write = partial(_send_to_socket, sock)
@@ -181,7 +183,7 @@ def _send_to_socket(sock: socket.socket, data: bytes) -> int:
 
 
 def _write_piece(descriptor: int, data: bytes) -> int:
-    """For a descriptor that blocks: as much as poll promises."""
+    """Write to a blocking descriptor as much as poll guarantees not to block."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return os.write(descriptor, data[:_PIECE]) if poll.poll(0) else 0
@@ -191,7 +193,7 @@ def _write_piece(descriptor: int, data: bytes) -> int:
 
 
 class FileSink(_ChannelSink):
-    """Appends with one `write` a line, so that several processes may share a file."""
+    """Appends each line with one `write`, so that several processes may share a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -201,7 +203,7 @@ class FileSink(_ChannelSink):
         forks.own(self)
 
     def leave_to_parent(self) -> None:
-        """Lines that wait are written by the parent."""
+        """Drop the waiting lines in a forked child: the parent writes them."""
         if not self._is_closed:
             forks.lead_nowhere(self._descriptor)
 
@@ -212,10 +214,12 @@ class FileSink(_ChannelSink):
             raise system_error(problem, _number(error)) from error
 
     def set_nonblock(self, value: bool | None) -> None:
-        """A file takes every line, or none."""
+        """Do nothing: a file takes every line."""
 
     def reopen(self) -> None:
-        """After an outside program has moved the file. SystemError, and the old one stays."""
+        """Open the file again, after another program has renamed it. If that raises SystemError, the old file stays in
+        use.
+        """
         descriptor = self._open(f"logrotate can't open {self.path}")
         os.dup2(descriptor, self._descriptor, inheritable=False)
         os.close(descriptor)
@@ -230,17 +234,17 @@ class FileSink(_ChannelSink):
 # --- a command --------------------------------------------------------------------------------------------------------
 
 _START: Final = 0.2
-"""Seconds that a command has to fail in; one that works waits for its input long before."""
+"""The seconds within which a wrong command fails; one that works waits for its input long before."""
 _LOOK: Final = 0.002
 _END: Final = 1.0
 
 
 class PipeSink(_ChannelSink):
-    """The standard input of a shell command, which is in a session of its own, so that no terminal's signal ends it."""
+    """The standard input of a shell command. The command has its own session, so that no terminal's signal ends it."""
 
     def __init__(self, command: str) -> None:
         try:
-            # The command finds the descriptors that a script has left open for it: `|cat >/dev/fd/9`.
+            # The command inherits descriptors that a script has left open for it: `|cat >/dev/fd/9`.
             self._process = subprocess.Popen(
                 command, shell=True, stdin=subprocess.PIPE, bufsize=0, start_new_session=True, close_fds=False
             )
@@ -257,7 +261,7 @@ class PipeSink(_ChannelSink):
         super().__init__(Channel(descriptor, partial(os.write, descriptor)))
 
     def close(self) -> None:
-        """Give the command a moment to read what is left and to end; then it goes on alone, as beside Tarantool."""
+        """Give the command a moment to read the rest and to end; after that it goes on alone, as with Tarantool."""
         self._channel.close()
         with suppress(OSError):
             self._input.close()
@@ -268,7 +272,7 @@ class PipeSink(_ChannelSink):
 
 
 def _ends_at_once(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a command that was started just now fails: it is missing, say. A command that sleeps works."""
+    """Return whether a command that was just started fails at once, for instance because it is missing."""
     deadline = time.monotonic() + _START
     sleeps = 0
     while process.poll() is None and sleeps < 2 and time.monotonic() < deadline:
@@ -291,7 +295,7 @@ Address = str | tuple[str, int]
 
 
 class SyslogSink(_ChannelSink):
-    """Datagrams to a syslog daemon, over a unix socket or UDP. A daemon that was restarted is found again."""
+    """Sends datagrams to a syslog daemon, over a unix socket or UDP. It reconnects to a daemon that was restarted."""
 
     def __init__(self, options: SyslogOptions) -> None:
         self._identity = options.identity
@@ -300,12 +304,12 @@ class SyslogSink(_ChannelSink):
         super().__init__(Channel(self._socket.fileno(), self._write))
 
     def stamp(self, now: datetime, level: Level) -> str:
-        """By RFC 3164, with the day filled up by a space."""
+        """Return the beginning of a line by RFC 3164, in which the day is padded with a space."""
         priority = self._facility | _PRIORITIES[level]
         return f"<{priority}>{now:%b} {now.day:2} {now:%H:%M:%S} {self._identity}[{os.getpid()}]:"
 
     def send(self, *lines: bytes) -> int:
-        """Each is a message of its own."""
+        """Send each line as a separate message. Returns how many are not lost."""
         taken = 0
         while taken < len(lines) and self._channel.send(lines[taken]):
             taken += 1
@@ -322,7 +326,7 @@ class SyslogSink(_ChannelSink):
         return len(data)
 
     def _connect_again(self) -> None:
-        """The descriptor keeps its number, for which a thread of the channel may wait."""
+        """Connect again under the same descriptor number, because the channel's thread may be polling it."""
         sock = _connect(self._address)
         try:
             os.dup2(sock.fileno(), self._socket.fileno(), inheritable=False)
@@ -335,7 +339,7 @@ class SyslogSink(_ChannelSink):
 
 
 def _addresses(options: SyslogOptions) -> list[Address]:
-    """The addresses at which the daemon may be. SystemError for a host that nobody knows."""
+    """Return the possible addresses of the daemon. Raises SystemError if the host is unknown."""
     if options.unix_path is not None:
         return [options.unix_path]
     if options.host is None:
@@ -373,7 +377,11 @@ def _no_syslog(number: int) -> BoxError:
 
 
 def open_sink(target: str | None, resolve: Callable[[str], str]) -> Sink:
-    """The sink of a value of `box.cfg.log`. CFG, SystemError, IllegalParams."""
+    """Open the sink for a value of `box.cfg.log`.
+
+    Raises:
+        BoxError: CFG, SystemError or IllegalParams.
+    """
     kind, rest = split(target)
     match kind:
         case Destination.FILE:

@@ -20,14 +20,14 @@ FACILITIES: Final = (
     "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp", "ntp",
     "audit", "alert", "cron", *(f"local{number}" for number in range(8)),
 )  # fmt: skip
-"""Names of syslog's facilities; the place of each is its number."""
+"""The facilities of syslog; the index of each is its number."""
 
 
 SYSLOG_PORT: Final = "512"
 
 
 class Destination(Enum):
-    """Kinds of places that a log can go to."""
+    """The kinds of destinations."""
 
     STDERR = auto()
     FILE = auto()
@@ -36,7 +36,9 @@ class Destination(Enum):
 
 
 class SyslogOptions(NamedTuple):
-    """`unix_path` or `host` with its port; neither of them for the system's own socket."""
+    """Where syslog listens and how lines are marked: `unix_path`, or `host` with a port; neither of them for the
+    system's own socket.
+    """
 
     unix_path: str | None = None
     host: str | None = None
@@ -46,7 +48,7 @@ class SyslogOptions(NamedTuple):
 
 
 def split(target: str | None) -> tuple[Destination, str]:
-    """The kind of a destination and what follows its prefix. CFG for an unknown prefix."""
+    """Return the kind of a destination and the text after its prefix. Raises CFG for an unknown prefix."""
     if not target:
         return Destination.STDERR, ""
     if target.startswith("|"):
@@ -65,18 +67,18 @@ def split(target: str | None) -> tuple[Destination, str]:
 
 
 def check_log_target(target: str) -> None:
-    """Raise CFG for a value of `log` with an unknown prefix or with wrong options of syslog."""
+    """Check a value of `log`. Raises CFG if its prefix is unknown or its options of syslog are wrong."""
     kind, rest = split(target)
     if kind is Destination.SYSLOG:
         syslog_options(rest)
 
 
 def syslog_options(text: str) -> SyslogOptions:
-    """The options behind `syslog:`. CFG."""
+    """Parse the options that follow `syslog:`. Raises CFG."""
     values: dict[str, str] = {}
     for option in text.split(","):
         if not option:
-            break  # so Tarantool: nothing after an empty one is read
+            break  # as in Tarantool, nothing after an empty option is read
         name, equals, value = option.partition("=")
         if not equals or name not in ("identity", "facility", "server"):
             raise _bad(f"bad option '{option}'")

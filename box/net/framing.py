@@ -122,8 +122,8 @@ class RowBuffer:
             raise
 
     def _take_one(self, items: deque[Any]) -> bool:
-        """Append a packet that is all there is, as a heartbeat or an acknowledgement is. Returns False if it is
-        not so.
+        """Append a packet if it is the only one that has arrived, as a heartbeat usually is. Returns False
+        otherwise.
         """
         if len(self._chunks) != 1 or self._at:
             return False

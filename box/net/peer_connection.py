@@ -2,14 +2,15 @@
 
 ```
 request     a row with a sync of its own -> the reply of that sync; many may be on their way at once
-rows        what answers no request, in order; a side that reads them slowly holds the other one
-items       the same from `begin_stream` on: runs of changes, and other rows one by one
-tuples      the same from `begin_snapshot` to `end_snapshot`: runs of tuples, and other rows
+rows        rows that answer no request, in order; a reader that is slow makes the other side wait
+items       from `begin_stream` on, instead of rows: runs of changes, and other rows one by one
+tuples      from `begin_snapshot` to `end_snapshot`, instead of rows: runs of tuples, and other rows
 write       rows as they are; `drain` waits while the other side is slow
 ```
 
-`connect` of `box.net.dial` opens one; `take_over` makes one of a socket that a client of the binary server has opened.
-The error that ends the connection becomes its `error`, which all waiting and later requests, readers and writers raise.
+`connect` of `box.net.dial` opens a connection; `take_over` makes one of a socket that a client of the binary server has
+opened. The error that ends the connection becomes its `error`, which all waiting and later requests, readers and
+writers raise.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class ElectionMode(StrEnum):
 
 
 def _those_after(vclock: VClock, later: VClock) -> VClock:
-    """The components of `later` that are not in `vclock`."""
+    """Return the components of `later` that are greater than those of `vclock`."""
     return VClock.of((origin_id, lsn) for origin_id, lsn in later.items() if lsn > vclock[origin_id])
 
 
@@ -320,11 +320,13 @@ class Elections:
                 return
 
     def is_new_claim(self, claim: Claim) -> bool:
-        """Whether a claim is later than all promotions that are here."""
+        """Return whether a claim is later than all promotions known here."""
         return claim.term > self._synchro.limbo.greatest_term
 
     def knows_promotion(self, standing: Standing) -> bool:
-        """Return whether an instance with this standing has the latest PROMOTE known here, with an effect there."""
+        """Return whether an instance with this standing has the latest PROMOTE known here, and the PROMOTE has an
+        effect there.
+        """
         origin_id, lsn = self._synchro.promotions.latest
         return origin_id != 0 and standing.knows(origin_id, lsn)
 

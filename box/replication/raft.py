@@ -48,8 +48,9 @@ two terms is not known               has made void (`box.txn.void_rows`)
 ```
 
 A follower takes rows in the order of the leader's log. So whoever has a claim has all that its author had when it wrote
-it. Rows that are on their way to a voter's log when it is asked count as well: they get there after its vote, and a
-leader that is not told of terms would count them.
+it. Rows that are on their way to a voter's log when it is asked count as well. They get there after its vote, and so
+their acknowledgement contains the later term: a leader of Lunabox does not count it, but a Tarantool 2.8.1, which does
+not read terms there, would confirm what the next leader lacks.
 
 **Decisions about synchronous transactions.** An election is won by a majority. So whatever a majority has in its logs
 while it knows of no later term, each later leader has: a voter of that leader has it, and votes for nobody who lacks it
@@ -452,7 +453,7 @@ class Raft:
             self._vote_for(request.vote)
 
     def _compare(self, request: RaftRequest) -> None:
-        """Compare the rows of a candidate with ours, and shorten or prolong the wait for the end of the election.
+        """Compare a candidate's rows with our own, and shorten or prolong the wait for the end of the election.
 
         Of two instances only one that has all rows of the other can get its vote.
         """
@@ -484,16 +485,16 @@ class Raft:
         return self._lacks(request)
 
     def _log_terms_differ(self, request: RaftRequest) -> int:
-        """Our log's term minus the candidate's; 0 where either is not known."""
+        """Return the difference between our log's term and the candidate's; 0 if either is unknown."""
         ours, theirs = self._log_term(), request.log_term
         return ours - theirs if ours and theirs else 0
 
     def _lacks(self, request: RaftRequest) -> str:
-        """What a candidate's log lacks that a leader has to have; empty if it may lead."""
+        """Return what a leader must have and the candidate's log lacks, as text; empty if it may lead."""
         difference = self._log_terms_differ(request)
         if difference > 0:
             return "its log knows of no claim or promotion as late as ours"
-        # What the leader of a later term had is all that anybody may have decided about before.
+        # A leader of a later term had everything that anybody may have decided about before.
         needed = self._arriving() if difference < 0 else self._needed()
         assert request.vclock is not None
         return "" if request.vclock.covers(needed, ignore_zero=True) else "the vclock is not acceptable"

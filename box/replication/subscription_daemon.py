@@ -90,11 +90,11 @@ class SubscriptionDaemon:
             self._log.warn(f"{reason}: asking {source} for everything")
             self.look_soon()
 
-    # -- looking ---------------------------------------------------------------------------------------
+    # -- assigning ------------------------------------------------------------------------------------
 
     @property
     def _members(self) -> dict[int, UUID]:
-        """The uuids by id of all members in `_cluster` but this instance."""
+        """Return the UUIDs, by id, of all members in `_cluster` except this instance."""
         own = self._instance.instance_uuid
         replicas = self._replicaset.registered
         return {replica.id: replica.uuid for replica in replicas if replica.uuid is not None and replica.uuid != own}

@@ -86,7 +86,9 @@ SPACES: tuple[tuple[Id, str, str, int, dict[str, Any], str], ...] = (
     (Id.FUNC_INDEX, "_func_index", "memtx", 0, {}, "space_id:unsigned index_id:unsigned func_id:unsigned"),
     (Id.SESSION_SETTINGS, "_session_settings", "service", 2, {"temporary": True}, "name:string value:any"),
 )
-"""Id, name, engine, exact field count, options, and format as `name:type` pairs; admin owns all of them."""
+"""The system spaces: id, name, engine, exact field count, options, and format as `name:type` pairs. All of them belong
+to admin.
+"""
 
 INDEXES: tuple[tuple[tuple[Id, ...], int, str, str, bool, str], ...] = (
     ((Id.SCHEMA, Id.TRIGGER, Id.SESSION_SETTINGS), 0, "primary", "tree", True, "0:string"),
@@ -161,8 +163,9 @@ INDEXES: tuple[tuple[tuple[Id, ...], int, str, str, bool, str], ...] = (
     ((Id.CK_CONSTRAINT,), 0, "primary", "tree", True, "0:unsigned 1:string"),
     ((Id.FUNC_INDEX,), 1, "fid", "tree", False, "2:unsigned"),
 )
-"""Ids of spaces, then index id, name, type, unique, and parts as `field number:type` pairs of an index that each
-has."""
+"""The indexes of system spaces: ids of the spaces that have such an index, then its id, name, type, uniqueness, and its
+parts as `field number:type` pairs.
+"""
 
 _SQL_FUNCTIONS = """
 TRIM TYPEOF PRINTF UNICODE CHAR HEX VERSION QUOTE REPLACE SUBSTR GROUP_CONCAT JULIANDAY DATE TIME
@@ -172,5 +175,5 @@ POWER SQRT SUM TOTAL AVG RANDOMBLOB NULLIF ZEROBLOB MIN MAX COALESCE EVERY EXIST
 LESSER SOUNDEX LIKELIHOOD LIKELY UNLIKELY _sql_stat_get _sql_stat_push _sql_stat_init GREATEST LEAST
 """
 SQL_FUNCTIONS = tuple(_SQL_FUNCTIONS.split())
-"""The names of SQL's built-in functions by id, from 2 on. `LUA` (id 65), which is not among them, precedes the last
-two."""
+"""The names of SQL's built-in functions, by id from 2 on. `LUA` (id 65) is missing here; it comes before the last two.
+"""

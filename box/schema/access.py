@@ -153,7 +153,7 @@ class Credentials:
         return self.uid == UserId.ADMIN
 
     def on(self, object_type: str, object_id: int | None) -> int:
-        """Return the effective mask on one object, without the rights on the universe and on its whole type."""
+        """Return the effective mask on one object, without privileges on the universe or on all objects of its type."""
         return self.user.effective.get((object_type, object_id), 0)
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ class CollationDef(NamedTuple):
 
     @property
     def collation(self) -> Collation:
-        """What keys are made of."""
+        """The collation that keys are made with."""
         if self.type == "BINARY":
             return Collation(self.id, self.name, "BINARY", "", "")
         options = {name: value.lower() for name, value in self.options.items()}
@@ -28,5 +28,5 @@ class CollationDef(NamedTuple):
 
     @property
     def order(self) -> int:
-        """The number by which keys and queries know the collation."""
+        """The number by which keys and queries refer to the collation."""
         return order_of(self.collation)

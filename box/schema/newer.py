@@ -1,10 +1,12 @@
-"""Dictionaries that a newer Tarantool has made: what of them is read here, and what is refused.
+"""Dictionaries made by a newer Tarantool: which of their contents are read, ignored or refused.
 
-The version in `_schema` tells them. Their rows stay as they are, and snapshots and replicas get them unharmed:
+The version in `_schema` shows that a dictionary is newer. Its rows stay as they are, so that snapshots and replicas get
+them unchanged:
 
-    system spaces       those of 2.10 and later are spaces like others; their views are read
-    options of spaces   those unknown here have no effect: constraints, foreign keys
-    options of fields   unknown ones have no effect, as in 2.8.1; compression is refused: no tuple could be read
+    system spaces       those of 2.10 and later are ordinary spaces here; their views are read
+    options of spaces   unknown ones (constraints, foreign keys) have no effect
+    options of fields   unknown ones have no effect, as in 2.8.1; compression is refused, because its tuples are
+    unreadable
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Version = tuple[int, int, int]
 
 _CHECKS: Final = ("constraint", "foreign_key")
 _SHOWN: Final = 10
-"""Names of spaces in a line of the log."""
+"""The number of space names that one line of the log shows."""
 
 
 def dictionary_version(schema: Schema) -> Version | None:
@@ -48,10 +50,10 @@ def is_newer(schema: Schema) -> bool:
 
 
 def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
-    """Decode and check a `_space` tuple; in a newer dictionary options that are unknown here are passed over.
+    """Decode and check a `_space` tuple; in a newer dictionary unknown options are ignored.
 
     Raises:
-        BoxError: as `decode_space`, `Schema.engine` and `Engine.check_space`.
+        BoxError: see `decode_space`, `Schema.engine` and `Engine.check_space`.
         UnsupportedError: a field of a newer dictionary is compressed.
     """
     try:
@@ -71,13 +73,13 @@ def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
 
 
 def _with_order(schema: Schema, item: FieldDef) -> FieldDef:
-    """Return a field with the order of its collation instead of the id."""
+    """Return a field of a format in which the id of its collation is replaced by the collation's order."""
     collation = None if item.collation_id is None else schema.collations.get(item.collation_id)
     return item if collation is None else replace(item, collation_id=collation.order)
 
 
 def newer_notes(schema: Schema) -> list[str]:
-    """Return lines for the log about a newer dictionary; none for another one."""
+    """Return lines for the log about a newer dictionary; an empty list for any other dictionary."""
     if not is_newer(schema):
         return []
     version, own = (".".join(map(str, found or ())) for found in (dictionary_version(schema), DICTIONARY_VERSION))

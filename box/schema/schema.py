@@ -67,9 +67,9 @@ class Schema:
         self.sql_triggers: dict[str, TriggerDef] = {}
         """SQL triggers by name, the newest first."""
         self.views: dict[int, list[int]] = {}
-        """The ids of the spaces that a view reads, by the id of the view."""
+        """The ids of the spaces that each view reads, by the id of the view."""
         self.sql = SqlHooks()
-        """The way to the functions of SQL that check definitions. The node sets `find` in it."""
+        """The functions of SQL that check definitions. The node sets `find` in it."""
         self.index_functions: dict[tuple[int, int], int] = {}
         """All rows of `_func_index`: the function's id by the ids of space and index."""
         self.truncated: set[int] = set()
@@ -114,8 +114,7 @@ class Schema:
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
-        """Called after the commit when an instance was registered (True) or removed (False): id, UUID, which of the
-        two."""
+        """Called after a commit with id, UUID, and whether the instance was registered (True) or removed (False)."""
         self.on_replicaset_uuid: list[Callable[[UUID], None]] = []
         self.load_function: Callable[[Function], None] | None = None
         """Compiles the body of a persistent function into its `handle`; it may raise ER_LOAD_FUNCTION."""
@@ -168,7 +167,7 @@ class Schema:
 
     @property
     def has_user_spaces(self) -> bool:
-        """Whether there is a space that is not of the system."""
+        """True if a space exists that is not a system space."""
         return any(space_id > SYSTEM_ID_MAX for space_id in self.spaces)
 
     def space_by_name(self, name: str) -> Space:
@@ -179,7 +178,7 @@ class Schema:
             raise client_error(ErrorCode.NO_SUCH_SPACE, name) from None
 
     def find_space(self, name: str) -> Space | None:
-        """Return the space with a name, None if there is none."""
+        """Return the space with a name, or None."""
         return self._spaces_by_name.get(name)
 
     def has_space(self, space_id: int) -> bool:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
-"""The setting that makes errors among values MessagePack extensions; off, their texts stand for them.
+"""The setting that sends errors among values as MessagePack extensions; if it is off, the error's text is sent.
 
-A client that announces the feature `error_extension` switches it on.
+A client that announces the feature `error_extension` switches the setting on.
 """
 
 DEFAULTS: dict[str, bool | str] = {
@@ -51,7 +51,7 @@ class SessionSettings:
         return value
 
     def concern_sql(self, session: Session) -> bool:
-        """Return whether a session has set anything that statements of SQL might heed."""
+        """Return whether a session has set anything that affects statements of SQL."""
         own = session.storage.get(_STORAGE_KEY)
         return own is not None and any(name != ERROR_MARSHALING for name in own)
 
@@ -91,7 +91,8 @@ class SessionSettings:
         return [self._row(session, name) for name in names]
 
     def update(self, session: Session, key: list[Any], new: bytes) -> bytes:
-        """Take over and return an updated row, which update operations made of the result of `get`.
+        """Store the settings in an updated row, which update operations made of the result of `get`, and return the
+        row.
 
         Raises:
             ClientError: CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE or NO_SUCH_ENGINE.

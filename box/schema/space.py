@@ -214,8 +214,8 @@ class Space:
             check_object(credentials, privilege, "space", self.id, self.name, self.owner)
 
     def body_prefix(self, request_type: int) -> bytes:
-        """Return the beginning of a log row's body, which the tuple of INSERT and REPLACE, or the key of DELETE,
-        continues.
+        """Return the beginning of a log row's body, up to the tuple of an INSERT or REPLACE, or up to the key of a
+        DELETE.
         """
         return self.key_prefix if request_type == RequestType.DELETE else self.tuple_prefix
 

@@ -34,10 +34,10 @@ class SqlFunctions(Protocol):
         """
 
     def check_trigger(self, text: str, name: str, space: SpaceDef) -> None:
-        """Check the text of a trigger; `name` is the one in its tuple.
+        """Check the text of a trigger; `name` is the name in its tuple.
 
         Raises:
-            ClientError: what is wrong with the text.
+            ClientError: the text is wrong.
         """
 
 

@@ -1,23 +1,23 @@
-"""The place where an engine plugs in: what a space asks of whoever keeps its tuples.
+"""The interface of engines: the methods that a space calls to store and read its tuples.
 
 ```
 definition    check_space, prepare_space           refuse or complete a space
               index_rules, make_index              refuse or make an index
-              installed, exchanged                 hear of another layout
+              installed, exchanged                 react to a new layout
 transaction   is_transactional, allows_yield       whether a transaction binds itself to the engine, and may wait
               change, undo                         INSERT, REPLACE, UPDATE, UPSERT, DELETE of one tuple
               prepare, commit, forget              the way of a transaction to its end
 reading       find, select, rows, count, view_of,  by a key that a user gave
               least, greatest, random, size
               source                               the index that holds the tuples, for pages and long reads
-checkpoint    keeps_tuples, open_view              a snapshot's rows
-join          is_joined, open_view                 those that a replica gets with a join
+checkpoint    keeps_tuples, open_view              the rows of a snapshot
+join          is_joined, open_view                 the rows that a replica gets with a join
 recovery      load                                 takes the rows of a snapshot or a join
-Spark         SNAPSHOT_ENGINES (box.wire)          whose rows a snapshot has
+Spark         SNAPSHOT_ENGINES (box.wire)          the engines whose rows are in snapshots
 ```
 
-One object of each engine serves all spaces of a node. `box.txn.engines` has the engines. Where tuples are kept in
-indexes (`keeps_tuples`), fast paths of reading and writing go to the indexes themselves.
+One object of each engine serves all spaces of a node. `box.txn.engines` has the engines. If an engine keeps its tuples
+in indexes (`keeps_tuples`), fast paths of reading and writing use the indexes directly.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class TupleChange(Protocol):
-    """A statement in progress, which the engine fills in.
+    """A statement in progress; the engine fills in its outcome.
 
-    `old` and `new` are the tuples before and after, None stands for none. `applied` is what number this change has in
-    its transaction, counted from 1; 0 if there is nothing to undo.
+    `old` and `new` are the tuples before and after the change, or None. `applied` is the number of the change in its
+    transaction, counted from 1; 0 means that there is nothing to undo.
     """
 
     old: bytes | None
@@ -56,7 +56,9 @@ class TupleChange(Protocol):
 
 
 class EngineTransaction(Protocol):
-    """What an engine sees of a transaction. `changes` is the number of its changes so far, which the engine counts."""
+    """The part of a transaction that engines use. `changes` is the number of its changes so far, which the engine
+    counts.
+    """
 
     id: int
     changes: int
@@ -66,38 +68,40 @@ class TupleLoad(Protocol):
     """Fills one space with tuples that come in the order of a snapshot."""
 
     def add(self, tuples: list[bytes]) -> None:
-        """Add tuples. Raises the error of the first one that cannot be stored."""
+        """Add tuples. Raises an error for the first tuple that cannot be stored."""
 
     def steps(self, log: Log) -> Iterator[None]:
-        """Finish in steps, each a turn of the loop. Raises TUPLE_FOUND, two tuples have the same key."""
+        """Finish the load; each step is one turn of the loop. Raises TUPLE_FOUND if two tuples have the same key."""
 
 
 IndexRules = Callable[[IndexDef, str], None]
-"""Checks the definition of an index of the space with a name; the outcome depends on nothing else."""
+"""Checks the definition of an index; the second argument is the name of its space. The outcome depends on nothing else.
+"""
 
 
 class Engine(ABC):
-    """An engine; the base has what an engine does that keeps no tuples."""
+    """An engine. This base class behaves as an engine that keeps no tuples."""
 
     name: ClassVar[str]
     is_transactional: ClassVar[bool] = False
-    """The first statement of a transaction binds it to the engine: it may use no other one of this kind."""
+    """True if a transaction is bound to the engine by its first statement: it may not use another engine of this kind.
+    """
     index_rules: ClassVar[IndexRules | None] = None
-    """The rules for indexes in addition to those of all engines."""
+    """The rules for indexes in addition to the rules of all engines."""
 
     @property
     def keeps_tuples(self) -> bool:
-        """The tuples of a space are entries of its indexes, and rows of snapshots."""
+        """True if the tuples of a space are the entries of its indexes, and rows of snapshots."""
         return self.name in SNAPSHOT_ENGINES
 
     @property
     def is_joined(self) -> bool:
-        """A replica gets the tuples of `open_view` with a join."""
+        """True if a replica gets the tuples of `open_view` with a join."""
         return self.keeps_tuples
 
     @property
     def allows_yield(self) -> bool:
-        """A transaction may wait, because others do not see its changes."""
+        """True if a transaction may wait, because others do not see its changes."""
         return False
 
     def __repr__(self) -> str:
@@ -106,24 +110,25 @@ class Engine(ABC):
     # -- definition
 
     def check_space(self, definition: SpaceDef) -> None:  # noqa: B027 the usual engine accepts all
-        """Refuse the definition of a space. Raises UNSUPPORTED."""
+        """Check the definition of a space. Raises UNSUPPORTED if the engine refuses it."""
 
     def prepare_space(self, schema: Schema, space: Space) -> None:  # noqa: B027 a hook
-        """Complete a new space, which is not in the dictionary yet."""
+        """Complete a new space before it is added to the dictionary."""
 
     @abstractmethod
     def make_index(self, schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
-        """Make an empty index; `primary` is the primary index's key definition, None for the primary index itself.
+        """Make an empty index. `primary` is the key definition of the primary index, or None to make the primary index
+        itself.
 
         Raises:
             ClientError: UNSUPPORTED, MODIFY_INDEX, INDEX_TYPE or UNSUPPORTED_INDEX_FEATURE.
         """
 
     def installed(self, space: Space) -> None:  # noqa: B027 a hook
-        """Take notice of the space's indexes, which are new or others than before."""
+        """React to new or changed indexes of a space."""
 
     def exchanged(self, schema: Schema, former: Index | None, primary: Index | None) -> None:  # noqa: B027 a hook
-        """Take notice that a space of the dictionary has another primary index."""
+        """React to the exchange of a space's primary index; `former` is the old index."""
 
     # -- transaction
 
@@ -131,29 +136,29 @@ class Engine(ABC):
     def change(self, ctx: Context, space: Space, change: TupleChange, request: Request) -> bytes | None:
         """Execute a request in the open transaction of `ctx`. Returns its result.
 
-        A request by a secondary key may be rewritten as one by the primary key.
+        A request by a secondary key may be changed to a request by the primary key.
 
         Raises:
-            BoxError: as `Dml.write`; nothing is changed.
+            BoxError: see `Dml.write`; nothing is changed.
         """
 
     def undo(self, txn: EngineTransaction, change: TupleChange) -> None:
-        """Undo a change whose `applied` is set. Later changes of the transaction are undone already."""
+        """Undo a change whose `applied` is not 0. Later changes of the transaction are undone already."""
         raise NotImplementedError
 
     def prepare(self, txn: EngineTransaction) -> None:  # noqa: B027 a hook
-        """Give a transaction its place in the order of commits, before its rows go to the log."""
+        """Give a transaction its place in the order of commits, before its rows are written to the log."""
 
     def commit(self, txn: EngineTransaction) -> None:  # noqa: B027 a hook
         """Commit the changes of a transaction that is in the log, and confirmed if it is synchronous."""
 
     def forget(self, txn: EngineTransaction) -> None:  # noqa: B027 a hook
-        """Drop what is known of a transaction that was undone."""
+        """Forget a transaction that was undone."""
 
     # -- reading
 
     def source(self, index: Index) -> Index | None:
-        """Return the index that holds the tuples which an index of a space shows; None if none does."""
+        """Return the index that holds the tuples of the given index, or None if no index holds them."""
         return None
 
     def find(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
@@ -165,7 +170,7 @@ class Engine(ABC):
         """Return an iterator over the tuples of an iteration that the reader may see.
 
         Raises:
-            BoxError: as `Index.cursor`, at once.
+            BoxError: see `Index.cursor`; it is raised before the first step.
         """
 
     def select(
@@ -179,15 +184,15 @@ class Engine(ABC):
         return sum(1 for _ in self.rows(ctx, space, index, iterator, key))
 
     def least(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
-        """Return the least tuple of an index, which is a TREE, whose key begins with `key`; None if there is none."""
+        """Return the first tuple in a TREE index whose key begins with `key`, or None."""
         return next(self.rows(ctx, space, index, IteratorType.EQ, key), None)
 
     def greatest(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
-        """Return the greatest tuple of an index, which is a TREE, whose key begins with `key`."""
+        """Return the last tuple in a TREE index whose key begins with `key`, or None."""
         return next(self.rows(ctx, space, index, IteratorType.REQ, key), None)
 
     def random(self, ctx: Context, index: Index, seed: int) -> bytes | None:
-        """Return a tuple chosen by `seed`, or None. Raises UNSUPPORTED_INDEX_FEATURE."""
+        """Return a tuple chosen by `seed`, or None if there is none. Raises UNSUPPORTED_INDEX_FEATURE."""
         raise index.unsupported_feature("random()")
 
     def size(self, ctx: Context, index: Index) -> int:
@@ -216,5 +221,7 @@ class Engine(ABC):
         return ListView(self.tuples(space))
 
     def load(self, space: Space) -> TupleLoad | None:
-        """Begin to fill an empty space with the rows of a snapshot or a join; None if it takes none."""
+        """Return an object that fills an empty space with the rows of a snapshot or a join; None if the engine takes no
+        rows.
+        """
         return None

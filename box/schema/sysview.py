@@ -79,7 +79,7 @@ class ViewIndex(Index):
         raise self.unsupported_feature("size()")
 
     def random(self, seed: int) -> Entry | None:
-        """Refuse, because the view does not know its own size."""
+        """Raise an error, because the view does not know its own size."""
         raise self.unsupported_feature("random()")
 
     def count(self, iterator: int, values: list[Any]) -> int:
@@ -95,19 +95,19 @@ class ViewIndex(Index):
         return self.source.max(values)
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
-        """Refuse, because a view is read-only."""
+        """Raise an error, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
-        """Refuse, because a view is read-only."""
+        """Raise an error, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def remove(self, sort_key: SortKey) -> None:
-        """Refuse, because a view is read-only."""
+        """Raise an error, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def clear(self) -> None:
-        """Refuse, because a view is read-only."""
+        """Raise an error, because a view is read-only."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
 

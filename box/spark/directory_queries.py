@@ -1,4 +1,4 @@
-"""Queries of Spark's SQL over a directory: its spaces are views of their names."""
+"""Queries of Spark's SQL over a directory; each space is a view with the space's name."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from box.spark.table import spaces_of
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical"
 _CHANGES: Final = (f"{_PLANS}.Command", f"{_PLANS}.InsertIntoStatement")
-"""Classes of statements that are no queries."""
+"""Spark's classes of statements that are not queries."""
 
 
 class Failed(Exception):
-    """Spark's reason why a query has no rows."""
+    """Raised if a query fails; the text is Spark's reason."""
 
 
 @contextmanager
 def run_query(
     directory: str, statement: str, *, master: str, log: str | None = None, skips_corrupt: bool = False
 ) -> Iterator[tuple[list[tuple[str, bool]], Iterator[tuple[Any, ...]]]]:
-    """Run a query. Gives the columns, each with whether it has numbers, and the rows one by one.
+    """Run a query. Returns the columns (each with whether it has numbers), and an iterator of rows.
 
-    The data is that of the newest snapshot and the log behind it. Names are those of the spaces; upper and lower case
-    differ only if spaces differ in nothing else.
+    The data is that of the newest snapshot and the log after it. Names are those of the spaces; upper and lower case
+    differ only if two space names differ in nothing else.
 
     Raises:
-        BoxError: the directory cannot be read; UNSUPPORTED, the statement is no query.
+        BoxError: the directory cannot be read; UNSUPPORTED, the statement is not a query.
         Failed: Spark cannot run it.
     """
     options = {"path": directory, "as_of": "latest", "onCorrupt": "skip" if skips_corrupt else "fail"}
@@ -47,7 +47,7 @@ def run_query(
         _check_query(spark, statement)
         folded = statement.lower()
         for name in names:
-            # A view opens its files, so that only those are made that the text may name.
+            # Creating a view opens files, so only spaces whose name may be in the text get one.
             if name.lower() in folded:
                 quoted = name.replace("`", "``")
                 frame = spark.read.format("box").options(**options, space=name).load()
@@ -73,7 +73,7 @@ def _check_query(spark: Any, statement: str) -> None:
     """Check that a statement changes nothing.
 
     Raises:
-        BoxError: UNSUPPORTED, it is no query.
+        BoxError: UNSUPPORTED, the statement is not a query.
     """
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(statement)
     find_class = spark.sparkContext._jvm.java.lang.Class.forName

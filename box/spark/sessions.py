@@ -1,4 +1,4 @@
-"""Spark sessions of the commands, and what is told of Spark's errors."""
+"""Spark sessions of the commands, and short texts for Spark's errors."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Maximum(_Extreme):
 
 
 class Guarded:
-    """An aggregate whose first error is raised at the end, because SQLite ignores errors of a step."""
+    """An aggregate that raises its first error at the end, because SQLite ignores errors of a step."""
 
     __slots__ = ("_error", "_inner")
 
@@ -234,12 +234,13 @@ AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {
     "SUM": (1, 1, "1", "number"),
     "TOTAL": (1, 1, "1", "number"),
 }
-"""For each name: the least and the greatest number of arguments, the number that an error text shows, and the type of
-the result column."""
+"""For each aggregate: the least and the greatest number of arguments, the number that an error text shows, and the type
+of the result.
+"""
 SAFE: Final[dict[str, Callable[[], Any]]] = {
     "lb_sum_int": IntegerSum,
     "lb_sum_real": RealSum,
     "lb_avg_real": RealAverage,
     "lb_last": Last,
 }
-"""Those whose steps cannot fail, such as SUM and AVG of values whose kind is known."""
+"""Aggregates whose steps cannot fail, such as SUM and AVG of values whose kind is known."""

@@ -30,9 +30,9 @@ class Builtin:
     returns: str
     call: Callable[..., Any]
     uses_collation: bool = False
-    """The function is called with one more argument, the first: the id of the collation of the others."""
+    """True if the function gets an additional first argument: the id of the collation of the other arguments."""
     keeps_collation: bool = False
-    """The result has the collation of the first argument."""
+    """True if the result has the collation of the first argument."""
 
     def check_count(self, count: int) -> None:
         """Check the number of arguments of a call.
@@ -51,7 +51,7 @@ UNAVAILABLE: Final = frozenset(
     JULIANDAY LESSER LN MOD OCTET_LENGTH POWER SOME SQRT STRFTIME TIME
 """.split()
 )
-"""Names that Tarantool reserves: a call of one has an error of its own."""
+"""Names that Tarantool reserves; calling one of them raises a special error."""
 
 
 def as_text(value: Value) -> str:
@@ -142,7 +142,7 @@ def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def apply(collation: int, *values: Value) -> Value:
         if None in values:
             return None
-        # Of equal ones Tarantool gives the first greatest and the last least.
+        # Of equal arguments Tarantool's GREATEST gives the first one and its LEAST the last one.
         ordered = values if choose is max else values[::-1]
         return choose(ordered, key=lambda value: order_key(value, collation))
 
@@ -231,8 +231,7 @@ def _substr(value: Value, start: Value, length: Value = 2**62) -> Value:
     """Return the part of a text that begins at the place `start`.
 
     Place 1 is the first character, -1 the last one, and 0 lies before the first. A negative length asks for the
-    characters
-    before that place.
+    characters before that place.
     """
     if start is None or length is None or value is None:
         return None
@@ -247,11 +246,11 @@ _SIDES: Final = ("", "LEADING", "TRAILING", "BOTH")
 
 
 def trim(text: Value, side: str, chars: Value = None, has_chars: bool = False) -> Value:
-    """TRIM. `side` is BOTH, LEADING, TRAILING, or '' if none is given."""
+    """Evaluate TRIM. `side` is BOTH, LEADING, TRAILING, or '' if the call has no side."""
     if text is None or (has_chars and chars is None):
         return None
     if not side and type(chars) is int:
-        # Like 2.8: an integer before FROM is taken for the number of a side.
+        # As in 2.8, an integer before FROM is taken for the number of a side.
         side, chars, has_chars = _SIDES[chars & 3], None, False
         if not side:
             return text
@@ -281,7 +280,7 @@ def _char(*values: Value) -> str:
 
 
 def _code(value: Value) -> int:
-    """The code point of an argument of CHAR: only an integer may be negative."""
+    """Return the code point for an argument of CHAR: only an integer may be negative."""
     found = as_integer(value)
     return found if type(value) is int or found >= 0 else 0
 
@@ -294,8 +293,9 @@ def _zeroblob(value: Value) -> bytes:
 
 
 def type_name(value: Value, known: str = "", known_nil: str = "boolean") -> str:
-    """TYPEOF. `known` and `known_nil` are the types of a value and of nil that are known beforehand, '' if none is;
-    `signed` stands for an integer of any sign."""
+    """Evaluate TYPEOF. `known` and `known_nil` are the types of a value and of nil if they are known beforehand, else
+    ''; `signed` stands for an integer of any sign.
+    """
     kind = type(value)
     if value is None:
         return known_nil
@@ -315,7 +315,7 @@ def _same(value: Value, _: Value = None) -> Value:
 
 
 class _Letters:
-    """Turns each letter of a text into the first one known that a collation does not tell from it."""
+    """Replaces each letter of a text by the first known letter that is equal to it in a collation."""
 
     def __init__(self, collation: int) -> None:
         self._key = sort_key_function(collation)
@@ -334,7 +334,7 @@ _letters = lru_cache(32)(_Letters)
 
 @lru_cache(512)
 def _like_pattern(pattern: str, escape: str | None, collation: int) -> Callable[[str], Any]:
-    """A function that matches a text. Under a collation letters are compared one by one."""
+    """Return a function that matches a text with a LIKE pattern. With a collation, letters are compared one by one."""
     if collation:
         letters = _letters(collation)
         matches = _like_regex(pattern, escape, letters)
@@ -411,7 +411,9 @@ SCALARS: Final = {
         _entry("ZEROBLOB", 1, 1, "varbinary", _zeroblob),
     )
 }
-"""Functions that depend on their arguments alone. The compiler handles TRIM, PRINTF and those that ask the session."""
+"""The functions that depend only on their arguments. The compiler handles TRIM, PRINTF and functions that need the
+session.
+"""
 
 
 def not_available(name: str) -> BoxError:

@@ -38,7 +38,7 @@ _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
 _ARGS_MAX: Final = 127
-"""Tarantool's limit of the arguments of a function."""
+"""The limit of Tarantool for the arguments of a function."""
 
 
 class CallCompiler:

@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(
     r"[ \t\n\v\f\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t\n\v\f\r]*", re.ASCII
 )
 _LIMIT: Final = 12000
-"""Tarantool does not take a longer text for an integer."""
+"""Tarantool does not convert a longer text to an integer."""
 
 
 class NotConvertible(Exception):
@@ -31,7 +31,7 @@ def text_to_integer(text: str | bytes) -> int | None:
 
 
 def _before_nul(text: str) -> str:
-    """Return what stands in front of the first NUL, where Tarantool 2.8 stops reading. A blank is 0 there."""
+    """Return the text before the first NUL, where Tarantool 2.8 stops reading; '0' if that text is blank."""
     found, nul, _ = text.partition("\0")
     return "0" if nul and not found.strip() else found
 
@@ -45,7 +45,7 @@ def text_to_double(text: str | bytes) -> float | None:
 
 
 def double_to_integer(value: float) -> int | None:
-    """Return the integer part of a double, None if it is out of range."""
+    """Return the integer part of a double, or None if it is out of range."""
     if not -9.3e18 < value < 1.85e19:
         return None
     found = int(value)
@@ -180,7 +180,9 @@ def cast(value: Value, type_name: str) -> Value:
 
 
 def converted(value: Value, type_name: str) -> Value:
-    """A value in a set of values of this type: a text becomes a number, a number a text; others stay as they are."""
+    """Convert a value for a set of values of this type: a text becomes a number, a number a text; other values stay as
+    they are.
+    """
     if type_name == "string":
         return _to_string(value) if type(value) in (int, float) else value
     if type(value) is str and type_name in ("integer", "unsigned", "number"):

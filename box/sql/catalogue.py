@@ -42,7 +42,7 @@ class Catalogue:
         return space
 
     def find(self, name: str) -> Space | None:
-        """Return a table or a view by its name, None if there is none."""
+        """Return a table or a view by its name, or None."""
         return self.schema.find_space(name)
 
     def readable(self, name: str) -> Space:

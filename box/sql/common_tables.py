@@ -1,11 +1,12 @@
 """Compiles the tables of WITH clauses.
 
-A table is compiled when the first FROM names it, so an unused one may be wrong, and one may name another that follows.
+A table is compiled when a FROM names it for the first time. So an unused table may be wrong, and a table may refer to a
+later one.
 
 ```
 declared  --named in a FROM-->  open  --compiled-->  ready
                                   |
-                 named again: an error, but for the recursive reference of the last part of a UNION
+                 named again: an error, except for the recursive reference in the last part of a UNION
 ```
 """
 
@@ -31,7 +32,7 @@ class CommonTables:
         self._queries = queries
 
     def declare(self, tables: list[sql_nodes.CommonTable], scope: QueryScope) -> None:
-        """Make the names of a WITH clause known in a scope."""
+        """Add the names of a WITH clause to a scope."""
         for table in tables:
             scope.common[table.name] = CommonRelation(f"w{self._queries.new_alias()}", [], table, scope)
 
@@ -51,7 +52,7 @@ class CommonTables:
 
     @staticmethod
     def prefix(scope: QueryScope) -> str:
-        """Return the WITH clause of those tables of a scope that were named, '' if none was."""
+        """Return the text of a WITH clause with the tables of a scope that were used, or '' if none was."""
         texts = [common.text for common in scope.common.values() if common.text]
         return f"WITH RECURSIVE {', '.join(texts)} " if texts else ""
 
@@ -82,10 +83,10 @@ class CommonTables:
 
 
 def _is_recursive(table: sql_nodes.CommonTable) -> bool:
-    """Whether the last part of a table's query reads the table itself.
+    """Return whether the last part of a table's query reads the table itself.
 
     Raises:
-        ClientError: SQL_PARSER_GENERIC, UNSUPPORTED: it reads it more than once, or by an aggregate.
+        ClientError: SQL_PARSER_GENERIC, UNSUPPORTED: the query reads its table more than once, or by an aggregate.
     """
     select, name = table.select, table.name
     if len(select.cores) < 2 or not select.operators[-1].startswith("UNION"):
@@ -113,7 +114,7 @@ def _sources_of(sources: list[sql_nodes.FromItem]) -> list[sql_nodes.FromItem]:
 
 
 def _mentions(node: object, name: str) -> bool:
-    """Whether a FROM in a part of a query names a table."""
+    """Return whether a FROM in a part of a query names a table."""
     if isinstance(node, list):
         return any(_mentions(item, name) for item in node)
     if isinstance(node, sql_nodes.FromItem) and node.name == name:

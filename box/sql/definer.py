@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _SEQUENCE_MAX: Final = 2**63 - 1
 _OWNER, _NAME, _FORMAT = 1, 2, 6
-"""Fields of a `_space` tuple."""
+"""The numbers of fields in a `_space` tuple."""
 
 
 class Definer:
@@ -73,7 +73,7 @@ class Definer:
 
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
         space = self._schema.space(space_id)
-        space.check_access(ctx.credentials, Privilege.R)  # Tarantool looks for the row first
+        space.check_access(ctx.credentials, Privilege.R)  # Tarantool looks for the row before it checks the right
         return await completed(self._dml.write(ctx, space, request))
 
     async def _insert(self, ctx: Context, space_id: SpaceId, row: Sequence[Any]) -> None:
@@ -141,7 +141,8 @@ class Definer:
             if (key.name, space_id) in self._schema.foreign_keys:
                 raise self._constraint_exists("FOREIGN KEY", key.name, space_id)
             await self._insert(ctx, SpaceId.FK_CONSTRAINT, self._foreign_key_row(space_id, key))
-        for name, text in reversed(rows.checks):  # as Tarantool, so that the first of a table is tested first
+        # Reversed as in Tarantool, so that the first constraint of a table is tested first.
+        for name, text in reversed(rows.checks):
             if name in self._schema.space(space_id).checks:
                 raise self._constraint_exists("CHECK", name, space_id)
             await self._insert(ctx, SpaceId.CK_CONSTRAINT, [space_id, name, False, "SQL", text, True])
@@ -411,7 +412,7 @@ def _table_of(space: Space) -> TableRows:
 
 
 def _with_nil(item: dict[str, Any]) -> dict[str, Any]:
-    """Complete the map of a field: a space made by Lua may lack the keys that SQL needs."""
+    """Complete the map of a field with keys that SQL needs, because spaces made by Lua may lack them."""
     return {"type": "any", "is_nullable": False, **item}
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
 
 _parse = lru_cache(1000)(parse_statement)
-"""Parsed statements are shared, as nothing changes them."""
+"""A cached parser: parsed statements may be shared, because nothing changes them."""
 
 
 class Sql:
@@ -105,7 +105,9 @@ class Sql:
         return result
 
     async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
-        """Run a statement on the fast path; None, with nothing done, for values that take the general path."""
+        """Run a statement on the fast path. Returns None, having done nothing, for values that need the general
+        path.
+        """
         try:
             if point.is_query:
                 key = point.key(params)
@@ -124,20 +126,34 @@ class Sql:
         return Changed(written[0])
 
     def point(self, ctx: Context, text: str) -> Point | None:
-        """The fast path of a statement that concerns one row by its key, None for any other. Errors of the text."""
+        """Return the fast path of a statement that concerns one row by its key, or None for any other statement.
+
+        Raises:
+            ClientError: the text is wrong.
+        """
         if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
             return None
         return self._points.find(ctx, _parse(text))
 
     def prepared_point(self, ctx: Context, statement_id: int) -> Point | None:
-        """The same for a prepared statement. Errors as `execute_prepared`."""
+        """Return the fast path of a prepared statement that concerns one row by its key, or None for any other
+        statement.
+
+        Raises:
+            BoxError: see `execute_prepared`.
+        """
         point = self.point(ctx, self._prepared_text(ctx, statement_id))
         if point is not None:
             self._points.remember(statement_id, point)
         return point
 
     def known_point(self, ctx: Context, statement_id: int) -> Point | None:
-        """As `prepared_point`, None also for a statement that it was not asked for since the dictionary changed."""
+        """Return the fast path that `prepared_point` has found for a statement since the last change of the dictionary,
+        or None.
+
+        Raises:
+            BoxError: see `execute_prepared`.
+        """
         point = self._points.prepared(statement_id)
         if point is None or not PreparedStatements.has(ctx.session, statement_id) or ctx.txn is not None:
             return None
@@ -181,7 +197,7 @@ class Sql:
         return prepared.text
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
-        """Raise the errors that a query or a change would have before it runs."""
+        """Raise the errors that a query or a change would raise before it runs."""
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
             self._queries.analyse(ctx, parsed.text, statement, values)
@@ -216,7 +232,9 @@ class Sql:
     def _query_of(
         self, ctx: Context, text: str, statement: sql_nodes.Statement, values: Sequence[Value]
     ) -> Compiled | None:
-        """Return the query of a statement, or the one that finds its rows; None if it has none. Raises its errors."""
+        """Return the query of a statement, or the query that finds the rows of a change; None if there is none. Raises
+        errors of the query.
+        """
         if isinstance(statement, sql_nodes.Select):
             return self._queries.compiled(ctx, text, lambda compiler: compiler.compile(statement), values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
@@ -237,7 +255,7 @@ class Sql:
     # --- all or nothing ---
 
     async def _atomic(self, ctx: Context, action: str, work: Callable[[], Coroutine[Any, Any, Changed]]) -> Changed:
-        """Run a change. If it fails, undo what the OR clause names.
+        """Run a change. If it fails, undo as much as the OR clause says.
 
         ABORT undoes the statement, FAIL only the failed row, ROLLBACK the whole transaction.
         """

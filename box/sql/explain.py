@@ -1,14 +1,14 @@
-"""EXPLAIN and EXPLAIN QUERY PLAN: how SQLite runs the query of a statement, with the names of our tables.
+"""EXPLAIN and EXPLAIN QUERY PLAN: how SQLite runs the query of a statement, with the names of the tables.
 
 ```
 EXPLAIN             the program of SQLite: addr, opcode, p1, p2, p3, p4, p5, comment
 EXPLAIN QUERY PLAN  selectid  the number of the step, from 1 on
                     order     its place among the children of the same step, from 0 on
-                    from      the number of the step that it belongs to, 0 if none
+                    from      the number of its parent step, or 0
                     detail    `SCAN TABLE T`, `SEARCH TABLE T USING INDEX I (A=? AND B>?)`, ...
 ```
 
-The columns are those of Tarantool; their contents differ. For a change the query that finds its rows is shown. A
+The columns are those of Tarantool; their contents differ. For a change, the query that finds its rows is shown. A
 statement without a query gives no rows.
 """
 
@@ -92,7 +92,7 @@ def _shown(detail: str, aliases: dict[str, Space]) -> str:
 
 
 def _access(space: Space, plan: str) -> str:
-    """Describe how a table is read, from the plan text that `space_table` has made."""
+    """Describe how a table is read, from the plan text of `space_table`."""
     chosen = json.loads(plan)
     index = space.indexes.get(chosen["index"])
     if index is None:

@@ -1,9 +1,8 @@
 """Compiles expressions for SQLite.
 
-An operator that SQLite evaluates as Tarantool does stays its own; any other becomes a call of a function of ours. The
-kinds of the operands decide (`box.sql.kinds`). Comparisons of columns with plain types so remain SQLite's, which can
-use
-an index for them.
+An operator that SQLite evaluates as Tarantool does is passed to SQLite unchanged; any other becomes a call of a Python
+function. The kinds of the operands decide (`box.sql.kinds`). So comparisons of columns with plain types are left to
+SQLite, which can use an index for them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _NATIVE_SUMS: Final = frozenset("+-*")
 
 
 def _has_one_row(select: sql_nodes.Select) -> bool:
-    """Return whether a query has at most one row, as its text shows."""
+    """Return whether a query can give only one row, judging by its text."""
     if select.limit is not None:
         return True
     (core, *others) = select.cores
@@ -52,7 +51,7 @@ def _has_one_row(select: sql_nodes.Select) -> bool:
 
 
 def _one_row(sql: str, result: str = "min(c0)") -> str:
-    """Make a query an error if it has a second row, where SQLite would take the first."""
+    """Return SQL that raises an error if a query gives a second row; SQLite alone would take the first."""
     return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE {result} END FROM ({sql} LIMIT 2)"
 
 
@@ -85,12 +84,12 @@ class ExpressionCompiler:
         self.params = params
 
     def compile(self, expr: sql_nodes.Expr) -> Typed:
-        """Compile an expression with one value."""
+        """Compile an expression that has a single value."""
         method: Callable[[Any], Typed] = getattr(self, f"_{type(expr).__name__.lower()}")
         return method(expr)
 
     def condition(self, expr: sql_nodes.Expr) -> str:
-        """Compile an expression that is used as a condition. Of the terms of AND, one that is false decides."""
+        """Compile an expression that is used as a condition. A false term of AND makes the whole condition false."""
         if isinstance(expr, sql_nodes.Binary) and expr.op == "AND":
             if any(map(_is_false, (expr.left, expr.right))):
                 return "0"
@@ -113,7 +112,7 @@ class ExpressionCompiler:
         return self.column(found)
 
     def column(self, column: KnownColumn) -> Typed:
-        """The value of a column."""
+        """Return the SQL for the value of a column."""
         found = column.typed()
         return replace(found, sql=f"lb_last({found.sql})") if self.scope.takes_last(column) else found
 
@@ -197,7 +196,7 @@ class ExpressionCompiler:
         return self.comparison(op, lefts[0], rights[0])
 
     def row(self, expr: sql_nodes.Expr) -> list[Typed]:
-        """Compile the items of a row value; any other expression gives one item."""
+        """Return the compiled items of a row value; any other expression gives one item."""
         if isinstance(expr, sql_nodes.RowValue):
             return [self.compile(item) for item in expr.items]
         if isinstance(expr, sql_nodes.Subquery):
@@ -349,7 +348,7 @@ class ExpressionCompiler:
         query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE")
         if _has_one_row(expr.select):
             return Typed(f"EXISTS ({query.sql})", "boolean", "bool")
-        # Like 2.8: a second row is an error here too.
+        # As in 2.8, a second row is an error here too.
         return Typed(f"({_one_row(query.named_sql(), 'count(*)')})", "boolean", "bool")
 
     def _subquery(self, expr: sql_nodes.Subquery) -> Typed:
@@ -420,7 +419,7 @@ class ExpressionCompiler:
 
 
 def is_constant(expr: sql_nodes.Expr) -> bool:
-    """Whether an expression has nothing but constants and parameters."""
+    """Return whether an expression contains only constants and parameters."""
     if isinstance(expr, sql_nodes.Name | sql_nodes.FunctionCall | sql_nodes.Subquery | sql_nodes.Exists):
         return False
     if isinstance(expr, sql_nodes.InSelect | sql_nodes.Raise):
@@ -429,12 +428,12 @@ def is_constant(expr: sql_nodes.Expr) -> bool:
 
 
 def _comparison_type(op: str) -> str:
-    """Tarantool 2.8.1 forgets that `>=` is boolean."""
+    """Return the type of a comparison. Tarantool 2.8.1 forgets that `>=` gives a boolean."""
     return "any" if op == ">=" else "boolean"
 
 
 def _set_type(left: Typed, right: KnownColumn) -> str:
-    """The type that values on both sides of IN (SELECT ...) get, '' if they stay as they are."""
+    """Return the type to which the values on both sides of IN (SELECT ...) are converted, or '' for no conversion."""
     found = result_type(left.type, right.type)
     return found if found != "scalar" else ""
 
@@ -466,5 +465,5 @@ def _joined_collation(left: Typed, right: Typed) -> tuple[int, bool]:
 
 
 def collation_name(collation: int) -> str:
-    """Return the name of a collation in SQLite."""
+    """Return the name under which SQLite knows a collation."""
     return "BINARY" if collation in (0, 3) else f"lb_{collation}"

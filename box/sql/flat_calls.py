@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class _Deeper:
-    """Yielded to `run_flat`: a coroutine to run as the next level."""
+    """Yielded to `run_flat` to request that a coroutine runs as the next level."""
 
     __slots__ = ("work",)
 

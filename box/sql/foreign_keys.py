@@ -1,8 +1,8 @@
-"""Foreign keys: the effect of a changed row on its parents and children.
+"""Foreign keys: checks and actions when a row is changed.
 
-Like Tarantool, SQL alone enforces them: changes by Lua and IPROTO are not checked. A check that fails becomes a doubt.
-The end of the statement looks at doubts again, because later rows of the statement may have resolved them. A doubt of a
-deferred key in an open transaction waits until the commit.
+As in Tarantool, SQL alone enforces foreign keys: changes by Lua and IPROTO are not checked. A failed check is recorded
+as a doubt. At the end of the statement doubts are checked again, because later rows of the statement may have resolved
+them. A doubt about a deferred key in an open transaction waits until the commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Doubt:
-    """Child rows with these values of a foreign key had no parent when they were checked."""
+    """A doubt: child rows with these values of a foreign key had no parent when they were checked."""
 
     definition: ForeignKeyDef
     values: tuple[Any, ...]
@@ -63,12 +63,14 @@ class PendingActions:
         self._old = old
 
     def note(self, new: list[Value] | None) -> None:
-        """Check the parents of the stored row; nothing to do if `new` is None."""
+        """Check that the stored row has its parents; do nothing if `new` is None."""
         if new is not None:
             self._keys.check_parents(self._ctx, self._space, new)
 
     async def run(self, new: list[Value] | None) -> None:
-        """Check the parents of the stored row, None if it was removed, and act on the children of the old one."""
+        """Check that the stored row has its parents, and apply the foreign keys' actions to children of the old row.
+        `new` is None for a removed row.
+        """
         self.note(new)
         if self._old is not None:
             await self._keys.act_on_children(self._ctx, self._space, self._old, new)
@@ -217,7 +219,7 @@ class ForeignKeys:
         self._alone.discard(ctx)
 
     def is_broken(self, ctx: Context, doubt: _Doubt) -> bool:
-        """Return whether children of the doubt still exist and their parent does not."""
+        """Return whether a doubt is confirmed: its children still exist, and their parent does not."""
         key = doubt.definition
         if self._schema.foreign_keys.get((key.name, key.child_id)) is None:
             return False
@@ -238,7 +240,7 @@ class ForeignKeys:
                 key = [values[places.index(part)] for part in parts[: len(places)]]
                 try:
                     found = self._dml.reads.select(ctx, space, index.iid, IteratorType.EQ, 0, limit, key)
-                except BoxError:  # a value of a type that the index cannot hold: no row has it
+                except BoxError:  # the value has a type that the index cannot hold, so no row has it
                     return []
                 return [unpack(raw) for raw in found]
         if not space.indexes:

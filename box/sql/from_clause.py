@@ -38,7 +38,7 @@ class FromCompiler:
             if not pieces:
                 pieces.append(text)
                 if condition:
-                    # Tarantool takes an ON of the first table as a condition of the whole.
+                    # Tarantool treats the ON of the first table as a condition of the whole query.
                     pieces.append(f" CROSS JOIN (SELECT 1) ON {condition}")
                 continue
             if join == "LEFT":
@@ -142,7 +142,7 @@ class FromCompiler:
 
 
 def different_names(names: list[str]) -> list[str]:
-    """Names of a view's columns, or a query's in FROM: one that comes again gets a number."""
+    """Return distinct names for the columns of a view, or of a query in FROM: a repeated name gets a number."""
     found: list[str] = []
     for name in names:
         candidate, number = name, 0

@@ -89,7 +89,7 @@ class DictionaryFunctions:
 
 
 def _parameters(space: SpaceDef) -> list[KnownColumn]:
-    """Return the fields of a tuple as the columns that a check sees; each reads a parameter."""
+    """Return the fields of a tuple as columns for a check constraint; each column reads a parameter."""
     found = []
     for number, item in enumerate(space.fields):
         kind = kind_of(item.type.value)

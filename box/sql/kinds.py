@@ -1,4 +1,4 @@
-"""Kinds of values: of column types, of constants, and of values that come from several places.
+"""The kinds of values: of column types, of constants, and of results that combine several values.
 
 `box.sql.scope.Typed` lists the kinds.
 """
@@ -26,7 +26,7 @@ NUMBERS: Final = frozenset(("int", "real", "num"))
 """Kinds of numbers."""
 _ORDER: Final = ("number", "double", "integer", "unsigned")
 _SAFE: Final = 2.0**53
-"""Up to here every integer is a double: SQLite compares the two exactly."""
+"""Every integer up to this one is exactly a double, so SQLite's comparison of the two is exact."""
 
 
 def kind_of(type_name: str) -> str:
@@ -63,7 +63,7 @@ def truth(expr: Typed) -> str:
 
 
 def are_alike(left: Typed, right: Typed) -> bool:
-    """Return whether SQLite compares the two as Tarantool does."""
+    """Return whether SQLite compares these operands as Tarantool does."""
     a, b = left.kind, right.kind
     if a == "null" or b == "null":
         return True
@@ -110,6 +110,6 @@ def parameter(index: int, value: Value) -> Typed:
 
 
 def parameter_type(value: Value) -> str:
-    """Return the type that Tarantool shows for a result column that is nothing but a parameter."""
+    """Return the type that Tarantool shows for a result column that consists of a parameter alone."""
     names = {type(None): "boolean", bool: "boolean", int: "integer", float: "numeric", str: "text"}
     return names.get(type(value), "varbinary")

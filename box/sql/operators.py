@@ -1,7 +1,7 @@
 """Operators that differ from SQLite's, on values as SQLite stores them.
 
 Integers have 64 bits, with or without a sign. A result outside of that range is an error, and so is a division by zero.
-Where a number is wanted, texts are converted and booleans are not.
+If a number is expected, texts are converted and booleans are not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from box.sql.stored_values import (
 
 
 def _number(value: Value) -> int | float | None:
-    """Convert an operand to a number, None if it is none. Like 2.8, reads a negative integer in a text as unsigned."""
+    """Convert an operand to a number, or return None if that is impossible. As in 2.8, a negative integer in a text is
+    read as unsigned.
+    """
     kind = type(value)
     if kind is int or kind is float:
         given: int | float | None = value
@@ -66,7 +68,7 @@ def _fit(value: int) -> Stored:
 
 
 def _double(operand: Any, number: int | float) -> float:
-    """The double of an operand that was converted to `number`: here a text keeps the sign of its integer."""
+    """Return the double for an operand that was converted to `number`; here a text keeps the sign of its integer."""
     return float(number if type(operand) is not str or type(number) is float else text_to_integer(operand) or 0)
 
 
@@ -122,8 +124,8 @@ def remainder(left: Any, right: Any) -> Stored:
         return None
     numbers = x, y = _operands(left, right)
     if float in map(type, numbers):
-        # Like 2.8: if one operand is a double, both become doubles and then integers of 64 bits, and the sign counts
-        # only if the operand was an integer.
+        # As in 2.8: if one operand is a double, both become doubles and then integers of 64 bits. The sign counts only
+        # if the operand was an integer.
         a, b = _word(_double(left, x)), _word(_double(right, y))
         a = a if type(left) is int and left < 0 else a & UINT_MAX
         b = b if type(right) is int and right < 0 else b & UINT_MAX
@@ -135,7 +137,7 @@ def remainder(left: Any, right: Any) -> Stored:
 
 
 def _word(number: float) -> int:
-    """Truncate a double to a signed integer of 64 bits: the least one stands for all that do not fit."""
+    """Truncate a double to a signed integer of 64 bits; the least integer stands for all doubles that do not fit."""
     return int(number) if -(2.0**63) <= number < 2.0**63 else INT_MIN
 
 
@@ -230,7 +232,9 @@ def truth(operand: Any) -> int | None:
 
 
 def either(left: Any, right: Any) -> int | None:
-    """`left OR right` of any values, of which the right one is looked at first. SQL_TYPE_MISMATCH."""
+    """Evaluate `left OR right` for values of any types; the right operand is evaluated first. Raises
+    SQL_TYPE_MISMATCH.
+    """
     second, first = truth(right), truth(left)
     if first or second:
         return 1
@@ -238,7 +242,9 @@ def either(left: Any, right: Any) -> int | None:
 
 
 def both(left: Any, right: Any) -> int | None:
-    """`left AND right` of any values, of which the right one is looked at first. SQL_TYPE_MISMATCH."""
+    """Evaluate `left AND right` for values of any types; the right operand is evaluated first. Raises
+    SQL_TYPE_MISMATCH.
+    """
     second, first = truth(right), truth(left)
     if first == 0 or second == 0:
         return 0
@@ -260,9 +266,8 @@ def _as_text(value: Value) -> str:
 def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
     """Compare two values: the result is negative, 0 or positive.
 
-    `is_numeric` says that an operand was known to be a number before it was computed; texts are then compared as
-    numbers. A
-    text on the right that is no number is greater than all.
+    `is_numeric` tells that an operand is of a numeric type; texts are then compared as numbers. A text on the right
+    that is not a number is greater than every number.
 
     Raises:
         ClientError: SQL_TYPE_MISMATCH, the types cannot be compared.
@@ -298,7 +303,7 @@ def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
 
 
 def _compare_times(left: Value, right: Value, left_kind: str | None, right_kind: str | None) -> int:
-    """Compare two moments. Intervals have no order, and a moment compares with nothing else.
+    """Compare two datetimes. Intervals have no order, and a datetime cannot be compared with anything else.
 
     Raises:
         ClientError: SQL_TYPE_MISMATCH.
@@ -320,14 +325,14 @@ def _number_of(value: Value) -> int | float | None:
 
 
 def _compare_as(left: Value, right: Value, type_name: str, collation: int) -> int:
-    """As `compare`, by one type: that of texts compares numbers as texts."""
+    """Compare two values as values of one type; with the type of texts, numbers are compared as texts."""
     if type_name == "string" and {type(left), type(right)} <= {str, int, float}:
         return compare(_as_text(left), _as_text(right), False, collation)
     return compare(left, right, type_name in ("integer", "unsigned", "double", "number"), collation)
 
 
 def is_in(type_name: str, collation: int, operand: Any, *items: Any) -> int | None:
-    """`operand IN (items)`, compared one after another."""
+    """Evaluate `operand IN (items)` by comparing one item after another."""
     if operand is None:
         return None
     value, has_nil = load(operand), False
@@ -340,7 +345,9 @@ def is_in(type_name: str, collation: int, operand: Any, *items: Any) -> int | No
 
 
 def is_in_set(type_name: str, collation: int, operand: Any, *items: Any) -> int | None:
-    """`operand IN (items)`, where the items that can be are of the operand's type. SQL_TYPE_MISMATCH of the operand."""
+    """Evaluate `operand IN (items)` after converting items to the operand's type if possible. Raises SQL_TYPE_MISMATCH
+    for the operand.
+    """
     if operand is None:
         return None
     wanted = order_key(convert(load(operand), type_name), collation)
@@ -395,7 +402,7 @@ def rank(operand: Any) -> int:
         return 2
     if kind is str:
         return 3
-    # A BLOB: its first byte tells the type, as drawn in `box.sql.stored_values`.
+    # The first byte of a BLOB tells the type; see the table in `box.sql.stored_values`.
     return (1, 2, 4, 3, 5, 6)[operand[0]]
 
 

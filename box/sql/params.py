@@ -1,4 +1,4 @@
-"""Values for the parameters of a statement: `[1, {":a": 2}]`, in the order of places or by name."""
+"""Values for the parameters of a statement, by position or by name: `[1, {":a": 2}]`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
 
 
 def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
-    """Arrange values by the places of parameters; a place without a value is nil.
+    """Arrange values by the places of parameters; a parameter without a value is nil.
 
     Raises:
         ClientError: SQL_BIND_VALUE, SQL_BIND_NOT_FOUND, SQL_BIND_TYPE, INVALID_MSGPACK, or SQL_EXECUTE if there are
-            too many.
+            too many values.
     """
     if len(given) > _COUNT_MAX:
         raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, len(given))
@@ -55,5 +55,5 @@ def _check(number: int, item: Value) -> None:
 
 
 def kinds(values: Sequence[Value]) -> tuple[type, ...]:
-    """Return the types of parameters. An analysis is only valid for the types that it was made with."""
+    """Return the types of parameters. The analysis of a statement is only valid for the types that it was made with."""
     return tuple(map(type, values))

@@ -1,4 +1,4 @@
-"""Fast path for statements that concern one row by its whole primary key: the space is asked, SQLite is not.
+"""Fast path for statements that concern one row by its whole primary key: they use the space directly, without SQLite.
 
 ```
 SELECT * | column, ... FROM t WHERE key = ?             Reader.get
@@ -8,9 +8,9 @@ DELETE FROM t WHERE key = ?                             Reader.get, Dml.write
 ```
 
 `?` is a parameter or a constant. Everything else takes the general path: tables with triggers, foreign keys, sequences
-or collations in the key, values of a type that is not the key's, statements in transactions. What a text means is
-looked up once for each version of the dictionary. A fast path does nothing at all before it is sure that it can do
-everything.
+or collations in the key, values of another type than the key's, statements in transactions. The meaning of a text is
+worked out once for each version of the dictionary. A fast path changes nothing before it is sure that it can complete
+the statement.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from box.txn.dml import Dml
 
 _KNOWN: Final = 1000
-"""Texts whose meaning is kept."""
+"""The number of texts whose meaning is cached."""
 _PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
-"""The types of parameters; a map gives one by its name."""
+"""The types of plain parameters; a named parameter is given as a map."""
 _SAME: Final[dict[str, frozenset[type]]] = {
     "integer": frozenset((int,)),
     "double": frozenset((float,)),
@@ -54,18 +54,18 @@ _SAME: Final[dict[str, frozenset[type]]] = {
     "scalar": frozenset((bool, int, float, str, bytes)),
     "any": frozenset((bool, int, float, str, bytes)),
 }
-"""The types of values that a column stores as they are."""
+"""For each column type, the types of values that are stored without a conversion."""
 _KEY_TYPES: Final = frozenset(("integer", "unsigned", "string"))
 _BINARY: Final = frozenset((None, 0, 3))
-"""The collations that compare bytes."""
+"""The collations that compare bytes; None stands for no collation."""
 _KINDS_MAX: Final = 64
-"""Combinations of types that are remembered for one statement."""
+"""The number of combinations of parameter types that are cached for one statement."""
 _SPECIAL: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]").search
-"""Finds NaN, and what looks like it, in a tuple."""
+"""Finds NaN in a tuple, and also other bytes that look like it."""
 
 
 class _Places(NamedTuple):
-    """Values of a statement, by their places among the parameters and the constants that follow them."""
+    """The values of a statement, by their indexes in the list of parameters and constants; the constants come last."""
 
     numbers: list[int]
     constants: list[Value]
@@ -87,13 +87,13 @@ class PointStatements:
         self._prepared: dict[int, Point] = {}
 
     def find(self, ctx: Context, parsed: sql_nodes.Parsed) -> Point | None:
-        """The fast path of a statement, or None."""
+        """Return the fast path of a statement, or None if it has none."""
         self._stay_fresh()
         if parsed.text in self._known:
             return self._known[parsed.text]
         try:
             found = None if parsed.trailing is not None else self._analyse(ctx, parsed)
-        except BoxError:  # who may not read the table: the general path tells it when it is its turn
+        except BoxError:  # the user may not read the table; the general path raises the error at the right time
             return None
         if len(self._known) >= _KNOWN:
             self._known.clear()
@@ -101,11 +101,11 @@ class PointStatements:
         return found
 
     def prepared(self, statement_id: int) -> Point | None:
-        """The fast path of a prepared statement that `remember` was told of, or None."""
+        """Return the fast path of a prepared statement that was stored by `remember`, or None."""
         return self._prepared.get(statement_id) if self._version == self._schema.version else None
 
     def remember(self, statement_id: int, point: Point) -> None:
-        """The fast path of a prepared statement."""
+        """Store the fast path of a prepared statement."""
         self._stay_fresh()
         if len(self._prepared) >= _KNOWN:
             self._prepared.clear()
@@ -130,7 +130,9 @@ class PointStatements:
         return None
 
     def _table(self, name: str | None, event: str | None = None) -> Space | None:
-        """A table of plain rows. `event` names the triggers that it must not have."""
+        """Return a table that the fast path supports, or None. `event` is the kind of triggers that the table must not
+        have.
+        """
         space = next((space for space in self._schema.spaces.values() if space.name == name), None)
         if space is None or space.id <= SYSTEM_ID_MAX or not space.is_plain or not space.definition.fields:
             return None
@@ -223,7 +225,7 @@ class PointStatements:
 def _result_places(
     space: Space, columns: list[sql_nodes.ResultColumn], names: tuple[str | None, ...]
 ) -> list[int] | None:
-    """The fields of the result columns, None if one is not just a column."""
+    """Return the fields of the result columns, or None if a result column is not simply a column."""
     fields = {field.name: number for number, field in enumerate(space.definition.fields)}
     places: list[int] = []
     for column in columns:
@@ -238,7 +240,7 @@ def _result_places(
 
 
 def _key_of(space: Space, where: sql_nodes.Expr | None, names: tuple[str | None, ...], count: int) -> _Key | None:
-    """The key of `a = ? AND b = ?`, None if the condition is anything else."""
+    """Return the key of the condition `a = ? AND b = ?`, or None for any other condition."""
     terms: list[sql_nodes.Expr | None] = [where]
     found: dict[str, sql_nodes.Expr] = {}
     while terms:
@@ -274,12 +276,12 @@ def _key_of(space: Space, where: sql_nodes.Expr | None, names: tuple[str | None,
 
 
 def _default_of(text: str | None) -> sql_nodes.Expr | None:
-    """The constant that is a column's default, None for one that has to be computed."""
+    """Return the constant that is a column's default, or None if the default has to be computed."""
     return sql_nodes.Literal(None) if text is None else parse_expression(text)
 
 
 def _places_of(exprs: Sequence[sql_nodes.Expr | sql_nodes.Star | None], count: int) -> _Places | None:
-    """The places of parameters and constants, None if there is anything else."""
+    """Return the indexes of parameters and constants, or None if the list contains anything else."""
     places = _Places([], [])
     for expr in exprs:
         if isinstance(expr, sql_nodes.Param):
@@ -296,7 +298,7 @@ def _places_of(exprs: Sequence[sql_nodes.Expr | sql_nodes.Star | None], count: i
 
 
 class _Key:
-    """The values of a primary key, of types `types`."""
+    """The values of a primary key whose parts have the types `types`."""
 
     __slots__ = ("_is_single", "_lowest", "_numbers", "constants")
 
@@ -304,15 +306,17 @@ class _Key:
         self._numbers = values.numbers
         self.constants = values.constants
         self._lowest = [None if name == "string" else 0 if name == "unsigned" else INT_MIN for name in types]
-        """The least integer of each part, None for a text."""
+        """The least integer of each part of the key, or None for a text."""
         self._is_single = self._numbers == [0] and not self.constants and types != ["string"]
 
     def is_all(self, count: int) -> bool:
-        """Whether each of `count` parameters is a part of the key."""
+        """Return whether the parts of the key are exactly the first `count` parameters."""
         return set(range(count)) <= set(self._numbers)
 
     def of(self, params: list[Value]) -> list[Value] | None:
-        """The key, None if a value is not of the key's type, which the general path has to compare."""
+        """Return the key for these parameters, or None if a value has another type than the key, so that the general
+        path has to compare it.
+        """
         if self._is_single:
             value, lowest = params[0], self._lowest[0]
             is_right = type(value) is int and lowest is not None and lowest <= value <= UINT_MAX
@@ -329,7 +333,7 @@ class _Key:
 
 
 class PointSelect:
-    """`SELECT ... WHERE key = ?`."""
+    """The fast path of `SELECT ... WHERE key = ?`."""
 
     is_query: ClassVar[Literal[True]] = True
     __slots__ = ("_count", "_dml", "_first", "_key", "_places", "_size", "_space", "fields")
@@ -341,21 +345,21 @@ class PointSelect:
         self._size = len(space.definition.fields)
         self._places = None if places == list(range(self._size)) else places
         self._first = 0x90 | self._size if self._size < 16 and self._places is None else -1
-        """The first byte of tuples that are a result as they are."""
+        """The first byte of tuples that can be returned unchanged as a result."""
         self.fields = fields
         self._count = count
 
     def key(self, params: Sequence[Value]) -> list[Value] | None:
-        """The key that parameters give, None for values that take the general path."""
+        """Return the key for these parameters, or None for values that need the general path."""
         return self._key.of(params) if len(params) == self._count else None  # type: ignore[arg-type]
 
     def rows(self, ctx: Context, key: list[Value]) -> list[list[Value]]:
-        """The row with a key. ACCESS_DENIED."""
+        """Return the row with a key as a list of rows. Raises ACCESS_DENIED."""
         raw = self._dml.reads.get(ctx, self._space, 0, key)
         return [] if raw is None else [self._row(raw)]
 
     def packed_rows(self, ctx: Context, key: list[Value]) -> bytes:
-        """The same as MessagePack."""
+        """Return the row with a key as MessagePack."""
         raw = self._dml.reads.get(ctx, self._space, 0, key)
         if raw is None:
             return b"\x90"
@@ -370,13 +374,13 @@ class PointSelect:
         if self._places is not None:
             row = [row[place] for place in self._places]
         if float in map(type, row):
-            row = [None if value != value else value for value in row]  # NaN is nil to SQL
+            row = [None if value != value else value for value in row]  # SQL shows NaN as nil
         found: list[Value] = row
         return found
 
 
 class _PointInsert:
-    """`INSERT ... VALUES (?, ...)` and `REPLACE`, which removes the row that is there, if there is one."""
+    """The fast path of `INSERT ... VALUES (?, ...)`, and of `REPLACE`, which removes an existing row."""
 
     is_query: ClassVar[Literal[False]] = False
     __slots__ = ("_action", "_constants", "_count", "_dml", "_is_row", "_numbers", "_plain", "_space", "_types")
@@ -387,15 +391,15 @@ class _PointInsert:
         self._numbers = row.numbers
         self._constants = row.constants
         self._is_row = row.numbers == list(range(count))
-        """Whether the parameters are the row."""
+        """True if the parameters, in their order, are the row."""
         self._action = action
         self._count = count
         self._types = [field.type.value for field in space.definition.fields]
         self._plain: dict[tuple[type, ...], bool] = {}
-        """Whether values of these types are stored as they are."""
+        """For each combination of types: whether such values are stored without a conversion."""
 
     def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
-        """Store the row. Errors as `Sql.execute`."""
+        """Store the row. Raises the errors of `Sql.execute`."""
         space = self._space
         if len(params) != self._count or space.has_triggers or space.sequence is not None:
             return None
@@ -429,7 +433,7 @@ class _PointInsert:
         return known
 
     def _exchange(self, ctx: Context, key: list[Value], raw: bytes) -> _Written:
-        """As in Tarantool the log has two rows, and both are counted."""
+        """Replace a row. As in Tarantool, the log gets a DELETE and an INSERT, and both are counted."""
         dml, txns = self._dml, self._dml.txns
         txns.begin(ctx)
         try:
@@ -443,7 +447,7 @@ class _PointInsert:
 
 
 class _PointUpdate:
-    """`UPDATE t SET column = ?, ... WHERE key = ?`."""
+    """The fast path of `UPDATE t SET column = ?, ... WHERE key = ?`."""
 
     is_query: ClassVar[Literal[False]] = False
     __slots__ = (
@@ -473,7 +477,7 @@ class _PointUpdate:
         self._count = count
 
     def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
-        """Update the row. Errors as `Sql.execute`."""
+        """Update the row. Raises the errors of `Sql.execute`."""
         space, dml = self._space, self._dml
         if len(params) != self._count or space.has_triggers or not _PLAIN.issuperset(map(type, params)):
             return None
@@ -484,7 +488,7 @@ class _PointUpdate:
         if raw is None:
             return 0, None
         if _count_of(raw) < self._size:
-            return None  # an update of a field that the tuple does not have yet needs those before it
+            return None  # the tuple lacks the field, and updating it needs the fields before it
         values = [*params, *self._constants] if self._constants else params
         operations: list[list[Any]] = []
         for place, number in zip(self._places, self._numbers, strict=True):
@@ -498,7 +502,7 @@ class _PointUpdate:
         return 1, dml.write(ctx, space, Request.update(key, operations))
 
     def _has_values(self, raw: bytes, operations: list[list[Any]]) -> bool:
-        """NOT NULL. As `check_nil`."""
+        """Return whether an update leaves no NOT NULL column without a value; see `check_nil`."""
         if all(value is not None for _, _, value in operations):
             return True
         new = unpack(raw)
@@ -508,7 +512,7 @@ class _PointUpdate:
 
 
 class _PointDelete:
-    """`DELETE FROM t WHERE key = ?`."""
+    """The fast path of `DELETE FROM t WHERE key = ?`."""
 
     is_query: ClassVar[Literal[False]] = False
     __slots__ = ("_count", "_dml", "_key", "_space")
@@ -520,7 +524,7 @@ class _PointDelete:
         self._count = count
 
     def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
-        """Delete the row. Errors as `Sql.execute`."""
+        """Delete the row. Raises the errors of `Sql.execute`."""
         space, dml = self._space, self._dml
         if len(params) != self._count or space.has_triggers:
             return None
@@ -533,11 +537,11 @@ class _PointDelete:
 
 
 def _count_of(raw: bytes) -> int:
-    """The number of fields of a tuple."""
+    """Return the number of fields of a tuple."""
     return raw[0] & 0x0F if raw[0] < 0xA0 else int.from_bytes(raw[1 : 3 if raw[0] == 0xDC else 5], "big")
 
 
 _Written = tuple[int, Outcome]
-"""The number of changed rows, and when it holds: at once unless this is a `Pending`."""
+"""The number of changed rows, and the outcome of the write: complete unless it is a `Pending`."""
 PointChange = _PointInsert | _PointUpdate | _PointDelete
 Point = PointSelect | PointChange

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from box.session import Session
 
 _SEED: Final = 13
-"""Tarantool's seed for the hash of the text that is the id of a statement."""
+"""The seed of the hash of a statement's text, which is its id in Tarantool."""
 _STORAGE_KEY: Final = "sql_prepared"
 _STATEMENT_SIZE: Final = 600
 """The estimated bytes of an analysed statement without its text, for `box.info.sql()`."""
@@ -36,7 +36,7 @@ class Prepared:
     fields: list[ResultField] | None
     is_full: bool
     version: int
-    """The version of the dictionary that it was analysed with."""
+    """The version of the dictionary for which the statement was analysed."""
     users: int = 0
     """The number of sessions that have prepared it."""
 
@@ -121,7 +121,7 @@ class PreparedStatements:
 
     @staticmethod
     def has(session: Session, statement_id: int) -> bool:
-        """Whether a session has prepared a statement."""
+        """Return whether a session has prepared a statement."""
         return statement_id in session.storage.get(_STORAGE_KEY, ())
 
     def find(self, session: Session, statement_id: int) -> Prepared:

@@ -1,8 +1,7 @@
 """Compiles queries for SQLite.
 
-Every relation of FROM gets an alias of ours (`s1`, `s2`, ...), and its columns are `c0`, `c1`, ... SQLite never sees
-the
-name that a user has given. The result columns of a query that is read by another one get such names too.
+Every relation in FROM gets an alias (`s1`, `s2`, ...), and its columns are named `c0`, `c1`, ... So SQLite never sees a
+name that a user has given. The result columns of a query that another query reads get such names, too.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from box.sql.scope import KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
 
 _COMPOUND_MAX: Final = 30
-"""Tarantool's limit of the operators UNION, EXCEPT and INTERSECT in a query."""
+"""The limit of Tarantool for the operators UNION, EXCEPT and INTERSECT in a query."""
 _COLUMNS_MAX: Final = 2000
-"""Tarantool's limit of the columns of a result."""
+"""The limit of Tarantool for the columns of a result."""
 
 
 @dataclass(slots=True)
@@ -38,16 +37,18 @@ class Query:
 
     columns: list[KnownColumn]
     parts: list[tuple[str, list[list[Typed]], str]]
-    """For each core: `SELECT [DISTINCT] `, its rows of expressions, and the text after them."""
+    """For each part of a compound query: `SELECT [DISTINCT] `, its rows of expressions, and the text after them."""
     operators: list[str]
     prefix: str = ""
     suffix: str = ""
     order: list[tuple[int, bool, int]] = field(default_factory=list)
-    """ORDER BY of a compound: the place of a column, whether it descends, the id of its collation."""
+    """The ORDER BY of a compound query: for each term the number of a column, whether it descends, and the id of its
+    collation.
+    """
     boxes: list[str] | None = None
     spans: list[str] = field(default_factory=list)
     is_recursive: bool = False
-    """Whether it is the query of a table of WITH that reads itself."""
+    """True if this is the query of a WITH table that reads itself."""
 
     @property
     def sql(self) -> str:
@@ -58,7 +59,7 @@ class Query:
         return self._render(True)
 
     def box_unless(self, kinds: list[str]) -> None:
-        """Give the boolean columns whose wanted kind differs as values of any type."""
+        """Convert each boolean column to a value of any type, unless the kind wanted for it is also boolean."""
         for column, kind in zip(self.columns, kinds, strict=True):
             if kind != column.kind:
                 column.kind = "any" if column.kind == "bool" else column.kind
@@ -77,7 +78,7 @@ class Query:
                 pieces.append(self._values(rows, is_named))
         body = "".join(pieces)
         if self.is_recursive:
-            # SQLite takes the rows that still have to be looked at in this order.
+            # SQLite takes the rows that it still has to process in this order.
             terms = [f"{place + 1}{' DESC' if is_desc else ''}" for place, is_desc, _ in self.order]
             body += f" ORDER BY {', '.join(terms)}" if terms else ""
         elif len(self.parts) > 1 and (self.order or self._is_mixed):
@@ -120,7 +121,9 @@ class Query:
 
     @property
     def _is_mixed(self) -> bool:
-        """Whether the result is a set with values of unlike types, which Tarantool returns in the order of SCALAR."""
+        """Return whether the result is a set with values of different types, which Tarantool returns in the order of
+        SCALAR.
+        """
         return self.operators[0] != "UNION ALL" and any(column.kind == "any" for column in self.columns)
 
     def _compound_order(self) -> str:
@@ -158,7 +161,7 @@ class QueryCompiler:
         self.params = params
         self.is_in_trigger = False
         self.has_full_names = False
-        """Result columns are named `TABLE.COLUMN`."""
+        """True if result columns are named `TABLE.COLUMN`."""
         self.calls = CallCompiler(self)
         self.sources = FromCompiler(self)
         self.common = CommonTables(self)
@@ -181,12 +184,12 @@ class QueryCompiler:
 
     @property
     def is_outermost(self) -> bool:
-        """Whether the query being compiled is inside of no other."""
+        """Return whether the query that is being compiled is not inside another one."""
         return self._depth == 1
 
     @contextmanager
     def naming_kept(self) -> Iterator[None]:
-        """What is compiled inside uses up no name."""
+        """Keep the counter of generated names: names used inside the block are given again afterwards."""
         before = self._unnamed
         yield
         self._unnamed = before
@@ -197,7 +200,7 @@ class QueryCompiler:
     # --- queries ---
 
     def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None, *, limit_name: str = "LIMIT") -> Query:
-        """Compile a query; `outer` is the scope around it. With `limit_name` SINGLE its limit can be but 1."""
+        """Compile a query; `outer` is the scope around it. If `limit_name` is SINGLE, only a limit of 1 is allowed."""
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         if len(select.order_by or ()) > _COLUMNS_MAX:
@@ -264,7 +267,7 @@ class QueryCompiler:
         return sql
 
     def common_prefix(self, common: list[sql_nodes.CommonTable], scope: QueryScope) -> str:
-        """Return the WITH clause in front of a change."""
+        """Return the WITH clause that stands before a change."""
         self.common.declare(common, scope)
         for table in common:
             self.common.make_ready(scope.common[table.name])
@@ -319,7 +322,9 @@ class _Core:
 
     @staticmethod
     def _has_last_row(core: sql_nodes.Core, order: list[sql_nodes.OrderTerm] | None) -> bool:
-        """Whether the rows of a group are one row of the result. With MIN or MAX SQLite chooses as Tarantool does."""
+        """Return whether columns outside of aggregates have the values of a group's last row. With MIN or MAX SQLite
+        chooses the right row itself.
+        """
         parts = [core.columns, core.having, order]
         if any(_calls(part, ("MIN", "MAX")) for part in parts):
             return False
@@ -460,7 +465,7 @@ class _Core:
 
 
 def _calls(expr: object, names: tuple[str, ...]) -> bool:
-    """Return whether one of these functions is called, outside of queries in the expression."""
+    """Return whether an expression calls one of these functions, apart from queries in it."""
     if isinstance(expr, sql_nodes.Select):
         return False
     if isinstance(expr, sql_nodes.FunctionCall) and expr.name in names:
@@ -469,7 +474,7 @@ def _calls(expr: object, names: tuple[str, ...]) -> bool:
 
 
 def _reads_ungrouped(expr: object) -> bool:
-    """Return whether an expression names a column outside of an aggregate and of a subquery."""
+    """Return whether an expression names a column that is neither inside an aggregate nor inside a subquery."""
     if isinstance(expr, sql_nodes.Name | _StarColumn):
         return True
     if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists):
@@ -492,7 +497,7 @@ class _StarColumn:
 
 
 def _no_constant(item: Typed) -> str:
-    """Hide an integer in ORDER BY or GROUP BY: SQLite would take it, whatever its signs, for the place of a column."""
+    """Hide an integer in ORDER BY or GROUP BY: SQLite would take it, with any sign, for the number of a column."""
     return f"({item.sql} + 0)" if _INTEGER.fullmatch(item.sql) else item.sql
 
 
@@ -512,7 +517,9 @@ def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int
 
 
 def _common_collation(items: list[Typed], select: sql_nodes.Select) -> int:
-    """The collation of a column of a compound. ILLEGAL_COLLATION_MIX if values of two are compared."""
+    """Return the collation of a column of a compound query. Raises ILLEGAL_COLLATION_MIX if values with two collations
+    are compared.
+    """
     found = items[0]
     is_compared = select.order_by is not None or any(operator != "UNION ALL" for operator in select.operators)
     for item in items[1:] if is_compared else ():

@@ -1,4 +1,4 @@
-"""Runs queries. Each text is analysed once for the same types of parameters."""
+"""Runs queries. Each text is analysed once for each combination of parameter types."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class QueryRunner:
     # --- analysis ---
 
     def compiler(self, ctx: Context, params: Sequence[Value]) -> QueryCompiler:
-        """Return a compiler for a user and these values of parameters."""
+        """Return a compiler for a user's query with these values of parameters."""
         return QueryCompiler(Catalogue(self.schema, ctx.credentials), params)
 
     def compiled(
@@ -111,7 +111,7 @@ class QueryRunner:
     # --- running ---
 
     def environment(self, ctx: Context) -> Environment:
-        """Return what functions of SQL may ask about a statement that runs in `ctx`."""
+        """Return the environment of a statement: what SQL functions and tables may ask about it."""
         return Environment(
             ctx,
             self._dml.reads,

@@ -24,7 +24,7 @@ class ResultField:
 
 
 class ResultFields(list[ResultField]):
-    """The columns of a query. `encoded` keeps what IPROTO sends for them, without and with all of the metadata."""
+    """The columns of a query. `encoded` caches their form in IPROTO replies, with and without complete metadata."""
 
     __slots__ = ("encoded",)
 
@@ -40,7 +40,7 @@ class Rows:
     fields: ResultFields
     rows: list[list[Value]]
     is_full: bool = False
-    """Whether the session wants complete metadata."""
+    """True if the session wants complete metadata."""
 
 
 @dataclass(slots=True)

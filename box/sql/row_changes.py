@@ -45,9 +45,8 @@ _IGNORED: Final = frozenset((ErrorCode.TUPLE_FOUND, ErrorCode.CK_CONSTRAINT_FAIL
 class Special:
     """NEW and OLD for the steps of a running trigger.
 
-    `columns` belong to the scope of a step. `values` are their parameters, after those of the statement. `mark` is part
-    of
-    the key of an analysis.
+    `columns` belong to the scope of a step. `values` are their parameters, which follow those of the statement. `mark`
+    is part of the key under which the analysis of a step is cached.
     """
 
     __slots__ = ("columns", "mark", "values")
@@ -125,7 +124,7 @@ class ChangeRunner:
         defaults = self._defaults(ctx, space, set(range(count)) - set(places) if insert.select else set(range(count)))
         if insert.select is None:
             return [list(defaults)]
-        given = self._given(ctx, key, insert, places, space, params, special)
+        given = self._given_rows(ctx, key, insert, places, space, params, special)
         if len(places) == count and places == list(range(count)):
             return given
         rows = []
@@ -136,7 +135,7 @@ class ChangeRunner:
             rows.append(row)
         return rows
 
-    def _given(
+    def _given_rows(
         self,
         ctx: Context,
         key: Any,
@@ -165,7 +164,7 @@ class ChangeRunner:
         params: Sequence[Value],
         special: Special | None,
     ) -> Compiled | None:
-        """Return the query of the inserted rows, None for DEFAULT VALUES."""
+        """Return the query that gives the inserted rows, or None for DEFAULT VALUES."""
         select = insert.select
         if select is None:
             return None
@@ -208,7 +207,7 @@ class ChangeRunner:
     ) -> None:
         fields = space.definition.fields
         auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
-        # As in Tarantool nil is looked for before unlike types are, except that triggers see a row of the right types.
+        # As in Tarantool, NOT NULL is checked before the types, but triggers see a row with converted types.
         if not triggers and not check_nil(space, row, action, auto):
             return
         row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
@@ -221,7 +220,7 @@ class ChangeRunner:
                 return
         is_generated = auto >= 0 and row[auto] is None
         if is_generated and action == "REPLACE":
-            # Like 2.8, which looks for the old tuple before the sequence gives the key.
+            # As in 2.8, the old tuple is looked up before the sequence gives the key.
             raise client_error(ErrorCode.KEY_PART_TYPE, 0, fields[auto].type.value)
         if action == "REPLACE":
             result.row_count += await self._make_room(ctx, space, row, None)
@@ -331,7 +330,7 @@ class ChangeRunner:
         change: sql_nodes.Update | sql_nodes.Delete,
         special: Special | None,
     ) -> tuple[QueryScope, str, str]:
-        """Return the scope of a change with its one relation, the text after FROM, and the WITH clause."""
+        """Return the scope of a change with its only relation, the text after FROM, and the WITH clause."""
         scope = QueryScope(outer=_scope_of(special))
         prefix = compiler.common_prefix(change.common, scope)
         source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
@@ -380,7 +379,8 @@ class ChangeRunner:
             if not _check_updated(space, new, action):
                 return
         for place in range(len(unpack(raw)), max(new_values, default=0)):
-            new_values.setdefault(place, new[place])  # a short tuple gets the fields before the changed one
+            # A tuple that lacks the changed field also gets the fields before it.
+            new_values.setdefault(place, new[place])
         await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)
         await self._run_after(ctx, triggers, old, new, action)
 
@@ -398,7 +398,7 @@ class ChangeRunner:
         pending = self.foreign_keys.before_store(ctx, space, old, new)
         try:
             if action == "REPLACE":
-                # Tarantool counts the row that goes and the row that comes.
+                # As in Tarantool, the removed row and the added row are both counted.
                 result.row_count += 1 + await self._make_room(ctx, space, new, old)
                 await completed(self._dml.write(ctx, space, Request.delete(primary_key)))
                 await completed(self._dml.write(ctx, space, Request.replace(pack(new))))
@@ -468,9 +468,9 @@ class ChangeRunner:
     # --- for prepared statements ---
 
     def check(self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value]) -> Compiled | None:
-        """Raise the errors that a change would have before it runs.
+        """Raise the errors that a change would raise before it runs.
 
-        Returns the query that finds its rows, None if it has none.
+        Returns the query that finds its rows, or None if it needs none.
         """
         space = self._space(ctx, change.table)
         is_view = space.definition.opts.view
@@ -517,7 +517,7 @@ class ChangeRunner:
 
 
 def _check_updated(space: Space, row: list[Value], action: str) -> bool:
-    """NOT NULL of an updated row, as `check_nil`. A field with a sequence has an error of its own."""
+    """Check NOT NULL for an updated row, as `check_nil` does. A field with a sequence raises a special error."""
     auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
     if auto >= 0 and row[auto] is None:
         field = space.definition.fields[auto]
@@ -528,7 +528,7 @@ def _check_updated(space: Space, row: list[Value], action: str) -> bool:
 
 
 def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
-    """NOT NULL: True, or False if the row is to be left out. Fills in defaults for REPLACE."""
+    """Check NOT NULL. Returns False if the row is to be skipped, else True. REPLACE fills in defaults."""
     for number, field in enumerate(space.definition.fields):
         if row[number] is not None or field.is_nullable or number == auto:
             continue
@@ -545,7 +545,7 @@ def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
 
 
 def _constants(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:
-    """Return the rows of a VALUES that has only constants and parameters, None for any other query."""
+    """Return the rows of a VALUES that has only constants and parameters, or None for any other query."""
     core = select.cores[0]
     if len(select.cores) > 1 or core.values is None or select.common:
         return None

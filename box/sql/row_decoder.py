@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _ARRAY32: Final = struct.Struct(">BI").pack
 _UINT64: Final = b"\xcf"
-"""The first byte of every integer above those of SQLite; it occurs in other values too."""
+"""The first byte of every integer that is too large for SQLite; the byte also occurs in other values."""
 _KNOWN: Final = 1000
 _KEPT: Final = frozenset(("string", "double"))
-"""The values of these types are the same in SQLite, if the texts are UTF-8."""
+"""Column types whose values SQLite stores unchanged; a text must be UTF-8."""
 
 
 class RowDecoder:
-    """Decodes the tuples of one space. A row has at least the columns of the format; what is missing is nil."""
+    """Decodes the tuples of one space. A row has at least the columns of the format; missing fields are nil."""
 
     def __init__(self, space: Space) -> None:
         types = [field.type.value for field in space.definition.fields]
@@ -78,7 +78,7 @@ class RowDecoder:
 
 
 def _is_unusual(values: list[Any]) -> bool:
-    """Whether some of the integers are above those of SQLite, or nil."""
+    """Return whether some of the values are nil or integers too large for SQLite."""
     try:
         return bool(max(values) > INT_MAX)
     except TypeError:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from box.sql.row_changes import ChangeRunner
 
 _DEPTH_MAX: Final = 1000
-"""Tarantool's limit of nested triggers and actions of foreign keys."""
+"""The limit of Tarantool for nested triggers and actions of foreign keys."""
 
 
 class RowTriggers:
@@ -33,7 +33,9 @@ class RowTriggers:
         self._queries = queries
         self._changes = changes
         self._running: dict[Context, list[str | None]] = {}
-        """For each context the names of the running triggers, outermost first. None is the action of a foreign key."""
+        """The names of the running triggers in each context, outermost first. None stands for the action of a foreign
+        key.
+        """
 
     def of(self, space: Space, event: str, columns: list[str] | None) -> list[tuple[Space, sql_nodes.CreateTrigger]]:
         """Return the triggers of a table for an event, the newest first.
@@ -61,7 +63,8 @@ class RowTriggers:
         new: list[Value] | None,
         action: str = "ABORT",
     ) -> None:
-        """Run the triggers of one time: BEFORE, AFTER or INSTEAD. The OR of the statement is that of all steps.
+        """Run the triggers of a row for one `time`: BEFORE, AFTER or INSTEAD. The OR clause of the statement applies to
+        all steps.
 
         Raises:
             IgnoreRow: a trigger wants the row left alone.

@@ -27,11 +27,11 @@ class Typed:
     kind: str
     collation: int = 0
     is_explicit: bool = False
-    """Whether the collation was written with COLLATE."""
+    """True if the collation was written with COLLATE."""
     column: KnownColumn | None = None
     has_aggregate: bool = False
     literal: object = None
-    """The number, if it is a numeric constant."""
+    """The number, if the expression is a numeric constant."""
 
 
 @dataclass(slots=True)
@@ -46,13 +46,14 @@ class KnownColumn:
     is_autoincrement: bool = False
     sql: str = ""
     is_hidden: bool = False
-    """Whether `*` and names without a table skip it, because NATURAL or USING has joined it with another column."""
+    """True if `*` and names without a table skip the column, because NATURAL or USING has joined it with another one.
+    """
     is_plain: bool = False
-    """Whether it is a column of a space, not an expression."""
+    """True if it is a column of a space, not an expression."""
     table: str | None = None
-    """The name of the space that it comes from."""
+    """The name of the space that the column comes from."""
     may_be_missing: bool = False
-    """Whether its relation may have no row, because LEFT JOIN adds it."""
+    """True if the column's relation may have no row, because LEFT JOIN allows that."""
 
     def typed(self) -> Typed:
         return Typed(self.sql, self.type, self.kind, self.collation, column=self)
@@ -84,12 +85,12 @@ class QueryScope:
     """The columns of NEW and OLD in a trigger."""
     allows_aggregates: bool = False
     is_grouped: bool = False
-    """Whether the query has GROUP BY."""
+    """True if the query has GROUP BY."""
     is_inside_aggregate: bool = False
     is_of_last_row: bool = False
-    """Whether a column outside of aggregates means its value in the last row of a group."""
+    """True if a column outside of aggregates means its value in the last row of a group."""
     grouped: list[KnownColumn] = field(default_factory=list)
-    """The columns of GROUP BY, which are the same in all rows of a group."""
+    """The columns of GROUP BY, whose values are equal in all rows of a group."""
     on_aggregate: Callable[[], None] | None = None
 
     def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:
@@ -138,7 +139,7 @@ class QueryScope:
         return any(column is one for relation in self.relations for one in relation.columns)
 
     def find_common(self, name: str) -> CommonRelation | None:
-        """Return the table of a WITH clause that is visible here, None if there is none."""
+        """Return the table of a WITH clause that is visible here, or None."""
         scope: QueryScope | None = self
         while scope is not None:
             if name in scope.common:
@@ -149,15 +150,15 @@ class QueryScope:
 
 @dataclass(slots=True)
 class CommonRelation:
-    """A table of a WITH clause: its name in SQLite, and its columns and its text there once it is compiled."""
+    """A table of a WITH clause: its name in SQLite and, after its compilation, its columns and its SQL."""
 
     sql: str
     columns: list[KnownColumn]
     table: sql_nodes.CommonTable
     scope: QueryScope
-    """Where its query looks for names."""
+    """The scope in which the names of the table's query are looked up."""
     text: str = ""
     is_open: bool = False
-    """Whether its compilation has begun."""
+    """True if its compilation has begun."""
     is_ready: bool = False
-    """Whether others may read it."""
+    """True if its compilation has ended, so that other queries may read it."""

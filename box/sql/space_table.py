@@ -1,10 +1,8 @@
 """Spaces as virtual tables of SQLite.
 
-`BestIndexObject` offers the indexes to SQLite. A scan can use equal values for the leading parts, a range of the next
-part,
-and the order of the index. SQLite checks every condition itself as well, so a scan may return too many rows but never
-too
-few.
+`BestIndexObject` offers the indexes to SQLite. A scan can use equal values for the leading parts of a key, a range of
+the next part, and the order of the index. SQLite checks every condition itself as well, so a scan may return too many
+rows but never too few.
 """
 
 from __future__ import annotations
@@ -37,27 +35,29 @@ _BATCH: Final = 256
 """The greatest number of rows that are decoded at once."""
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
-"""For SQLite's planner: reading a row, and finding the first one. Only their ratio matters."""
+"""The costs, for SQLite's planner, of finding the first row and of reading a row. Only their ratio matters."""
 _LEAST: Final = 0.9
-"""Rows that an equality finds at least: less than the row of a table of one, so that the index is chosen."""
+"""The number of rows that an equality is estimated to find, at least: less than one, so that the index is chosen even
+for a table with one row.
+"""
 _DISTINCT: Final = 2
-"""For SQLite's planner: equal rows shall come one after another, in any order of the groups."""
+"""The planner's request that equal rows follow each other; the order of the groups does not matter."""
 _MASK: Final = 2**62 - 1
-"""SQLite takes row ids of 63 bits."""
+"""A mask that limits row ids to the 63 bits that SQLite allows."""
 
 
 class RunningStatement(Protocol):
-    """The connection to SQLite, which knows the running statement."""
+    """The connection to SQLite, as virtual tables use it: it knows the running statement."""
 
     being_declared: Space | None
     """The space whose virtual table is being declared."""
 
     may_read_ahead: bool
-    """Whether nothing shows that a scan reads tuples before SQLite wants them."""
+    """True unless the statement could notice that a scan reads tuples before SQLite asks for them."""
 
     @property
     def is_reversed(self) -> bool:
-        """Whether rows whose order nobody has asked for come backwards."""
+        """Return whether rows come backwards if the statement asks for no order."""
 
     def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """Return the tuples of an index that the running statement sees."""
@@ -190,7 +190,7 @@ def _plan_of(text: str) -> dict[str, Any]:
 
 
 class SpaceCursor:
-    """A scan of one table. SQLite reads a column by `Column`, the `__getitem__` of the present row."""
+    """A scan of one table. SQLite calls `Column`, which is the `__getitem__` of the current row, to read a column."""
 
     __slots__ = (
         "Column",
@@ -231,7 +231,7 @@ class SpaceCursor:
         self.Next()
 
     def _prepare(self, text: str | None) -> None:
-        """Read the plan of the scans that follow. One by a whole unique key keeps the types of its parts."""
+        """Parse the plan of the following scans. A scan by a whole unique key keeps the types of the key's parts."""
         self._text, self._plan, self._point = text, _plan_of(text or "{}"), None
         equal = self._plan.get("equal")
         if equal:
@@ -240,7 +240,7 @@ class SpaceCursor:
                 self._point = tuple(part.type.value for part in index.definition.parts)
 
     def _find(self, types: tuple[str, ...], args: tuple[Any, ...]) -> None:
-        """Go to the only row with a key."""
+        """Move to the only row with a key."""
         self._raws = self._batch = _NO_ROWS
         self._row = None
         key = [_key_value(arg, name) for arg, name in zip(args, types, strict=False)]
@@ -310,7 +310,7 @@ class SpaceCursor:
             self.Column = row.__getitem__
 
     def _next_of_batch(self) -> list[Any] | None:
-        """Decode some more rows, more each time, and return the first; None at the end."""
+        """Decode the next rows, in batches that grow, and return the first; None at the end."""
         raws = list(islice(self._raws, self._size))
         if not raws:
             return None
@@ -337,7 +337,9 @@ class SpaceCursor:
 def _end_of(
     index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
 ) -> Callable[[bytes], bool] | None:
-    """Return a function that tells whether a tuple is not yet beyond the range; None if the scan needs none."""
+    """Return a function that tells whether a tuple is still inside the range of the scan; None if the scan needs no
+    check.
+    """
     parts = index.definition.parts
     bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
     if bound is None and not key:
@@ -369,11 +371,11 @@ class _NoKey:
 
 
 _NOTHING: Final = _NoKey()
-"""Stands for a value that equals no key of the type of the index."""
+"""Stands for a value that cannot equal any key of the index, because its type differs."""
 
 
 def _key_value(stored: Any, type_name: str) -> Any:
-    """Convert a value of SQLite to a part of a key."""
+    """Convert a value of SQLite to a part of a key of the given type."""
     if type(stored) is int and type_name == "integer":
         return stored
     value = load(stored)
@@ -399,7 +401,7 @@ def _bound(stored: Any, type_name: str) -> Any:
     """Convert a value of SQLite to a bound of a range.
 
     Raises:
-        ClientError: SQL_TYPE_MISMATCH, a negative integer is no bound of an index of unsigned values.
+        ClientError: SQL_TYPE_MISMATCH, a negative integer cannot be a bound of an unsigned index.
     """
     if type_name == "unsigned" and type(stored) is int and stored < 0:
         raise mismatch(stored, type_name)

@@ -194,7 +194,7 @@ class FromItem:
     args: list[Expr] | None = None
     alias: str | None = None
     join: str = ""
-    """'', 'INNER', 'LEFT' or 'CROSS', after 'NATURAL ' if that was written."""
+    """The kind of join: '', 'INNER', 'LEFT' or 'CROSS', after 'NATURAL ' if that was written."""
     on: Expr | None = None
     using: list[str] | None = None
     indexed_by: str | None = None
@@ -248,9 +248,9 @@ class Insert:
     table: str
     columns: list[str] | None
     select: Select | None
-    """None for DEFAULT VALUES."""
+    """The query, or None for DEFAULT VALUES."""
     action: str
-    """ABORT, ROLLBACK, FAIL, IGNORE or REPLACE."""
+    """The action after OR: ABORT, ROLLBACK, FAIL, IGNORE or REPLACE."""
     common: list[CommonTable] = field(default_factory=list)
 
 
@@ -323,7 +323,7 @@ class TableColumn:
     name: str
     type: str
     nullable_action: str | None = None
-    """'none' for NULL, the action for NOT NULL, None if neither was written."""
+    """'none' for NULL, the conflict action for NOT NULL, None if neither was written."""
     default: str | None = None
     default_expr: Expr | None = None
     collation: str | None = None
@@ -362,7 +362,7 @@ class CreateTrigger:
     name: str
     table: str
     time: str
-    """BEFORE, AFTER or INSTEAD."""
+    """The time of the trigger: BEFORE, AFTER or INSTEAD."""
     event: str
     columns: list[str] | None
     when: Expr | None
@@ -414,7 +414,7 @@ class EnableCheck:
     is_enabled: bool
 
 
-# --- the rest ---
+# --- other statements ---
 
 
 @dataclass(slots=True)

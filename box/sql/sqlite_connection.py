@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Environment:
-    """What functions and tables may ask about the running statement."""
+    """The environment of the running statement, for functions and tables."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Connection:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether the session wants rows without an order backwards."""
+        """Return whether the session wants rows backwards if a statement asks for no order."""
         return self.env.is_reversed
 
     # --- tables ---
 
     def declare(self, spaces: list[Space]) -> None:
-        """Create the virtual tables of these spaces; one whose definition has changed is created anew."""
+        """Create the virtual tables of these spaces; a table whose definition has changed is created anew."""
         for space in spaces:
             known = self._declared.get(space.id)
             mark = (space.definition, tuple(index.definition for index in space.indexes.values()))
@@ -103,7 +103,7 @@ class Connection:
     def rows(self, env: Environment, sql: str, params: list[Stored]) -> Iterator[tuple[Any, ...]]:
         """Start a query. Returns an iterator of its rows."""
         self._env = env
-        # A function of a user may change what is read, and the reads of a transaction may conflict with others' writes.
+        # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
         try:
@@ -164,7 +164,7 @@ def _guarded(factory: Callable[[], Any]) -> aggregates.Guarded:
 
 
 def _on_values(function: Callable[..., Value]) -> Callable[..., Stored]:
-    """Make a function of stored values from one of Python values."""
+    """Return a function on stored values that calls a function on Python values."""
 
     def apply(*args: Any) -> Stored:
         return store(function(*map(load, args)))

@@ -81,7 +81,7 @@ def big(value: int) -> bytes:
 
 
 def load(stored: Any) -> Value:
-    """Convert a value of SQLite to Python."""
+    """Convert a stored value to a Python value."""
     if type(stored) is not bytes:
         return stored
     tag = stored[0]
@@ -97,7 +97,7 @@ def load(stored: Any) -> Value:
 
 
 def load_boolean(stored: Any) -> Value:
-    """Convert a value of SQLite to Python, where the expression is known to be boolean."""
+    """Convert a stored value to a Python value; the expression is known to be boolean."""
     return None if stored is None else bool(stored)
 
 
@@ -131,7 +131,7 @@ def shown(value: Value) -> str:
 
 
 def time_kind(value: Value) -> str | None:
-    """Return `datetime` or `interval`, None for a value of another type."""
+    """Return `datetime` or `interval`, or None for a value of another type."""
     if isinstance(value, datetime | Datetime):
         return "datetime"
     return "interval" if type(value) is Interval else None

@@ -15,7 +15,7 @@ CollationId = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class ParentTable:
-    """A table that a foreign key refers to: its fields, and those of its primary key, None if it has none."""
+    """A table that a foreign key refers to: its fields, and the fields of its primary key, or None without one."""
 
     space_id: int
     fields: list[str | None]
@@ -24,11 +24,11 @@ class ParentTable:
 
 
 ParentOf = Callable[[str], ParentTable]
-"""Finds a table. Raises NO_SUCH_SPACE."""
+"""Finds a parent table by its name. Raises NO_SUCH_SPACE."""
 
 
 COLUMNS_MAX: Final = 2000
-"""Tarantool's limit of the columns of a table, and of a result."""
+"""The limit of Tarantool for the columns of a table, and of a result."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class IndexRow:
 
 @dataclass(slots=True)
 class ForeignKeyRow:
-    """A foreign key of a table: `columns` are fields of the child, `parent_columns` those of the parent.
+    """A foreign key of a table: `columns` are fields of the child, `parent_columns` fields of the parent.
 
     `parent_id` is None for a key of a new table that refers to the table itself.
     """
@@ -61,19 +61,19 @@ class ForeignKeyRow:
 
 @dataclass(slots=True)
 class TableRows:
-    """The fields, indexes and constraints of a table, or of a new column."""
+    """The rows to be written for a CREATE TABLE or a new column: fields, indexes and constraints."""
 
     name: str
     fields: list[dict[str, Any]] = field(default_factory=list)
     indexes: list[IndexRow] = field(default_factory=list)
     checks: list[tuple[str, str]] = field(default_factory=list)
-    """The name and the text of each."""
+    """The check constraints, each with its name and its text."""
     foreign_keys: list[ForeignKeyRow] = field(default_factory=list)
     auto_field: int | None = None
-    """The place of the field that a sequence fills, None if there is none."""
+    """The number of the field that a sequence fills, or None."""
 
     def place(self, name: str) -> int:
-        """Return the place of a field.
+        """Return the number of a field.
 
         Raises:
             ClientError: SQL_CANT_RESOLVE_FIELD.
@@ -98,13 +98,13 @@ class TableBuilder:
         self._collation_id = collation_id
         self._parent_of = parent_of
         self.is_complete = False
-        """No column is added; Tarantool words a missing one in another way."""
+        """True if no more columns will be added; Tarantool then has another error text for a missing column."""
         self._numbers: dict[str, int] = {}
         self._unspecified: set[str] = set()
         """The names of columns with neither NULL nor NOT NULL."""
 
     def count(self, *, indexes: int, checks: int, foreign_keys: int) -> None:
-        """Number new constraints after those that the table has already."""
+        """Continue the numbers of unnamed constraints after those that the table already has."""
         self._numbers = {"index": indexes, "ck": checks, "fk": foreign_keys}
 
     # --- columns ---
@@ -195,7 +195,7 @@ class TableBuilder:
         indexes.sort(key=lambda one: one.iid)
 
     def _require(self, part: sql_nodes.KeyPart) -> None:
-        """Make a column of a primary key NOT NULL, unless NULL was written."""
+        """Make the column of a primary key NOT NULL, unless it was declared NULL."""
         expr = part.column.operand if isinstance(part.column, sql_nodes.Collate) else part.column
         if isinstance(expr, sql_nodes.Name):
             item = self.rows.fields[self.rows.place(expr.name)]
@@ -259,7 +259,7 @@ class TableBuilder:
         raise wrong_key(name, f"unknown column {column} in foreign key definition")
 
     def resolve_own_keys(self) -> None:
-        """Find the parent's columns of keys that refer to the new table itself. CREATE_FK_CONSTRAINT."""
+        """Find the parent columns of foreign keys that refer to the new table itself. Raises CREATE_FK_CONSTRAINT."""
         for found in self.rows.foreign_keys:
             if found.parent_id is not None:
                 continue
@@ -281,12 +281,14 @@ _UNLIKE_COUNT: Final = (
 
 
 def wrong_key(name: str, text: str) -> BoxError:
-    """`Failed to create foreign key constraint '<name>': <text>`"""
+    """Make the error `Failed to create foreign key constraint '<name>': <text>`."""
     return client_error(ErrorCode.CREATE_FK_CONSTRAINT, name, text)
 
 
 def _parent_count(name: str, key: sql_nodes.ForeignKey, parent: ParentTable) -> int:
-    """The number of the parent's columns that a key names or means. CREATE_FK_CONSTRAINT."""
+    """Return the number of parent columns of a foreign key, whether it names them or not. Raises
+    CREATE_FK_CONSTRAINT.
+    """
     if parent.is_view:
         raise wrong_key(name, "referenced space can't be VIEW")
     if key.parent_columns is not None:
@@ -311,7 +313,11 @@ def _refuse_nil(item: dict[str, Any]) -> None:
 
 
 def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_of: ParentOf) -> TableRows:
-    """The rows of a new table. CREATE_SPACE, SPACE_FIELD_IS_DUPLICATE and what `TableBuilder` raises."""
+    """Return the rows of a new table.
+
+    Raises:
+        ClientError: CREATE_SPACE, SPACE_FIELD_IS_DUPLICATE, or an error of `TableBuilder`.
+    """
     builder = TableBuilder(statement.name, collation_id, parent_of)
     for item in statement.items:
         if isinstance(item, sql_nodes.TableColumn):

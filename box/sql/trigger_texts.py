@@ -32,7 +32,9 @@ class IgnoreRow(Exception):
 
 
 class RaisedError(ClientError):
-    """The error of RAISE; `action` says what it undoes: ABORT, FAIL or ROLLBACK, as the OR of a statement."""
+    """The error of RAISE. `action` tells what the error undoes: ABORT, FAIL or ROLLBACK, as in the OR clause of a
+    statement.
+    """
 
     __slots__ = ("action",)
 

@@ -1,4 +1,6 @@
-"""TYPEOF: values of columns, casts and arithmetic have the type that is known beforehand, others that of the value."""
+"""TYPEOF: the type of columns, casts and arithmetic is known beforehand, that of other expressions depends on the
+value.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _NIL: Final = "'boolean'"
 
 
 def type_of(expr: sql_nodes.Expr, scope: ExpressionCompiler) -> str:
-    """The SQL for TYPEOF of an expression."""
+    """Return the SQL for TYPEOF of an expression."""
     if isinstance(expr, sql_nodes.Case):
         whens = [sql_nodes.Case(expr.operand, [when], None) for when in expr.whens]
         tests = [_is_taken(when, scope) for when in whens]
@@ -51,7 +53,7 @@ def _first(
 
 
 def _known(expr: sql_nodes.Expr, scope: ExpressionCompiler) -> tuple[str, str]:
-    """The type of a value, and that of nil; '' where the value tells."""
+    """Return the types of an expression's values and of its nil, if they are known beforehand, else ''."""
     if isinstance(expr, sql_nodes.Literal):
         return ("integer" if type(expr.value) is int else ""), ""
     if isinstance(expr, sql_nodes.Name):
@@ -92,7 +94,7 @@ def _of_unary(expr: sql_nodes.Unary, scope: ExpressionCompiler) -> tuple[str, st
 
 
 def _of_function(expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> str:
-    """`signed`: an integer is one whatever its sign."""
+    """Return the known result type of a function; `signed` stands for an integer of any sign."""
     if expr.name in ("MIN", "MAX") and len(expr.args) == 1:
         return _known(expr.args[0], scope)[0]
     return "signed" if expr.name in ("SUM", "RANDOM", "QUOTE") else ""

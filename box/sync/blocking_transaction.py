@@ -35,7 +35,9 @@ class BlockingTransaction:
         self._ctx: Context | None = None
         self._txn: Transaction | None = None
         self._is_over = False
-        """It was committed or rolled back here. A node that stops ends it too, at any moment, from another thread."""
+        """True after a commit or rollback through this object. A node that stops also ends the transaction, at any
+        moment and from another thread.
+        """
 
     @property
     def is_open(self) -> bool:

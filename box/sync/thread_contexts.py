@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEGITIMATE = (BoxError, TypeError, ValueError)
-"""Errors of a request, which leave nothing half done. Any other exception came from outside, in the middle of one."""
+"""Exceptions that a request may raise without leaving anything half done. Any other exception has interrupted it in the
+middle.
+"""
 
 
 class WaitingOutcome:

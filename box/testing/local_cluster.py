@@ -111,7 +111,7 @@ class Cluster:
             raise ValueError(f"a cluster has at least one node: {size}")
         self._size = size
         self._is_synchronous = synchronous
-        self._given = None if directory is None else Path(directory)
+        self._given_directory = None if directory is None else Path(directory)
         self._options: NodeOptions = {**_OPTIONS, **(_SYNCHRONOUS if synchronous else {}), **options}
         self._directory = Path()
         self._cuts = Cuts()
@@ -249,7 +249,7 @@ class Cluster:
     # ---- life
 
     async def _start(self) -> None:
-        self._directory = self._given or Path(tempfile.mkdtemp(prefix="lb-cluster-"))
+        self._directory = self._given_directory or Path(tempfile.mkdtemp(prefix="lb-cluster-"))
         self.nodes = tuple(self._make_nodes())
         first = self.nodes[0]
         await first.start()
@@ -284,7 +284,7 @@ class Cluster:
             for node in self.nodes:
                 await node.stop()
         finally:
-            if self._given is None and self._directory != Path():
+            if self._given_directory is None and self._directory != Path():
                 shutil.rmtree(self._directory, ignore_errors=True)
 
     async def _until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:

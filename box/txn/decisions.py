@@ -57,7 +57,9 @@ def decision_text(row: Row, request: SynchroRequest) -> str:
 
 
 class _Decision(NamedTuple):
-    """A decision that has confirmed rows. Its text is made when somebody asks for it: there is one for each CONFIRM."""
+    """A decision that has confirmed rows. Its text is made only on request, because there is such an object for each
+    CONFIRM.
+    """
 
     row: Row
     request: SynchroRequest

@@ -161,7 +161,9 @@ class Dml:
         return self.store(ctx, space, request.type, request.tuple, request)
 
     def store(self, ctx: Context, space: Space, kind: int, raw: bytes, request: Request | None = None) -> Outcome:
-        """The same by type and tuple, which is all of an INSERT or REPLACE of a user; any other has its `request`."""
+        """Insert or replace the tuple `raw`, as `write` does. `request` is None for a plain request of a user, which is
+        described by `kind` and `raw` alone.
+        """
         plan: WritePlan = space.write_plan or self._planner.plan(space)
         txn, held = ctx.txn, self._limbo.entries
         if (
@@ -215,7 +217,9 @@ class Dml:
         return outcome
 
     def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
-        """The same for many tuples of a space without triggers, in the open transaction."""
+        """Insert or replace many tuples in a space without triggers, in the open transaction. `kind` is INSERT or
+        REPLACE.
+        """
         for raw in raws[:1]:
             self.store(ctx, space, kind, raw)
         plan, txn = self._planner.plan(space), ctx.txn
@@ -224,7 +228,7 @@ class Dml:
                 self.store(ctx, space, kind, raw)
             return
         change, counters, record = CHANGES[kind], self.counters, self._record
-        for raw in raws[1:]:  # what was asked for the first holds for them
+        for raw in raws[1:]:  # the checks for the first tuple hold for the others, too
             counters[kind] += 1
             old, new = change(plan, space, raw)
             record(txn, Statement(space, kind, old, new, None, None))
@@ -253,7 +257,7 @@ class Dml:
             self._grows(txn)
 
     def _grows(self, txn: Transaction) -> None:
-        """Gather what the commit of a growing transaction needs. None of its statements is open."""
+        """Gather what the commit of a growing transaction needs. None of its statements may be open."""
         newest = txn.statements[txn.gathered :]
         if txn.is_fast and self.txns.journal.is_void:
             leave_rows_out(txn)
@@ -292,7 +296,7 @@ class Dml:
         try:
             journal.submit(write)
         except BoxError as error:
-            self.counters[kinds[0]] += 1  # the others are as if never asked for
+            self.counters[kinds[0]] += 1  # the other changes do not count, as if they had not been tried
             write.take_back(error)
             raise
         for kind in kinds[: len(changes)]:

@@ -1,9 +1,9 @@
 """The fast path of a usual change, autocommitted or in a transaction: it only changes the indexes.
 
-It serves memtx spaces that are replicated, without triggers, sequence or versions of tuples: nothing but the indexes
-has a say in a statement. A change by itself needs no transaction then; where the limbo has a say it waits there itself.
-Effects, errors and their order are those of the general path (`box.txn.general`). `Dml.store` decides, and records what
-was changed in an open transaction.
+It serves replicated memtx spaces without triggers, sequences or versions of tuples: nothing but the indexes takes part
+in a statement. So an autocommitted change needs no transaction object; if it has to wait in the limbo, it waits there
+itself. Effects, errors and their order are those of the general path (`box.txn.general`). `Dml.store` chooses the path,
+and records the change if a transaction is open.
 """
 
 from __future__ import annotations
@@ -132,14 +132,17 @@ CHANGES: Final[dict[int, Callable[[WritePlan, Space, Any], Changed]]] = {
     UPSERT: _upsert,
     DELETE: _delete,
 }
-"""By request type: of a tuple those of INSERT and REPLACE, of a `Request` the others. By the primary key; errors as the
-general path, which then has changed nothing either."""
+"""The functions that execute a change by the primary key, by request type. The last argument is a tuple for INSERT and
+REPLACE, and a `Request` for other types. If one raises an error, nothing is changed, and the general path would raise
+the same error.
+"""
 
 
 class FastWrite(OwnRow, Commit):  # type: ignore[override]
     """An autocommitted change on the fast path: its transaction, its only statement and its row in one object.
 
-    `body` is the row's; it does not count where there is a `row`, which comes from elsewhere.
+    `body` is the body of the row. It is not used if a `row` was given, because the change comes from the log or another
+    instance.
     """
 
     __slots__ = ("_rows", "body", "flags", "kind", "new", "old", "row_lsn", "space")
@@ -170,7 +173,11 @@ class FastWrite(OwnRow, Commit):  # type: ignore[override]
         self.new = new
 
     def submit(self, journal: JournalSink) -> Outcome:
-        """Hand the change to the journal; its result, or itself while that is not known. WAL_IO."""
+        """Hand the change to the journal. Returns the result, or this object while the outcome is unknown.
+
+        Raises:
+            DiskWriteError: WAL_IO.
+        """
         try:
             journal.submit(self)
         except BoxError:
@@ -183,7 +190,7 @@ class FastWrite(OwnRow, Commit):  # type: ignore[override]
         return self.result
 
     def withdraw(self) -> None:
-        """The journal has not taken it."""
+        """Undo the change, because the journal has not accepted it."""
         undo(self.space, self.old, self.new)
 
 
@@ -261,7 +268,7 @@ class HeldWrite(FastWrite, HeldChange):  # type: ignore[override]
         return FastWrite.submit(self, journal)
 
     def withdraw(self) -> None:
-        """The limbo or the journal has not taken it."""
+        """Undo the change, because the limbo or the journal has not accepted it."""
         if self.wait_sync:
             self._synchro.abort(self)
         undo(self.space, self.old, self.new)

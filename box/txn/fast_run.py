@@ -62,8 +62,11 @@ class RunChange(HeldChange):
 
 
 class RunWrite(RunEntry):
-    """Changes on their way to the journal. Those of synchronous transactions enter the limbo, which must take them
-    (`Limbo.takes`). `on_end` is told of the outcome: None, or the error after everything was taken back."""
+    """A run of changes on its way to the journal.
+
+    Synchronous changes also enter the limbo, which must accept them (`Limbo.takes`). `on_end` is called with the
+    outcome: None, or the error after all changes were undone.
+    """
 
     __slots__ = ("_changes", "_held", "_on_end", "_synchro")
 
@@ -90,7 +93,7 @@ class RunWrite(RunEntry):
             change.take_back(error)
 
     def end(self) -> None:
-        """The journal is done; the limbo decides what is held."""
+        """Handle the end of the journal write; changes that wait in the limbo are decided there."""
         if self.error is not None:
             self.take_back(self.error)
         else:
@@ -115,7 +118,7 @@ def take_back(changes: list[Change]) -> None:
 
 
 class SpaceSource(Protocol):
-    """The part of the schema that is used here."""
+    """The part of the schema that this module uses."""
 
     def space(self, space_id: int) -> Space:
         """Return a space by its id.
@@ -128,10 +131,10 @@ class SpaceSource(Protocol):
 def change_rows(
     schema: SpaceSource, planner: Planner, kinds: list[int], bodies: list[bytes], is_sync: bool | None = None
 ) -> list[Change]:
-    """Execute changes in their order; those that are done. The others are as if never asked for.
+    """Execute changes in order, and return those that succeeded. A change that fails, and all after it, have no effect.
 
-    `is_sync`: what their spaces have to be; None: either. Nothing is changed if this fails in a way that the general
-    way does not know.
+    `is_sync` tells whether the changed spaces must be synchronous or asynchronous; None allows both. After an
+    unexpected exception all changes are undone.
     """
     changes: list[Change] = []
     try:
@@ -158,7 +161,7 @@ def _change_rows(
     prefix, size = _NO_PREFIX, 0
     for kind, body in zip(kinds, bodies, strict=True):
         if kind <= REPLACE and body.startswith(prefix):
-            old, new = CHANGES[kind](plan, space, body[size:])  # of the same space as the one before
+            old, new = CHANGES[kind](plan, space, body[size:])  # the change is about the same space as the one before
             add((space, old, new))
             continue
         if kind not in CHANGES:
@@ -171,7 +174,7 @@ def _change_rows(
         if is_sync is not None and changed_plan.is_sync is not is_sync:
             return
         if kind <= REPLACE:
-            # What follows of the same space is found by its first bytes.
+            # Further changes of this space are recognised by their first bytes.
             space, plan, prefix = changed, changed_plan, _prefix(body, request)
             size = len(prefix)
         old, new = CHANGES[kind](changed_plan, changed, request.tuple if kind <= REPLACE else request)
@@ -179,8 +182,10 @@ def _change_rows(
 
 
 def add_statements(statements: list[Statement], changes: list[Change], rows: list[Row], applied: int) -> int:
-    """Make statements of changes that rows of another instance have brought. `applied` is the number of the changes
-    before them, the result that with them."""
+    """Append statements for changes that rows of another instance have made.
+
+    `applied` is the number of earlier changes in the transaction. Returns that number increased by the new changes.
+    """
     for row, (space, old, new) in zip(rows, changes, strict=False):
         row.group_id = GROUP_DEFAULT
         statement = Statement(space, row.type, old, new, row)

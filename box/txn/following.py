@@ -36,7 +36,7 @@ def tell_followers(txn: Transaction, indexes: Iterable[Index], *, is_undo: bool)
 def _changes_in(
     statements: list[Statement], index: Index, is_undo: bool
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Yield the tuples before and after each change of the space with this primary index, in their order."""
+    """Yield the tuples before and after each change of the space whose primary index is `index`, in order."""
     applied = [
         statement
         for statement in statements

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GeneralWrite:
-    """Executes requests on the general path of the table above."""
+    """Executes requests on the general path; see the table at the top of the module."""
 
     def __init__(self, txns: TransactionManager) -> None:
         self._txns = txns
@@ -94,7 +94,7 @@ class GeneralWrite:
         return statement
 
     async def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: OpenStatement) -> None:
-        """Run the system trigger of a statement that has changed a tuple."""
+        """Run the system trigger of a statement that has changed a row of a system space."""
         if space.system_trigger is None or (statement.old is None and statement.new is None):
             return
         storage = self._storage
@@ -104,7 +104,7 @@ class GeneralWrite:
         if work is None:
             return
         if len(txn.statements) > 1 and not storage.allows_yield:
-            finish = run_through(work)  # a wait would show the transaction's earlier statements to others
+            finish = run_through(work)  # waiting here would show the transaction's earlier statements to others
         else:
             finish = await self._wait_for(txn, statement, work)
         with storage.alteration(txn):
@@ -113,7 +113,8 @@ class GeneralWrite:
     async def _wait_for(
         self, txn: Transaction, statement: Statement, work: Coroutine[Any, Any, Callable[[], None]]
     ) -> Callable[[], None]:
-        """Wait for the work of a system trigger, such as an index build; returns what is to be done then.
+        """Wait for the work of a system trigger, such as an index build. Returns the function that completes the
+        change.
 
         As in Tarantool, others see the row of the system space meanwhile.
 

@@ -48,7 +48,7 @@ class ConfirmHost(Protocol):
         """Write the row that the limbo asks for, or wait for its next deadline."""
 
     def go_on_later(self) -> None:
-        """Go on after a while, because the journal has failed."""
+        """Continue after a delay, because the journal has failed."""
 
 
 class IncomingConfirms:

@@ -1,13 +1,14 @@
 """Isolation levels of transactions, as the 2.11 line numbers and names them.
 
 ```
-READ_COMMITTED  what is prepared (on its way to the log, or in the limbo) is visible
-READ_CONFIRMED  it is not: a transaction that finds such a change reads what was there before, as in a read view
-BEST_EFFORT     as 2.8.1 does it: visible, because what the transaction writes comes later anyway; the default
-LINEARIZABLE    not offered
+READ_COMMITTED  prepared changes (on their way to the log, or in the limbo) are visible
+READ_CONFIRMED  prepared changes are invisible: a transaction that meets one reads the former state, as in a read view
+BEST_EFFORT     the behaviour of 2.8.1: prepared changes are visible, because later writes commit after them; the
+default
+LINEARIZABLE    not supported
 ```
 
-Levels make a difference where tuples have versions (`memtx_use_mvcc_engine`).
+Levels make a difference only if tuples have versions (`memtx_use_mvcc_engine`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from box.errors import illegal_params, unsupported
 
 
 class Isolation(IntEnum):
-    """Numbers of the levels; 0 stands for the default of the instance."""
+    """The numbers of the isolation levels; 0 stands for the default of the instance."""
 
     DEFAULT = 0
     READ_COMMITTED = 1
@@ -31,7 +32,7 @@ class Isolation(IntEnum):
 LEVELS: Final = {level.name.lower().replace("_", "-"): level for level in Isolation} | {
     level.name: level for level in Isolation
 }
-"""By the names that Lua programs use."""
+"""The isolation levels by the names that Lua programs use."""
 
 
 def level_of(value: str | float) -> Isolation | None:
@@ -42,11 +43,11 @@ def level_of(value: str | float) -> Isolation | None:
 
 
 def checked_level(level: int, default: Isolation, *, has_versions: bool) -> Isolation:
-    """Return the level of a number.
+    """Return the level for a number.
 
     Raises:
-        IllegalParams: there is no such level.
-        UnsupportedError: it is not offered.
+        IllegalParams: no level has this number.
+        UnsupportedError: the level is not supported.
     """
     if not 0 <= level <= Isolation.LINEARIZABLE:
         raise illegal_params("unknown isolation level")

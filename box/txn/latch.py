@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 
 
 class RWLatch:
-    """A lock that many readers share or one writer holds. A holder releases it exactly once."""
+    """A lock that many readers may share, or one writer holds. Every holder releases it exactly once."""
 
     __slots__ = ("_queue", "_readers", "_writing")
 
@@ -66,20 +66,22 @@ class RWLatch:
         self._grant()
 
     def downgrade(self) -> None:
-        """Go on as a reader, as the writer; readers next in the queue join."""
+        """Change from the writer to a reader; readers that are next in the queue join."""
         self._writing = False
         self._readers += 1
         self._grant()
 
     def when_readable(self, granted: Callable[[], None]) -> None:
-        """Call `granted` as a reader: at once if possible, otherwise in turn."""
+        """Call `granted` with the latch held as a reader: at once if possible, otherwise when its turn comes."""
         if self.try_read():
             granted()
         else:
             self._queue.append((False, granted))
 
     def when_writable(self, granted: Callable[[], None]) -> None:
-        """Call `granted` as the writer: at once if the latch is free, otherwise in turn."""
+        """Call `granted` with the latch held as the writer: at once if the latch is free, otherwise when its turn
+        comes.
+        """
         if self.try_write():
             granted()
         else:

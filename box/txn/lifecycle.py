@@ -65,13 +65,13 @@ class TransactionManager:
         self.storage = storage
         self.synchro = synchro
         self.work = SlicedWork(loop)
-        """What remains to be done for large transactions: merging changes, folding versions, freeing statements."""
+        """Deferred work for large transactions: merging changes, folding versions, freeing statements."""
         storage.add_work = self.work.add
         self.commits = SlicedWork(loop)
         """Commits that wait until the storage is ready for them (`TupleStorage.make_ready`)."""
         self._loop = loop
         self.default_timeout: float | None = None
-        """Seconds that a transaction of a user may take from its first yield on; None: any time."""
+        """The default time limit of users' transactions in seconds, counted from the first yield; None for no limit."""
         self.default_isolation = Isolation.BEST_EFFORT
         self._next_id = 0
         self._last_psn = 0
@@ -95,10 +95,13 @@ class TransactionManager:
         return txn
 
     def begin_limited(self, ctx: Context, timeout: float | None = None, isolation: int = 0) -> Transaction:
-        """Open a transaction of a user. `timeout` in seconds, None for the default one; `isolation` is a level's number
-        (`box.txn.isolation`).
+        """Open a transaction of a user. `timeout` is in seconds, None for the default; `isolation` is the number of a
+        level (`box.txn.isolation`).
 
-        ER_ACTIVE_TRANSACTION, ER_ILLEGAL_PARAMS, ER_UNSUPPORTED.
+        Raises:
+            TransactionError: ACTIVE_TRANSACTION.
+            IllegalParams: the isolation level does not exist.
+            UnsupportedError: the isolation level is not supported.
         """
         if ctx.txn is not None:
             raise client_error(ErrorCode.ACTIVE_TRANSACTION)
@@ -110,16 +113,20 @@ class TransactionManager:
         if level is Isolation.READ_CONFIRMED:
             self.storage.may_go_to_view(txn)
         limit = self.default_timeout if timeout is None else timeout
-        txn.timeout = None if limit is None or isnan(limit) else limit  # a timeout of NaN never ends, as in Tarantool
+        # As in Tarantool, a transaction with a timeout of NaN has no limit.
+        txn.timeout = None if limit is None or isnan(limit) else limit
         return txn
 
     def commit(self, ctx: Context) -> Transaction | None:
         """Commit the open transaction, if there is one, without waiting.
 
-        Returns at once: the transaction if its outcome is still to come, None if it is complete. Raises
-        COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, what `before_commit` raises,
-        TRANSACTION_CONFLICT, TRANSACTION_YIELD, TRANSACTION_TIMEOUT, WAL_IO, SYNC_ROLLBACK,
-        UNCOMMITTED_FOREIGN_SYNC_TXNS.
+        Returns the transaction if its outcome is not known yet, and None if the commit is complete.
+
+        Raises:
+            TransactionError: COMMIT_IN_SUB_STMT, the transaction stays open. After a rollback: TRANSACTION_CONFLICT,
+                TRANSACTION_YIELD, TRANSACTION_TIMEOUT, SYNC_ROLLBACK or UNCOMMITTED_FOREIGN_SYNC_TXNS.
+            DiskWriteError: WAL_IO; the transaction is rolled back.
+            BoxError: `before_commit` raised it; the transaction is rolled back.
         """
         txn = ctx.txn
         if txn is None:
@@ -194,7 +201,7 @@ class TransactionManager:
             raise txn.error
 
     def _commit_counted(self, txn: Transaction) -> None:
-        """Commit a transaction of the fast path while the journal keeps no rows: they are only counted."""
+        """Commit a transaction of the fast path while the journal keeps no rows: its rows are only counted."""
         try:
             self._prepare(txn)
             self.journal.pass_rows(len(txn.statements))
@@ -230,14 +237,14 @@ class TransactionManager:
             self.rollback_open(ctx, ctx.txn)
 
     def is_in_txn(self, ctx: Context) -> bool:
-        """Return True between begin and the start of commit or rollback."""
+        """Return True from the begin of a transaction until its commit or rollback starts."""
         return ctx.txn is not None
 
     def on_yield(self, ctx: Context) -> None:
-        """Undo the open transaction of a fiber that is about to wait, unless it may yield.
+        """Undo the open transaction of a fiber that is about to wait, unless the transaction may yield.
 
-        Without MVCC others would see the changes, so they are undone at once, each time, and the commit will fail with
-        TRANSACTION_YIELD. Otherwise its time begins to count, if it is limited.
+        Without MVCC others would see the changes, so they are undone at each wait, and the commit will fail with
+        TRANSACTION_YIELD. With MVCC the time of a limited transaction begins to count.
         """
         txn = ctx.txn
         if txn is None:
@@ -249,13 +256,15 @@ class TransactionManager:
             txn.timer = self._loop.call_later(txn.timeout, self._time_is_over, txn)
 
     def _time_is_over(self, txn: Transaction) -> None:
-        """Undo what an open transaction has changed. Its statements and its commit raise TRANSACTION_TIMEOUT."""
+        """Undo the changes of an open transaction whose time limit is over. Its next statement or commit raises
+        TRANSACTION_TIMEOUT.
+        """
         if txn.ctx is None or txn.state in (TxnState.TIMED_OUT, TxnState.ABORTED):
             return
-        if not txn.nesting:  # the end undoes what a trigger that waits now belongs to
+        if not txn.nesting:  # a trigger that waits now belongs to an open statement, which is undone at the end
             self.undo_to(txn, 0)
         txn.state = TxnState.TIMED_OUT
-        txn.engine = None  # the next statement binds it again, and finds the state there
+        txn.engine = None  # the next statement binds the engine again, and then finds the state TIMED_OUT
 
     # -- savepoints
 
@@ -302,9 +311,10 @@ class TransactionManager:
         return statement
 
     def use_engine(self, txn: Transaction, space: Space) -> None:
-        """Bind the transaction to the space's engine, as the first statement and the first read do.
+        """Bind the transaction to the space's engine; the first statement and the first read do so.
 
-        ER_CROSS_ENGINE_TRANSACTION, ER_TRANSACTION_TIMEOUT.
+        Raises:
+            TransactionError: CROSS_ENGINE_TRANSACTION or TRANSACTION_TIMEOUT.
         """
         if txn.engine is None:
             if txn.state is TxnState.TIMED_OUT:
@@ -316,9 +326,9 @@ class TransactionManager:
             raise client_error(ErrorCode.CROSS_ENGINE_TRANSACTION)
 
     def reads_as_others(self, txn: Transaction, memtx: Engine) -> bool:
-        """Bind the open transaction to memtx, as its first read does, and return whether its reads need no check.
+        """Bind the open transaction to memtx at its first read. Returns True if its reads need no check.
 
-        They need none if every read gives what the indexes have. Only for nodes without versions of tuples.
+        They need none if every read returns exactly what the indexes hold. Only for nodes without versions of tuples.
         """
         if txn.engine is None and txn.state is TxnState.INPROGRESS:
             txn.engine = txn.bound = memtx
@@ -403,10 +413,10 @@ class TransactionManager:
             self._succeed(entry)
 
     def prepare_rollback(self, entries: Sequence[JournalEntry | LimboEntry]) -> Iterator[None]:
-        """Prepare to undo entries, given oldest first, whose write has failed or which the limbo rolls back.
+        """Prepare to undo entries, given oldest first: their write has failed, or the limbo rolls them back.
 
         Each step of the iterator is a turn of the loop, and nothing commits meanwhile. Afterwards the turn that undoes
-        them, newest first, is short.
+        the entries, newest first, is short.
         """
         self.storage.forget_undos()
         large = [
@@ -481,7 +491,7 @@ class TransactionManager:
 
 
 def _leave(ctx: Context, txn: Transaction) -> None:
-    """The transaction is open in no context any more, and its time no longer counts."""
+    """Detach an ended transaction from its context, and stop its time limit."""
     ctx.txn = txn.ctx = None
     if txn.timer is not None:
         txn.timer.cancel()

@@ -57,10 +57,10 @@ class MvccStorage(VersionedReads):
     def __init__(self) -> None:
         super().__init__()
         self._writes: dict[Statement, list[Write]] = {}
-        """The writes of statements whose outcome is open, or which are not folded yet."""
+        """The writes of statements whose outcome is undecided, or whose writes are not folded yet."""
         self._undone: dict[Transaction, Places] = {}
-        """What large transactions leave when they are undone. Their write has failed, and their callers are about to be
-        told.
+        """The changes that vanish with large transactions whose write has failed; their callers are about to be
+        notified.
         """
         self._refreshes: deque[tuple[list[Slot], list[Transaction]]] = deque()
         """Slots in which another value is prepared now, with the transactions whose replaces have to be adapted."""

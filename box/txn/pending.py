@@ -21,9 +21,9 @@ from box.errors import BoxError, ErrorCode, fiber_is_cancelled
 class Pending:
     """Something that ends once, later: then `done` is true, and `error` or `result` is set.
 
-    `result` is the tuple that the write gives, or None if there is none. The error is FiberIsCancelled if the node was
-    closed before the outcome was known. `__slots__` is empty here because some subclasses are journal entries as well;
-    the subclasses define the slots.
+    `result` is the tuple that the write stores or removes, or None without one. The error is FiberIsCancelled if the
+    node was closed before the outcome was known. `__slots__` is empty here because some subclasses are journal entries
+    as well; the subclasses define the slots.
     """
 
     if not TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Pending:
     result: bytes | None
 
     def on_done(self, callback: Callable[[Any], None]) -> None:
-        """Call a function once at the end, or at once if that has passed.
+        """Call a function once at the end; if the end has passed already, call it now.
 
         Its argument is this object, or a `Told` if callers get an answer before the end.
         """
@@ -68,7 +68,7 @@ class Pending:
     """True if `cancel` is allowed. A commit may not be cancelled: what the log has received is decided there."""
 
     def cancel(self) -> None:
-        """Ask it to end with FiberIsCancelled.
+        """Cancel the pending work, which then ends with FiberIsCancelled.
 
         Raises:
             AssertionError: it cannot be cancelled.
@@ -76,19 +76,21 @@ class Pending:
         raise AssertionError(f"{self!r} cannot be cancelled")
 
     def finish(self) -> None:
-        """Mark it as ended and call those that wait."""
+        """Mark this object as ended and call the registered callbacks."""
         self.done = True
         callbacks, self._callbacks = self._callbacks, None
         _call(callbacks, self)
 
     def take_callers(self) -> Callers:
-        """Take over the duty to call those that wait now; the end of this object calls only those that come later."""
+        """Hand over the callbacks registered so far to the caller, who has to call them; the end calls only later
+        ones.
+        """
         callers, self._callbacks = Callers(self._callbacks), None
         return callers
 
 
 class Told(Pending):
-    """An error that callers get instead of the end of what they wait for."""
+    """An error that callers get early, before the end of what they wait for."""
 
     __slots__ = ("_callbacks", "done", "error", "result")
 
@@ -100,7 +102,7 @@ class Told(Pending):
 
 
 class Callers:
-    """The callers that were taken from a `Pending`; they must be told once."""
+    """Callbacks that were taken from a `Pending`; each must be called once."""
 
     __slots__ = ("_callbacks",)
 
@@ -108,7 +110,7 @@ class Callers:
         self._callbacks = callbacks
 
     def tell(self, error: BoxError) -> None:
-        """Give each of the callers an error."""
+        """Call each of the callbacks with an error."""
         callbacks, self._callbacks = self._callbacks, None
         _call(callbacks, Told(error))
 

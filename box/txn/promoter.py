@@ -160,7 +160,9 @@ class Promoter:
         return claim if is_ours else None
 
     def _claim_request(self, term: int) -> SynchroRequest:
-        """Make the row of a claim, which confirms only what is confirmed, so that Tarantool 2.8.1 passes over it."""
+        """Make the row of a claim. It confirms only what is confirmed already, so Tarantool 2.8.1 takes it for an
+        ordinary CONFIRM.
+        """
         limbo, claim = self._limbo, self._decide(term)
         named = limbo.owner_id or limbo.instance_id
         known = limbo.entries[0].lsn - 1 if limbo.entries else self._access.own_vclock.get(named, 0)
@@ -204,7 +206,7 @@ class Promoter:
             raise client_error(ErrorCode.QUORUM_WAIT, quorum, "quorum was increased while waiting")
 
     async def _wait(self, count: Callable[[], int], quorum: Callable[[], int], check_leads: Callable[[], None]) -> None:
-        """Wait until `count` reaches `quorum`.
+        """Wait until the function `count` returns at least `quorum`.
 
         Raises:
             RequestTimeoutError: QUORUM_WAIT, after `replication_synchro_timeout`.
@@ -219,7 +221,9 @@ class Promoter:
                 raise client_error(ErrorCode.QUORUM_WAIT, quorum(), text)
 
     def voters_with(self, origin_id: int, lsn: int) -> int:
-        """Return the number of instances like `holders`, without anonymous replicas, which have no vote."""
+        """Return how many instances with a vote have the origin's rows up to `lsn` in their logs; anonymous replicas
+        have no vote.
+        """
         return self.holders(origin_id, lsn) - (self._acks.get(0, {}).get(origin_id, 0) >= lsn > 0)
 
     def holders(self, origin_id: int, lsn: int) -> int:

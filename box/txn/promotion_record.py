@@ -179,7 +179,7 @@ class PromotionRecord:
         return [one for one in named if one[1] > own_vclock.get(one[0], 0) and one not in known]
 
     def is_to_be_void(self, row: Row) -> bool:
-        """Return True if a row is a PROMOTE or DEMOTE that has no effect at the leader."""
+        """Return True if a row is a PROMOTE or DEMOTE that had no effect at the leader."""
         return row.type in PROMOTION_TYPES and (row.replica_id, row.lsn) in self.void_promotions
 
     def withdraw_unknown(self, leader: Standing, own_vclock: Mapping[int, int]) -> None:
@@ -201,7 +201,7 @@ class PromotionRecord:
         self.latest = self.history.latest
 
     def _note_none(self, promotion: Promotion, ends: Mapping[int, int]) -> None:
-        """Record that a promotion, and the rows that its instance has written since, are void."""
+        """Record that a withdrawn promotion, and the rows that its instance has written since, are void."""
         self.void.note(promotion.origin_id, promotion.lsn, ends.get(promotion.origin_id, 0))
         self.void_promotions.note([(promotion.origin_id, promotion.lsn)])
 
@@ -223,12 +223,14 @@ class PromotionRecord:
         self._decisions.restore(kept.confirmed)
 
     def restore_claim(self, log_term: int, claim: Claim | None) -> None:
-        """Take over what a snapshot, or the instance that was joined, tells of its log."""
+        """Restore the term of the log and its open claim from a snapshot, or from the instance that was joined."""
         self._restored_log_term = log_term
         self.claim, self.claim_place = claim, (0, 0)
 
     def with_log(self, state: RaftRequest, void_promotions: tuple[tuple[int, int], ...]) -> RaftRequest:
-        """The state of elections for a snapshot or a join, with what the log tells the next leader."""
+        """Return the election state for a snapshot or a join, completed with the log's term, open claim and void
+        promotions.
+        """
         return replace(state, void_promotions=void_promotions, log_term=self.log_term, claim=self.open_claim)
 
     def __repr__(self) -> str:

@@ -89,7 +89,7 @@ class ReadSet:
         return value in self.tuples.get(space_id, ())
 
     def has_place(self, index: Index, key: SortKey) -> bool:
-        """Return True if no tuple was found where a key is now."""
+        """Return True if the transaction has read a place, without finding a tuple, that contains this key."""
         if key in self.points.get(index, ()):
             return True
         return any(place.index is index and place.covers(key) for place in self.ranges)

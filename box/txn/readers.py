@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 
 class Readers:
-    """Transactions that have read or written and are not prepared, with what they have read."""
+    """Transactions that have read or written something and are not prepared yet, with the reads of each."""
 
     def __init__(self) -> None:
         self.by_txn: dict[Transaction, ReadSet] = {}
-        """The reads of each of them."""
+        """The reads of each transaction."""
         self._in_view: dict[Transaction, None] = {}
-        """Those that are in a read view, or may go to one by themselves and have a `read_view` of 0 until then."""
+        """The transactions in a read view, and those that may enter one by themselves; the latter have a `read_view` of
+        0 until then.
+        """
 
     def of(self, txn: Transaction) -> ReadSet:
         """Return the reads of a transaction so far."""
@@ -51,7 +53,7 @@ class Readers:
         return min((txn.read_view for txn in self._in_view if txn.read_view), default=0)
 
     def may_go_to_view(self, txn: Transaction) -> None:
-        """The transaction may go to a read view when it reads, because it wants confirmed data only."""
+        """Note that a transaction may enter a read view when it reads, because it reads only confirmed data."""
         self._in_view[txn] = None
 
     def has_other(self, writer: Transaction) -> bool:
@@ -64,7 +66,7 @@ class Readers:
                 yield reader, reads
 
     def compare(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
-        """Break the readers of a slot's newest value, which changes from `below` to `value`."""
+        """Break the readers of a slot: its newest value changes from `below` to `value`."""
         if below is None and value is None:
             return
         index = slot.index
@@ -76,7 +78,7 @@ class Readers:
     def compare_places(
         self, writer: Transaction, places: Places, has_changed: Callable[[Index, SortKey], bool]
     ) -> None:
-        """Break the readers of what a large transaction changes, without a look at every slot."""
+        """Break the readers of what a large transaction changes, without looking at every slot."""
         for reader, reads in self._others(writer):
             if places.meet(reads, has_changed):
                 self._break(writer, reader)

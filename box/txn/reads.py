@@ -97,9 +97,11 @@ class Reader:
         key: list[Any],
         after: bytes,
     ) -> Page:
-        """A `select` that begins behind a position, b"" for the beginning, and tells where it has ended.
+        """Return a page: the tuples of a `select` that begins after a position (b"" is the beginning), and the position
+        of its end.
 
-        Errors as `select`, and ITERATOR_POSITION.
+        Raises:
+            ClientError: ITERATOR_POSITION, or an error of `select`.
         """
         self.counters[_SELECT] += 1
         source, places = self._places(ctx, space, iid, iterator, key, after)
@@ -113,20 +115,28 @@ class Reader:
     def cursor_after(
         self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
     ) -> Iterator[bytes]:
-        """A `cursor` that begins behind a position. Errors as `page`."""
+        """Return an iterator as `cursor` does, which begins after a position.
+
+        Raises:
+            ClientError: ITERATOR_POSITION, or an error of `cursor`.
+        """
         _, places = self._places(ctx, space, iid, iterator, key, after)
         self.counters[_SELECT] += 1
         return (raw for _, raw in places)
 
     def position(self, ctx: Context, space: Space, iid: int, fields: list[Any]) -> bytes:
-        """The position just after a tuple. ACCESS_DENIED, NO_SUCH_INDEX_ID, UNSUPPORTED, ITERATOR_POSITION."""
+        """Return the position just after a tuple.
+
+        Raises:
+            ClientError: ACCESS_DENIED, NO_SUCH_INDEX_ID, UNSUPPORTED or ITERATOR_POSITION.
+        """
         index = self._checked_index(ctx, space, iid, 0)
         return position_of_fields(space.engine.source(index) or index, fields)
 
     def _places(
         self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
     ) -> tuple[Index, Iterator[tuple[SortKey, bytes]]]:
-        """The index that holds the tuples, and those of a page with their keys in it."""
+        """Return the index that holds the tuples, and an iterator over keys and tuples of a page."""
         index = self._checked_index(ctx, space, iid, iterator)
         source = self._open(ctx, space, index)
         if source is None:
@@ -149,7 +159,12 @@ class Reader:
         key: list[Any],
         after: bytes,
     ) -> LongRead | None:
-        """A `page` that is worth some turns of the loop and can have them; None for another. Errors as `page`."""
+        """Begin a `page` that is read over several turns of the loop. Returns None if the page is small, or has to be
+        read at once.
+
+        Raises:
+            ClientError: an error of `page`.
+        """
         if limit < LONG or ctx.txn is not None or not space.is_plain:
             return None
         source, _ = self._places(ctx, space, iid, iterator, key, after)
@@ -303,8 +318,8 @@ class Reader:
         return index
 
     def _open(self, ctx: Context, space: Space, index: Index) -> Index | None:
-        """Bind the open transaction to the engine, and return the index that holds the tuples, also for a view; None
-        if there is none.
+        """Bind the open transaction to the engine. Returns the index that holds the tuples (for a view, that of its
+        source), or None.
         """
         if ctx.txn is not None:
             self.txns.use_engine(ctx.txn, space)

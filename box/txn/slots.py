@@ -1,7 +1,7 @@
-"""The slots of all indexes, and their removal when all readers see the same again.
+"""The slots of all indexes, and their removal when all readers see the same value again.
 
-Committed writes sink into a slot's `base` once no read view needs what is below them. A slot without writes is replaced
-by the bytes of its base. If there are many, that is done in slices.
+A committed write becomes the slot's `base` once no read view needs the value before it. A slot without writes is
+replaced by its base in the index. Many slots are removed in slices.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 MANY: Final = 1024
 """The number of statements, or of slots, that are too many for one turn of the loop."""
 SLICE: Final = 128
-"""The number of items folded in one turn, which takes about a millisecond."""
+"""The number of items that are processed in one turn, which takes about a millisecond."""
 
 
 class Slots:
-    """The slots of all indexes. `add_work` accepts deferred steps, as that of `TupleStorage`."""
+    """The slots of all indexes. `add_work` accepts deferred steps; see `TupleStorage.add_work`."""
 
     def __init__(self, readers: Readers, add_work: Callable[[Callable[[], bool]], None]) -> None:
         self._readers = readers
@@ -38,14 +38,16 @@ class Slots:
         """Slots that are kept only for read views."""
 
     def make(self, index: Index, key: SortKey, base: bytes | None) -> Slot:
-        """Replace an index entry, or none, by a new slot."""
+        """Put a new slot with the value `base` under a key of an index, in place of the entry there, if any."""
         slot = Slot(index, key, base)
         index.put(key, slot)
         self.by_index.setdefault(index, {})[slot] = None
         return slot
 
     def fold(self, slot: Slot) -> None:
-        """Let committed writes sink into the base, and remove the slot if it has no writes left."""
+        """Merge the committed writes of a slot into its base as far as no read view needs the older values; then remove
+        a slot without writes.
+        """
         oldest_view, writes = self._readers.oldest_view, slot.in_order()
         while writes and writes[0].txn.state is TxnState.COMMITTED:
             if oldest_view and writes[0].txn.psn >= oldest_view:
@@ -57,7 +59,7 @@ class Slots:
             self.stale[slot] = None
 
     def fold_stale(self) -> None:
-        """Fold the stale slots after a read view has ended."""
+        """Fold the slots that were kept only for a read view, after a view has ended."""
         stale = list(self.stale)
         if len(stale) < MANY:
             for slot in stale:
@@ -66,7 +68,7 @@ class Slots:
             self.fold_later(stale, self.fold)
 
     def fold_later(self, items: list[Any], fold: Callable[[Any], None]) -> None:
-        """Call `fold` for many items, in slices."""
+        """Call `fold` for many items, some in each turn of the loop."""
         done = 0
 
         def step() -> bool:
@@ -82,8 +84,8 @@ class Slots:
     def abandon(self) -> Iterator[None]:
         """Remove all slots from the indexes, whatever the outcome of their writes, because no reader is left.
 
-        Each step of the iterator is a turn of the loop. Slots refer to their indexes, which the garbage collector does
-        not look into (`untracked`), so it would never free these cycles.
+        Each step of the iterator is a turn of the loop. Slots refer to their indexes, and the garbage collector does
+        not look into indexes (`untracked`), so it would never free these cycles.
         """
         for slots in list(self.by_index.values()):
             for number, slot in enumerate(list(slots), 1):
@@ -92,7 +94,7 @@ class Slots:
                     yield
 
     def let_go(self, gathered: Places | ReadSet) -> None:
-        """Free, in slices, sets of a transaction that are no longer needed."""
+        """Free sets of a transaction that are no longer needed, some elements in each turn."""
         containers = gathered.containers()
         if sum(map(len, containers)) >= MANY:
             self._add_work(emptying(containers))

@@ -149,7 +149,7 @@ class StagedIndex:
 
 
 class _StagedSpace:
-    """A space with the changes of the staged transaction, with the attributes that the fast path needs."""
+    """A space with the changes of the staged transaction; it has the attributes that the fast path needs."""
 
     def __init__(self, space: Space, plan: WritePlan, memory: MemoryQuota) -> None:
         self.space = space
@@ -167,7 +167,7 @@ class _StagedSpace:
 
     @property
     def is_valid(self) -> bool:
-        """True if the space has the same layout, and what was looked at is unchanged."""
+        """True if the space has kept its layout, and the entries that were looked at are unchanged."""
         space = self.space
         return (
             space.write_plan is self._plan_of_space
@@ -236,7 +236,7 @@ class StagedTransaction:
             self._size += len(row.body)
             self._kinds[row.type] = self._kinds.get(row.type, 0) + 1
             if not statement.applied and row.type == UPSERT:
-                self._is_usual = False  # it depends on a tuple that nobody watches
+                self._is_usual = False  # the change depends on a tuple that no listener watches
         untrack(self.statements[done:])
         if len(changes) < len(rows) or not self.is_valid:
             self._is_usual = False

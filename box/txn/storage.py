@@ -67,7 +67,8 @@ class TupleStorage:
 
     def __init__(self) -> None:
         self.waiting: dict[Statement, None] = {}
-        """Statements of open transactions that may wait in any case: changes of the dictionary, during an index build.
+        """Statements of open transactions that may wait although others see their changes: changes of the dictionary,
+        during an index build.
         """
         self._undos: dict[Transaction, StagedUndo] = {}
         """The prepared undos of transactions whose write has failed, but which have not been told yet."""
@@ -92,7 +93,7 @@ class TupleStorage:
         yield from ()
 
     def may_go_to_view(self, txn: Transaction) -> None:
-        """The transaction reads confirmed data only, which may take it to a read view."""
+        """Note that a transaction reads confirmed data only, which may take it to a read view."""
 
     # -- reading
 
@@ -125,7 +126,9 @@ class TupleStorage:
     def places(
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], after: SortKey | None
     ) -> Iterator[tuple[SortKey, bytes]]:
-        """The visible tuples of a page with their keys in the container; `after` is the key behind which it begins."""
+        """Yield the visible tuples of a page with their keys in the container; `after` is the key after which the page
+        begins.
+        """
         return index.places(iterator, key, after)
 
     def select(
@@ -296,7 +299,7 @@ class TupleStorage:
             return False
         if not undo.is_published:
             if not undo.is_valid:
-                self._undos.clear()  # the others are taken back one by one as well
+                self._undos.clear()  # the other transactions are undone one by one as well
                 return False
             undo.publish(self.add_work)
         return True
@@ -308,7 +311,7 @@ class TupleStorage:
     # -- the life of a transaction
 
     def grows(self, txn: Transaction) -> None:
-        """Take in the new statements of a growing transaction, none of which is open."""
+        """Process the new statements of a growing transaction, none of which is open."""
 
     def make_ready(self, txn: Transaction) -> Iterator[None] | None:
         """Return steps to do before a transaction is prepared, each a turn of the loop; None if there are none."""

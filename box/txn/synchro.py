@@ -121,7 +121,7 @@ class LimboDriver:
         """The time when each follower was last heard of."""
 
     def info(self) -> dict[str, Any]:
-        """Return `box.info.synchro`, with `contradiction` if this instance has diverged, or one that it follows."""
+        """Return `box.info.synchro`, with `contradiction` if this instance, or one that it follows, has diverged."""
         info: dict[str, Any] = {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
         promotions = self.promotions
         for contradiction in (promotions.contradiction, *promotions.diverged.values()):
@@ -568,8 +568,10 @@ class LimboDriver:
         return self._loop.time()
 
     async def write(self, make: Callable[[], SynchroRequest]) -> None:
-        """Write the row of ours that `make` gives when nobody else changes the limbo, and act on it. WAL_IO, and what
-        `make` raises."""
+        """Write the row that `make` returns, once no other write changes the limbo, and act on it.
+
+        Raises WAL_IO and the errors of `make`.
+        """
         await self.latch.wait_write()
         try:
             request = make()

@@ -274,15 +274,15 @@ class Transaction(Commit, LimboEntry):
         self.engine: Engine | None = None
         """The engine of the first statement or read."""
         self.bound: Engine | None = None
-        """The same engine, also after the time is over; it hears how the transaction ends."""
+        """The engine of the transaction, which stays set after a timeout; it is told how the transaction ends."""
         self.may_yield = True
         """True if the fiber may wait without losing the changes."""
         self.aborted_by_yield = False
         self.isolation = Isolation.BEST_EFFORT
         self.timeout: float | None = None
-        """Seconds from the first yield after which it is undone; None for one that may take any time."""
+        """The time limit in seconds, counted from the first yield; None for no limit."""
         self.timer: TimerHandle | None = None
-        """Runs from the first yield on, if there is a timeout."""
+        """The timer of the limit, which runs from the first yield on."""
         self.is_fast = True
         """True while all statements are of the fast path, of this instance, and asynchronous."""
         self.leaves_rows_out = False
@@ -345,14 +345,20 @@ class Transaction(Commit, LimboEntry):
             raise client_error(ErrorCode.MULTISTATEMENT_TRANSACTION, what)
 
     def check_alive(self) -> None:
-        """Refuse a statement after a conflict or a timeout. ER_TRANSACTION_CONFLICT, ER_TRANSACTION_TIMEOUT."""
+        """Check that the transaction may execute a statement.
+
+        Raises:
+            TransactionError: TRANSACTION_CONFLICT or TRANSACTION_TIMEOUT.
+        """
         if self.state is TxnState.CONFLICTED:
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
         if self.state is TxnState.TIMED_OUT:
             raise client_error(ErrorCode.TRANSACTION_TIMEOUT)
 
     def pass_over(self, psn: int) -> None:
-        """The transaction has read what was there before a prepared change: it may not see the change later either."""
+        """Note that the transaction has read the state before a prepared change, so that it must not see that change
+        later.
+        """
         if self.statements:
             self.state = TxnState.CONFLICTED
         else:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class VersionedReads(TupleStorage):
-    """Reads from indexes with versions; `box.txn.mvcc` adds the writes."""
+    """Reads from indexes whose tuples have versions; `box.txn.mvcc` adds the writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,8 +42,8 @@ class VersionedReads(TupleStorage):
         """The writes of transactions whose outcome is open."""
         self._slots = Slots(self._readers, lambda step: self.add_work(step))
         self._behind: dict[Transaction, int] = {}
-        """Transactions with replaces that still have to hide other tuples, and the number of lists of slots to go
-        through.
+        """For each transaction with replaces that have to be adapted, the number of lists of slots that are not
+        processed yet.
         """
 
     def may_go_to_view(self, txn: Transaction) -> None:

@@ -82,9 +82,9 @@ class Slot:
         return True
 
     def visible(self, txn: Transaction | None, *, unhides: bool = False) -> bytes | None:
-        """Return the value that a reader in a transaction, or outside of any, sees.
+        """Return the value that a reader sees, either in a transaction or outside of any.
 
-        `unhides`: ignore where the transaction itself has written None.
+        `unhides`: ignore those None values that the transaction itself has written.
         """
         for write in reversed(self.in_order()):
             writer = write.txn
@@ -122,7 +122,7 @@ class Slot:
             self.writes.remove(write)
 
     def sink(self) -> None:
-        """Let the first write become the base."""
+        """Make the first write the base."""
         write = self.writes.pop(0)
         self._give_room(write)
         self.base = write.value
@@ -152,11 +152,11 @@ class Slot:
 
     @property
     def prepared(self) -> bytes | None:
-        """The newest value that has its place in the order of commits."""
+        """Return the newest value that is committed or prepared."""
         return self.below(None)
 
     def below(self, txn: Transaction | None) -> bytes | None:
-        """Return the newest value that has its place in the order of commits, without writes of one transaction."""
+        """Return the newest committed or prepared value, ignoring the writes of one transaction."""
         for write in reversed(self.in_order()):
             writer = write.txn
             if writer.psn and writer is not txn and writer.state is not _ABORTED:
@@ -164,7 +164,7 @@ class Slot:
         return self.base
 
     def last_of(self, txn: Transaction) -> bytes | None:
-        """Return the value that a transaction leaves here; None also if it has written nothing."""
+        """Return the value that a transaction leaves here, or None if it leaves no tuple or has written nothing."""
         return next((write.value for write in reversed(self.writes) if write.txn is txn), None)
 
     def has_writes_of(self, txn: Transaction) -> bool:

@@ -101,11 +101,11 @@ class WritePlan:
         return plan
 
     def check_size(self, raw: bytes) -> None:
-        """Check the size of a tuple, and that there is room for it.
+        """Check that a tuple is not too large, and that there is memory for it.
 
         Raises:
             DataError: MEMTX_MAX_TUPLE_SIZE.
-            OutOfMemory: there is no room.
+            OutOfMemory: the memory limit is reached.
         """
         if len(raw) <= self.max_size and self.memory.extend(len(raw)):
             return
@@ -189,7 +189,7 @@ def _offset_count(space: Space) -> int:
 
 
 class Planner:
-    """Makes the write plans of one node's spaces. `fast_allowed`: tuples have no versions."""
+    """Makes the write plans of one node's spaces. `fast_allowed` is False if tuples have versions."""
 
     def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, fast_allowed: bool) -> None:
         self.max_tuple_size = max_tuple_size

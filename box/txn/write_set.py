@@ -74,7 +74,7 @@ class Places:
     # -- questions
 
     def meet(self, reads: ReadSet, has_changed: Callable[[Index, SortKey], bool]) -> bool:
-        """Return True if something that was read is different now.
+        """Return True if any of the reads would have another result now.
 
         `has_changed` checks a point: a later statement may have restored it.
         """

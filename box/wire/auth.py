@@ -47,11 +47,11 @@ def is_right_scramble(candidate: bytes, salt: bytes, stored_hash: bytes) -> bool
 
 
 def encode_auth(user: str, password: str | None, salt: bytes) -> bytes:
-    """The body of an AUTH request: `{user name, [mechanism, scramble]}`.
+    """Return the body of an AUTH request: `{user name, [mechanism, scramble]}`.
 
     Without a password the list is empty, which the server accepts for the user guest only.
     """
     proof: list[Any] = [] if password is None else [MECHANISM, scramble(salt, password)]
-    # Tarantool expects the scramble as MP_STR, so that this packs the old MessagePack format, which has no binary type.
+    # Tarantool expects the scramble as MP_STR, so this uses the old MessagePack format, which has no binary type.
     body: bytes = msgpack.packb({int(Key.USER_NAME): user, int(Key.TUPLE): proof}, use_bin_type=False)
     return body

@@ -31,7 +31,9 @@ _FRAME = struct.Struct(">BI").pack
 
 @dataclass(slots=True)
 class BeginRequest:
-    """A BEGIN: `timeout` in seconds, None for the default of the instance; `isolation` is a level's number."""
+    """The body of a BEGIN. `timeout` is in seconds, None for the instance's default; `isolation` is the number of a
+    level.
+    """
 
     timeout: float | None = None
     isolation: int = 0
@@ -41,7 +43,7 @@ def _fields(body: bytes, part: str) -> dict[int, bytes]:
     """Return the raw values of a body by key.
 
     Raises:
-        ClientError: INVALID_MSGPACK with the name of the part, the body is no map of unsigned keys.
+        ClientError: INVALID_MSGPACK with the name of the part, the body is not a map with unsigned keys.
     """
     if not is_map(body[0]):
         raise invalid(part)
@@ -123,7 +125,7 @@ def decode_watch(body: bytes) -> bytes:
 
 
 def encode_event(sync: int, key: bytes, value: bytes | None) -> bytes:
-    """Encode an EVENT packet; `value` is one encoded value, None for a key that has none."""
+    """Encode an EVENT packet; `value` is one encoded value, or None if the key has no value."""
     header = b"\x82\x00" + encode_uint(RequestType.EVENT) + b"\x01" + encode_uint(sync)
     head = msgpack.Packer(use_bin_type=False).pack(key)
     body: bytes

@@ -18,7 +18,7 @@ BODY_LEN_MAX: Final = 2**31
 SNAPSHOT_ENGINES: Final = frozenset(("memtx",))
 """The engines whose tuples are rows of snapshots."""
 EMPTY_ENGINES: Final = frozenset(("blackhole", "sysview", "service"))
-"""The engines that keep no tuples. Those of any other, such as `vinyl`, are in files of its own."""
+"""The engines that keep no tuples. Other engines, such as `vinyl`, keep their tuples in their own files."""
 
 
 class Key(IntEnum):
@@ -144,7 +144,7 @@ class RequestType(IntEnum):
     RAFT = 30
     PROMOTE = 31
     DEMOTE = 32
-    """Of 2.10 and later: never written here, but read and kept."""
+    """DEMOTE exists since 2.10: this node never writes it, but reads and keeps it."""
     CONFIRM = 40
     ROLLBACK = 41
     PING = 64

@@ -321,7 +321,7 @@ _MAP_OF_A_CLAIM: Final = bytes((0x80 + 2 + len(_CLAIM),))
 
 
 def is_claim(row: Row) -> bool:
-    """Tell whether a row is a claim."""
+    """Return whether a row is a claim."""
     return row.type == RequestType.CONFIRM and row.body.startswith(_MAP_OF_A_CLAIM)
 
 

@@ -43,7 +43,9 @@ _STR8: Final = 0xD9
 
 @dataclass(slots=True)
 class SelectRequest:
-    """A SELECT request; `key` is one encoded array. `page` is what it wants of pages, None for a usual one."""
+    """A SELECT request; `key` is one encoded array. `page` holds the options of pages, or None if the request has
+    none.
+    """
 
     space_id: int
     index_id: int
@@ -56,7 +58,9 @@ class SelectRequest:
 
 @dataclass(slots=True)
 class PageRequest:
-    """What a SELECT says of pages: the position or encoded tuple to begin behind, whether to reply a position."""
+    """The options of pages in a SELECT: the position or the encoded tuple to begin after, and whether to reply with a
+    position.
+    """
 
     after: bytes
     after_tuple: bytes
@@ -238,7 +242,7 @@ def _usual_sql(body: bytes) -> SqlRequest | None:
         return None
     try:
         params = unpack(body[end + 1 :])
-    except BoxError:  # the general path tells what is wrong
+    except BoxError:  # the general path finds the exact error
         return None
     return None if type(params) is not list else SqlRequest(None, int.from_bytes(body[3:end], "big"), params)
 

@@ -28,7 +28,7 @@ _HEADER_WITH_U32_LSN = struct.Struct(">BBBBBBBIBBd").pack
 _HEADER_WITH_U64_LSN = struct.Struct(">BBBBBBBQBBd").pack
 _TIMESTAMP = struct.Struct(">BBd").pack
 _HEARTBEAT = struct.Struct(">BBBBBBBd")
-"""How a heartbeat begins: a map of three pairs, type 0, and the key of the origin."""
+"""The beginning of a heartbeat: a map of three pairs, type 0, and the key of the origin."""
 _HEARTBEAT_HEAD: Final = b"\x83\x00\x00\x02"
 _HEARTBEAT_TIME: Final = b"\x04\xcb"
 """The key of the time in a heartbeat, and the type of a double."""
@@ -38,9 +38,9 @@ _FRAME = struct.Struct(">BI").pack
 _SMALL: Final = 512
 """The size in bytes up to which decoding a value is faster than creating a decoder that could skip it."""
 _TYPE_ALONE: Final = b"\x81\x00"
-"""How a header begins that has nothing but a type."""
+"""The beginning of a header that has only a type."""
 _BODY_AT: Final = 3
-"""The offset of the body after such a header."""
+"""The offset of the body after a header that has only a type."""
 _DOUBLE_AT = struct.Struct(">d").unpack_from
 _UINT_AT: Final = {
     0xCC: (1, struct.Struct(">B").unpack_from),
@@ -189,7 +189,7 @@ def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
                     raise _invalid("packet header")
                 fields[4] = _DOUBLE_AT(raw, pos)[0]
                 pos += 8
-            elif key > 10:  # a key that is unknown or not encoded in one byte, which usual writers do not send
+            elif key > 10:  # an unknown key, or one that takes several bytes; usual writers send neither
                 return _decode_long_header(raw, pos - 2, fields, count + 1)
             elif mark < 0x80:
                 fields[key] = mark

@@ -141,7 +141,7 @@ def _json(value: Any) -> str:
 
 
 def _write_csv(columns: Columns, rows: Rows) -> None:
-    """Write the names and the rows as RFC 4180 has it; nil is empty."""
+    """Write the names and the rows as CSV by RFC 4180; nil becomes an empty field."""
     pages = [[name for name, _ in columns]]
     for row in rows:
         pages.append(["" if value is None else _cell(value) for value in row])
@@ -158,7 +158,7 @@ def _write_lines(lines: list[list[str]]) -> None:
 
 
 def _write_json(columns: Columns, rows: Rows) -> None:
-    """Write an object a line, with a value for each column."""
+    """Write a JSON object for each row, one a line, with a value for each column."""
     names = _distinct([name for name, _ in columns])
     lines: list[str] = []
     for row in rows:
@@ -171,7 +171,7 @@ def _write_json(columns: Columns, rows: Rows) -> None:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return the names with a number behind those that stood before, because an object has each name once."""
+    """Return names without repetitions: a repeated name gets a number, because a JSON object has each name once."""
     found: list[str] = []
     for name in names:
         number, distinct = 1, name
@@ -183,7 +183,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _write_yaml(columns: Columns, rows: Rows) -> None:
-    """Write a list of rows as the console does."""
+    """Write the rows as a YAML list, in the format of the console."""
     names = _distinct([name for name, _ in columns])
     streams.write("---\n")
     empty = True

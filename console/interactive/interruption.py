@@ -82,7 +82,9 @@ class LuaHook:
 
 
 class Interruption:
-    """Interrupts the statements of one interactive session. `tell` writes a line to the terminal, from any thread."""
+    """Interrupts the statements of one interactive session. `tell` writes a line to the terminal and may be called in
+    any thread.
+    """
 
     def __init__(self, runtime: Runtime, tell: Callable[[str], None]) -> None:
         self._runtime = runtime
@@ -129,7 +131,7 @@ class Interruption:
         self._is_held = is_held
 
     def capture(self, on_idle: Callable[[], None]) -> None:
-        """Announce signals to our thread. `on_idle` is called for Ctrl-C while no statement runs."""
+        """Announce signals to the thread that reads them. `on_idle` is called for Ctrl-C while no statement runs."""
         self._on_idle = on_idle
         if self._writing >= 0 and not self._is_captured:
             with suppress(ValueError):  # only the main thread can set the wakeup descriptor
@@ -149,10 +151,10 @@ class Interruption:
             self._runtime.loop.call_soon_threadsafe(self._pass_on)
 
     def owns_signal(self) -> bool:
-        """Return whether a SIGINT is not for the program.
+        """Return whether a SIGINT should not reach the program.
 
-        While a statement runs, our thread acts on it. At the prompt Ctrl-C is a key, so a signal comes from elsewhere,
-        or from a key pressed before the prompt appeared.
+        While a statement runs, the thread that reads signals acts on it. At the prompt Ctrl-C is a key, so a signal
+        comes from elsewhere, or from a key pressed before the prompt appeared.
         """
         return self._is_captured or (self._reading >= 0 and keys_make_signals())
 
@@ -242,7 +244,7 @@ class Interruption:
             self._runtime.loop.call_later(_ANSWER_TIME, self._tell_wait, self._fiber_id)
 
     def _tell_wait(self, fiber_id: int) -> None:
-        """Report a wait that cannot be cancelled, such as that of a write for the log."""
+        """Report a wait that cannot be cancelled, such as the wait for a write to the log."""
         if self._fiber_id != fiber_id or self._runtime.closed:
             return
         runtime = self._runtime

@@ -194,8 +194,8 @@ def is_dumb() -> bool:
 
 
 def is_unicode() -> bool:
-    """Return whether the locale's characters are UTF-8, by its own words and not by the interpreter's
-    interpretation.
+    """Return whether the locale's characters are UTF-8, as the locale itself tells and not as the interpreter
+    assumes.
     """
     kind = "" if _has_coerced_locale() else os.environ.get("LC_CTYPE")
     chosen = os.environ.get("LC_ALL") or kind or os.environ.get("LANG") or ""

@@ -32,23 +32,23 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class SqlPlace(NamedTuple):
-    """The cursor's place in a statement."""
+    """The cursor's place in an SQL statement."""
 
     partial: str
-    """The name that is being written, without its quotes."""
+    """The name that is being written, without quotes."""
     is_quoted: bool
     table: str | None
     """The name before a dot."""
     tables: tuple[str, ...]
     """The names in the statement: tables and others."""
     aliases: dict[str, str]
-    """Names by the name that follows each, which is its alias."""
+    """The tables by their aliases: an alias is a name that follows another name."""
     is_open: bool
-    """A string or a comment has not ended."""
+    """True if a string or a comment is open at the cursor."""
 
 
 def look_at_sql(text: str, after: str = "") -> SqlPlace:
-    """The place at the end of a text; `after` is the rest of the statement."""
+    """Return the cursor's place at the end of a text; `after` is the rest of the statement."""
     tokens = [(token.lastgroup or "", token[0]) for token in _TOKEN.finditer(text)]
     is_open = bool(tokens) and tokens[-1][0] == "open"
     partial, is_quoted = "", False
@@ -85,7 +85,7 @@ def _keywords() -> frozenset[str]:
 
 @cache
 def _words() -> dict[str, str]:
-    """Keywords and built-in functions with their kinds."""
+    """Return keywords and built-in functions with their kinds."""
     from box.sql.aggregates import AGGREGATES
     from box.sql.builtins import SCALARS
     from box.sql.pragmas import PRAGMAS
@@ -96,7 +96,7 @@ def _words() -> dict[str, str]:
 
 
 async def sql_completions(ask: Ask, text: str, after: str, event: CompleteEvent) -> AsyncGenerator[Completion, None]:
-    """Yield what may stand at the end of `text`: words after the tables and columns of the node."""
+    """Yield completions for the end of `text`: tables and columns of the node first, then keywords and functions."""
     place = look_at_sql(text, after)
     if place.is_open or not (place.partial or place.is_quoted or place.table or event.completion_requested):
         return

@@ -74,8 +74,8 @@ class AwaitInterrupts:
             self._main.cancel()  # the signal comes from another process and means the program
 
     async def run(self, work: Any) -> Any:
-        """Return the result of a coroutine. Raises CancelledError after Ctrl-C, also for one since the statement was
-        read.
+        """Run a coroutine and return its result. Raises CancelledError after Ctrl-C, even if it was pressed since the
+        statement was read.
         """
         if self._is_pending:
             self._is_pending = False

@@ -107,7 +107,9 @@ def _arrow(edge: ReplicationEdge, source: Point, target: Point) -> str:
 
 
 def _border(of: Point, towards: Point, across: Point) -> Point:
-    """Return the point where a line leaves the box, shifted by 8 to the side."""
+    """Return the point where a line from the middle of the box `of` to the box `towards` leaves the box, shifted
+    sideways by 8.
+    """
     x, y = towards[0] - of[0], towards[1] - of[1]
     scale = min(
         (_BOX[0] / 2 + 4) / abs(x) if x else math.inf,

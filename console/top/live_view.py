@@ -85,7 +85,7 @@ class LiveView:
                 async with asyncio.timeout(self._interval):
                     await self._wakeup.wait()
 
-    # -- what is seen ----------------------------------------------------------------------------------------------
+    # -- content --------------------------------------------------------------------------------------------------
 
     def _head(self) -> StyleAndTextTuples:
         note = "held" if self._is_held else f"every {self._interval:g} s"

@@ -42,7 +42,9 @@ def exported(name: str) -> Callable[[_Method], _Method]:
 
 
 def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]:
-    """Bind a method, and return a BoxError that it raises to Lua. For calls that are not hot."""
+    """Bind a method; a BoxError that it raises becomes an error in Lua. This costs time, so hot methods use
+    `exported`.
+    """
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Outcome]:
         @wraps(method)

@@ -54,7 +54,9 @@ class BoxBindings:
         triggers = self.triggers
 
         def admin() -> Credentials:
-            """Return the rights of triggers of connections; on_auth triggers have those of the client instead."""
+            """Return the credentials for triggers of connections; on_auth triggers run with those of the client
+            instead.
+            """
             return node.schema.user(UserId.ADMIN).credentials
 
         async def on_connect(ctx: Context) -> None:

@@ -1,15 +1,15 @@
 """The Python half of `box.call_wave`: runs the calls of one read of a client with one entry into Lua.
 
 ```
-state    uint32 x 8   position behind the last packet taken, bytes of replies, CALLs, EVALs, type of the last request,
+state    uint32 x 8   position after the last packet taken, bytes of replies, CALLs, EVALs, type of the last request,
                       schema version, whether the dictionary has changed
-sync     double       of the last request
+sync     double       the sync of the last request
 input    packets as they came
 output   reply packets
 ```
 
-All of it is memory that Lua shares. The context of the functions is made when one of them first needs it, and serves
-those that follow, as long as they leave it as it was.
+Lua and Python share this memory. The context of the functions is made when one of them first needs it; the following
+functions use it too, as long as it is left as it was.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_RESULTS: Final = b"\x90"
 
 
 class _SharedContext(RequestContext):
-    """The context of the functions of one wave: `sync` is that of the running one, until `settle`."""
+    """The context of the functions of one wave. `sync` is that of the running request, until `settle` fixes it."""
 
     __slots__ = ("_cell", "_settled")
 
@@ -58,16 +58,16 @@ class _SharedContext(RequestContext):
 
     @sync.setter
     def sync(self, value: int) -> None:
-        """`RequestContext` sets it; the cell decides."""
+        """Do nothing for the assignment by `RequestContext`: the shared cell holds the sync."""
 
     def settle(self) -> None:
-        """The context now belongs to one request for good, the one that has run last."""
+        """Fix the sync: from now on the context belongs to the request that has run last."""
         self._settled = self.sync
         self._cell = None
 
 
 class CallWave(Binding):
-    """Runs waves, one at a time. What the last one has left is in `position`, `sync`, `kind` and `context`."""
+    """Runs waves, one at a time. `position`, `sync`, `kind` and `context` describe the state after the last wave."""
 
     is_direct = True
 
@@ -81,10 +81,10 @@ class CallWave(Binding):
         self._input = memoryview(self._input_memory).cast("B")
         self._output = memoryview(self._output_memory).cast("B")
         self._taken = 0
-        """Bytes of replies that have been taken."""
+        """The number of bytes of replies that were taken already."""
         self._served = 0
         self._session: Session | None = None
-        """That of the wave that runs."""
+        """The session of the running wave, or None."""
         self._credentials: Credentials | None = None
         self._schema: Schema | None = None
         self.context: _SharedContext | None = None
@@ -106,7 +106,7 @@ class CallWave(Binding):
 
     @exported("call_is_clean")
     def is_clean(self) -> int:
-        """Return 0 if the next function may have the context of the one that has run, 2 with an open transaction."""
+        """Return 0 if the next function may use the same context, 2 if a transaction is open in it."""
         ctx, session = self.context, self._session
         if ctx is None or session is None:
             return _CLEAN
@@ -139,11 +139,11 @@ class CallWave(Binding):
         self._served += state[_CALLS] + state[_EVALS]
         state[_CALLS] = state[_EVALS] = 0
 
-    # What a connection reads after a wave
+    # What a connection reads after a wave.
 
     @property
     def position(self) -> int:
-        """Bytes of packets that were taken."""
+        """The bytes of packets that the wave has taken."""
         return self._state[_POSITION]
 
     @property
@@ -162,11 +162,12 @@ class CallWave(Binding):
         return bytes(self._output[start : self._taken])
 
     def run(self, session: Session, data: bytes, start: int, seconds: float) -> tuple[int, Any]:
-        """Serve the requests of `data` from `start` on for about so many seconds.
+        """Serve the requests of `data` from `start` on for about `seconds`.
 
-        Returns how many were taken, and what became of the last: None when its reply is among the others, its results
-        as one encoded array, its error, or the number for `tell_end` of one that waits. Unless that is None, `context`
-        has its context; a transaction that is open in it is the caller's.
+        Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others;
+        otherwise its results as one encoded array, its error, or, if it waits, the number for `tell_end`. Unless the
+        outcome is None, `context` is the context of the last request, and the caller has to end a transaction that is
+        open in it.
         """
         credentials = session.credentials
         if self._session is not None or not may_execute_all(credentials):
@@ -189,7 +190,7 @@ class CallWave(Binding):
         return self._served, outcome
 
     def _outcome(self, outcome: Any) -> bytes | BoxError | int | None:
-        """Convert what Lua gives to what `run` returns."""
+        """Convert the result of the Lua function to the outcome that `run` returns."""
         status, value = outcome
         if status is True and value == _DONE:
             return None

@@ -64,7 +64,7 @@ class OneByOne:
 def open_cursor(
     dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any], after: bytes
 ) -> ReadAhead | OneByOne:
-    """Open a cursor behind a position, b"" for the beginning. Raises the errors of `Reader.page`."""
+    """Open a cursor that begins after a position (b"" is the beginning). Raises the errors of `Reader.page`."""
     if after:
         return OneByOne(dml.reads.cursor_after(ctx, space, iid, iterator, key, after))
     if not space.is_plain or dml.txns.storage.allows_yield:

@@ -196,7 +196,7 @@ class DataBinding(Binding):
 
     @exported("index_select_by")
     def select_by(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, value: Any) -> Outcome:
-        """The same by a key of one number or string."""
+        """Select tuples as `select` does, by a key of one number or string."""
         try:
             if type(value) is bytes:
                 value = value.decode("utf-8", "surrogateescape")
@@ -211,7 +211,7 @@ class DataBinding(Binding):
     def page(
         self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes, after: bytes, fetch: bool
     ) -> Outcome:
-        """Select tuples behind a position. Returns their images, sizes and the position of the last one."""
+        """Select tuples after a position. Returns their images, their sizes and the position of the last one."""
         space, reads = self.node.schema.space(space_id), self.node.dml.reads
         arguments = (iid, int(iterator), int(offset), int(limit), unpack(key))
         if not after and not fetch:
@@ -263,7 +263,7 @@ class DataBinding(Binding):
 
     @guarded("cursor_open")
     def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes, after: bytes) -> Outcome:
-        """Open a cursor behind a position, b"" for the beginning, and return its number."""
+        """Open a cursor after a position (b"" is the beginning), and return its number."""
         space = self.node.schema.space(space_id)
         cursor = open_cursor(self.node.dml, self.ctx, space, iid, int(iterator), unpack(key), after)
         self._last_cursor += 1

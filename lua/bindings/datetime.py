@@ -23,7 +23,7 @@ _BILLION: Final = 1_000_000_000
 
 
 def _whole(number: float) -> int:
-    """Return a double as C makes an integer of it."""
+    """Convert a double to an integer as C does."""
     return int(number) if -(2.0**63) <= number < 2.0**63 else _LEAST
 
 
@@ -58,7 +58,7 @@ def _raw_interval(value: Interval) -> bytes:
 
 
 def _until_zero(data: bytes) -> str:
-    """Return a text as C reads it: up to its first zero."""
+    """Return a text up to its first zero byte, as C reads it."""
     return data.split(b"\0", 1)[0].decode("latin-1")
 
 
@@ -69,17 +69,19 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_text")
     def text(self, raw: bytes) -> bytes:
-        """Return the text by ISO 8601."""
+        """Return the text of a point in time by ISO 8601."""
         return shown.datetime_text(_datetime(raw)).encode()
 
     @exported("datetime_format")
     def format(self, raw: bytes, template: bytes) -> bytes:
-        """Return the text after a format."""
+        """Return the text of a point in time in a given format."""
         return shown.formatted(_datetime(raw), _until_zero(template)).encode("latin-1")
 
     @exported("datetime_parse")
     def parse(self, text: bytes) -> tuple[bytes | None, int | bytes]:
-        """Return a point in time and how many bytes its text takes; or None and what is to be said of the zone."""
+        """Return the point in time at the beginning of a text, and the number of bytes read; or None and the problem
+        with the zone.
+        """
         from box.data.times import iso
 
         try:
@@ -92,7 +94,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_scan")
     def scan(self, text: bytes, template: bytes) -> tuple[bytes | None, int]:
-        """Return a point in time after a format, and how many bytes its text takes."""
+        """Return the point in time that a text gives in a certain format, and the number of bytes read."""
         from box.data.times import scan
 
         try:
@@ -103,7 +105,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_parse_date")
     def parse_date(self, text: bytes) -> tuple[int | None, int]:
-        """Return the day of a date, and how many bytes its text takes."""
+        """Return the day number of the date at the beginning of a text, and the number of bytes read."""
         from box.data.times import iso
 
         try:
@@ -120,7 +122,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_zone")
     def zone(self, name: bytes, base: float) -> tuple[int | None, int | bytes]:
-        """Return offset (minutes) and number of a zone at a moment; or None and what is to be said of its name."""
+        """Return the offset in minutes and the number of a zone at a moment; or None and the problem with its name."""
         from box.data.times import iso
 
         try:
@@ -131,7 +133,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_offset")
     def offset(self, text: bytes) -> int | None:
-        """Return the minutes of an offset that is the whole text."""
+        """Return the minutes of an offset; the text must contain nothing else."""
         from box.data.times import iso
 
         found = iso.read_offset(text.decode("latin-1"))
@@ -151,7 +153,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_now")
     def now(self) -> bytes:
-        """Return the present, in microseconds and with the offset of the machine."""
+        """Return the present time in microseconds, with the offset of the machine."""
         clocks = self.runtime.machine.clocks
         epoch, nsec = divmod(clocks.read("realtime"), _BILLION)
         return _DATETIME.pack(epoch, nsec // 1000 * 1000, zones.whole_minutes(clocks.utc_offset(epoch)), 0)
@@ -160,7 +162,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_day")
     def day(self, year: float, month: float, day: float) -> int | None:
-        """Return the days from 1970-01-01 to a date."""
+        """Return the number of days from 1970-01-01 to a date."""
         try:
             return calendar.day_of_date(int(year), int(month), int(day))
         except ValueError:
@@ -168,7 +170,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_month_length")
     def month_length(self, year: float, month: float) -> int:
-        """Return how many days a month has."""
+        """Return the number of days in a month."""
         return calendar.days_in_month(int(year), int(month))
 
     @exported("datetime_date")
@@ -189,7 +191,9 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_add")
     def add(self, moment: bytes, interval: bytes, direction: float) -> tuple[bytes | None, bool]:
-        """Return a point in time plus or minus an interval; or None and whether that is too late."""
+        """Return a point in time plus or minus an interval; or None, and whether the result would be too late (or too
+        early).
+        """
         from box.data.times import arithmetic
 
         try:
@@ -199,7 +203,9 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_difference")
     def difference(self, left: bytes, right: bytes) -> bytes | tuple[None, bytes, int]:
-        """Return the interval between two points in time; or None, and name and value of what is out of range."""
+        """Return the interval between two points in time; or None, and the name and value of the part that is out of
+        range.
+        """
         from box.data.times import arithmetic
 
         try:
@@ -209,7 +215,9 @@ class DatetimeBinding(Binding):
 
     @exported("interval_combine")
     def combine(self, left: bytes, right: bytes, direction: float) -> bytes | tuple[None, bytes, int]:
-        """Return the sum or difference of two intervals; or None, and name and value of what is out of range."""
+        """Return the sum or difference of two intervals; or None, and the name and value of the part that is out of
+        range.
+        """
         from box.data.times import arithmetic
 
         try:
@@ -234,7 +242,7 @@ class DatetimeBinding(Binding):
 
     @exported("datetime_check")
     def check(self, body: bytes) -> bool:
-        """Return whether the body of an extension is that of a datetime."""
+        """Return whether the body of an extension is a valid datetime."""
         try:
             points.decode_datetime(body)
         except ValueError:

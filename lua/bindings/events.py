@@ -27,7 +27,7 @@ class EventBinding(Binding):
 
     @exported("event_broadcast")
     def broadcast(self, key: bytes, value: bytes | None) -> None:
-        """Give a key another value; None takes the value away."""
+        """Set the value of a key; None removes it."""
         self.node.events.broadcast(key, value)
 
     @exported("event_watch")
@@ -39,7 +39,7 @@ class EventBinding(Binding):
 
     @exported("event_unwatch")
     def unwatch(self, number: int) -> None:
-        """Take a watcher away."""
+        """Unregister a watcher."""
         self._watchers.pop(int(number)).unregister()
 
     def _tell(self, key: bytes, handle: int, watcher: EventWatcher, value: bytes | None) -> None:

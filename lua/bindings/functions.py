@@ -44,8 +44,8 @@ class FunctionBinding(Binding):
         `ctx` serves this call alone, or a stream. A refusal is raised; every later outcome is passed to `ended`.
 
         Raises:
-            ClientError: NO_SUCH_PROC, or LOAD_MODULE and LOAD_FUNCTION of one in C.
-            UnsupportedError: the function is in C, and its library is there.
+            ClientError: NO_SUCH_PROC; LOAD_MODULE or LOAD_FUNCTION for a function in C.
+            UnsupportedError: the function is in C, and its library exists.
             AccessDeniedError: the user may not execute the function.
         """
         function = self._checked(ctx, name)
@@ -62,7 +62,7 @@ class FunctionBinding(Binding):
         def told(outcome: Values | BoxError) -> None:
             ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
 
-        if ctx.txn is not None:  # of a stream
+        if ctx.txn is not None:  # the request belongs to a stream
             entry += "_in_transaction"
         self.runtime.start_then(told, self.runtime.handle_of(entry), *args, ctx=ctx)
 
@@ -104,10 +104,10 @@ class FunctionBinding(Binding):
 
     @guarded("c_module_load")
     def load_c_module(self, package: bytes) -> Outcome:
-        """Try to load a library for `box.lib.load`; the functions in it could not be called.
+        """Try to load a library for `box.lib.load`; its functions could not be called.
 
         Raises:
-            UnsupportedError: it can be loaded.
+            UnsupportedError: the library can be loaded.
         """
         close_library(self._c_modules.load_copy(text(package)))
         raise unsupported("Lunabox", "C modules")

@@ -114,7 +114,7 @@ def _ordered(key: KeyDef) -> None:
 
 
 def ordered_definition(packed: bytes, own: tuple[Collation, ...]) -> KeyDef:
-    """Return the key definition with these parts. `own` are the collations of the instance that are not built in.
+    """Return the key definition with these parts. `own` lists the collations of the instance that are not built in.
 
     Raises:
         IllegalParams: a part has a type without an order.

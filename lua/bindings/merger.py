@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def _reading(
     packed: bytes, own: tuple[Collation, ...]
 ) -> tuple[Callable[[bytes], list[Any]], Callable[[list[Any]], SortKey]]:
-    """Return what checks and decodes a tuple, and what makes its sort key of that: both take a while to compile."""
+    """Return a function that checks and decodes a tuple, and a function that makes a sort key of the result. Compiling
+    them takes time, so they are cached.
+    """
     key = ordered_definition(packed, own)
     return TupleFormat(key_defs=[key]).validate, key.extract
 
@@ -41,11 +43,12 @@ class Heads:
     def __init__(self, packed: bytes, own: tuple[Collation, ...], *, is_reverse: bool) -> None:
         self._validate, self._extract = _reading(packed, own)
         self._is_reverse = is_reverse
-        # Rising, so that what comes next is at the end in reverse order, where places fall.
+        # Ascending pairs. In reverse order they are taken from the end, and places are negative, so that among equal
+        # tuples the earlier source still comes first.
         self._heads: list[tuple[SortKey, int]] = []
 
     def add(self, place: int, raw: bytes) -> None:
-        """Add the next tuple of a source.
+        """Add the next tuple of the source at a place.
 
         Raises:
             DataError: FIELD_MISSING or FIELD_TYPE.
@@ -53,7 +56,7 @@ class Heads:
         insort(self._heads, (self._extract(self._validate(raw)), -place if self._is_reverse else place))
 
     def take(self) -> int:
-        """Remove the first tuple and return the place of its source, 0 if none is left."""
+        """Remove the first tuple and return the place of its source; 0 if no tuple is left."""
         if not self._heads:
             return 0
         return -self._heads.pop()[1] if self._is_reverse else self._heads.pop(0)[1]
@@ -69,14 +72,14 @@ class MergerBinding(Binding):
 
     @guarded("merger_open")
     def open(self, packed: bytes, is_reverse: bool) -> Outcome:
-        """Return the number of a new merger by a key definition, see `KeyDefBinding`."""
+        """Open a merger by a key definition (see `KeyDefBinding`) and return its number."""
         self._last += 1
         self._mergers[self._last] = Heads(packed, own_collations(self.node), is_reverse=is_reverse)
         return self._last
 
     @exported("merger_add")
     def add(self, number: int, place: int, raw: bytes) -> Any:
-        """Add the next tuple, salted, of the source at a place."""
+        """Add the next tuple, with salt, of the source at a place."""
         try:
             self._mergers[number].add(int(place), raw[:-SALT_SIZE])
         except BoxError as error:
@@ -85,12 +88,12 @@ class MergerBinding(Binding):
 
     @exported("merger_take")
     def take(self, number: int) -> int:
-        """Return the place of the source whose tuple comes next, 0 at the end."""
+        """Return the place of the source whose tuple comes next; 0 at the end."""
         return self._mergers[number].take()
 
     @exported("merger_replace")
     def replace(self, number: int, place: int, raw: bytes) -> Any:
-        """Add the next tuple, salted, of the source at a place, then take the first of all."""
+        """Add the next tuple, with salt, of the source at a place, then take the first of all."""
         heads = self._mergers[number]
         try:
             heads.add(int(place), raw[:-SALT_SIZE])

@@ -243,7 +243,7 @@ class NetBoxBinding(Binding):
 
     @exported("netbox_pending")
     def pending(self, remote_id: float) -> int:
-        """Return the number of a request that has no reply yet, or 0 if there is none; a WATCH is none."""
+        """Return the number of a request that has no reply yet, or 0. A WATCH does not count."""
         remote = self._remotes.get(int(remote_id))
         for number, request in self._requests.items():
             is_answered = request.reply is not None or request.error is not None

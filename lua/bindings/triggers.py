@@ -34,7 +34,9 @@ class _SpaceTrigger:
         self._space = space
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Run the triggers for one change. From Lua `True` means the new tuple that it was given, `False` the old."""
+        """Run the triggers for one change. A result of `True` from Lua stands for the new tuple it was given, `False`
+        for the old one.
+        """
         name = space_name.encode("utf-8", "surrogateescape")
         space_id, op_name = self._space.id, op.encode()
         outcome = self._runtime.start_inside(self._dispatcher, space_id, old, new, name, op_name, ctx=ctx)

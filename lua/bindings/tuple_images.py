@@ -1,4 +1,4 @@
-"""Tuples as Lua has them in memory: many of them in one blob, so that Lua copies each with one call.
+"""Tuples in the form that Lua has in memory: many of them in one blob, so that Lua copies each with one call.
 
 ```
 struct tuple of internal/tuple.lua      uint32 size, uint32 format's id (both native), the MessagePack

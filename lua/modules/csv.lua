@@ -46,7 +46,7 @@ local function read_quoted(text, position, quote)
     end
 end
 
--- Spaces around a field do not belong to it; spaces between quotes do.
+-- Adds an unquoted part to a field. Spaces around a field do not belong to it; spaces between quotes do.
 local function add_plain(field, part)
     if field.text == '' and field.quoted == 0 then
         part = part:gsub('^ +', '')
@@ -106,7 +106,7 @@ local function step(state, number)
     end
 end
 
--- One byte of an option, of a number the one that it is; Tarantool takes the first of a longer text.
+-- Returns the byte of an option; a number is the byte itself. As in Tarantool, only the first byte of a text counts.
 local function separator(value)
     if value == '' then
         error("cannot convert 'nil' to 'char'", 3)
@@ -118,7 +118,7 @@ local function separators(opts)
     return separator(opts.delimiter or ','), separator(opts.quote_char or '"')
 end
 
--- A loop over the records: for i, fields in csv.iterate(text) do.
+-- Iterates over the records: for i, fields in csv.iterate(text) do.
 local function iterate(readable, opts)
     opts = opts or {}
     local delimiter, quote = separators(opts)

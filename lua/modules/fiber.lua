@@ -17,8 +17,8 @@ local fiber = {}
 local methods = {}
 local new_object, id_of
 
--- A fiber whose identity a program has seen is marked with `is_seen`: box.call_wave reuses it for no other call.
--- Keeps one object for each living fiber, so that fiber.self() == fiber.self().
+-- Keeps one object for each living fiber, so that fiber.self() == fiber.self(). A fiber whose identity a program has
+-- seen is marked with `is_seen`, so that box.call_wave does not reuse it for another call.
 local objects = setmetatable({}, {__mode = 'v'})
 
 local function object_of(record)
@@ -35,7 +35,7 @@ local function type_name(count, value)
     return count == 0 and 'no value' or type(value)
 end
 
--- The id that the first argument of a method means. `level` is that of the method, as for error().
+-- Returns the id of the fiber in the first argument of a method. `level` is that of the method, as for error().
 local function checked_id(level, ...)
     local object = ...
     local id = type(object) == 'userdata' and id_of(object)
@@ -45,14 +45,15 @@ local function checked_id(level, ...)
     return id
 end
 
--- Without a level the error stands nowhere.
+-- Returns the living fiber with an id, or raises an error; without a level the error has no place.
 local function living(id, level)
     local record = fibers[id] or error('the fiber is dead', level and level + 1 or 0)
     record.is_seen = true
     return record
 end
 
--- The living fiber that a fiber object or a number means. A method calls this directly: errors stand where its caller is.
+-- Returns the living fiber that a fiber object or a number means. A method calls this directly, so that errors have the
+-- place of its caller.
 local function check(...)
     local object = ...
     return (living(type(object) == 'number' and object or checked_id(3, ...), 3))
@@ -66,7 +67,8 @@ end
 
 -- ---- life -----------------------------------------------------------------------------------------------
 
--- The end of a cancelled fiber is not an error, so it is not logged.
+-- Returns whether an error is the cancellation of the fiber; the end of a cancelled fiber is not an error, so it is not
+-- logged.
 local function is_cancellation(problem)
     return lua_error.is(problem) and problem.type == 'FiberIsCancelled'
 end
@@ -129,7 +131,7 @@ function methods.status(...)
     return record == running and 'running' or 'suspended'
 end
 
--- `position` is that of the argument `name`.
+-- Sets the name of a fiber. `position` is the position of the argument `name`, for errors.
 local function set_name(position, record, name, options)
     if type(name) == 'number' then
         name = tostring(name)
@@ -145,7 +147,7 @@ local function set_name(position, record, name, options)
     record.name = name
 end
 
--- name([fiber]) reads, name([fiber,] text[, {truncate = true}]) writes.
+-- Reads the name of a fiber, name([fiber]), or sets it, name([fiber,] text[, {truncate = true}]).
 function methods.name(...)
     local count = select('#', ...)
     if type((...)) == 'userdata' then
@@ -287,7 +289,7 @@ local function described(id, name, csw, time)
     return {fid = id, name = name, csw = csw, time = time, backtrace = {}, memory = {total = 0, used = 0}}
 end
 
--- id -> description of every living fiber.
+-- Returns a description of every living fiber, by id.
 function fiber.info()
     local result = {}
     for id, record in pairs(fibers) do
@@ -316,7 +318,7 @@ function fiber.top_enable()
     end
 end
 
--- The measured times remain in fiber.info().
+-- Stops measuring times of fibers; the measured ones remain in fiber.info().
 function fiber.top_disable()
     if is_measured then
         is_measured = false

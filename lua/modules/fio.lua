@@ -22,7 +22,7 @@ local fio = {c = constants}
 
 local LARGEST = 2 ^ 53
 
--- Converts a number like C: cuts off its fraction, and takes anything else for 0.
+-- Converts a number as C does: its fraction is cut off, and any other value counts as 0.
 local function whole(value)
     local number = arguments.number(value) or 0
     if number ~= number then
@@ -34,7 +34,7 @@ end
 
 -- ---- outcomes --------------------------------------------------------------------------------
 
--- Returns the result of a call into Python; `failure` and the error if it has failed.
+-- Returns the result of a call into Python; or `failure` and the error, if the call has failed.
 local function outcome(failure, ...)
     local ok, result = pcall(wait, ...)
     if ok then
@@ -111,8 +111,8 @@ function methods.pwrite(self, data, size, offset)
     return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), offset))
 end
 
--- read() returns the rest of the file, read(size) at most `size` bytes, read(buffer, size) the number of bytes that it
--- has read into the buffer.
+-- Reads from a file: read() returns the rest of it, read(size) at most `size` bytes, read(buffer, size) the number of
+-- bytes that were read into the buffer.
 function methods.read(self, buffer, size)
     if type(buffer) == 'cdata' then
         local data, problem = outcome(nil, python.fio_read(self.fh, whole(size)))
@@ -252,7 +252,7 @@ local function clean(path)
     return #result > 1 and (result:gsub('/$', '')) or result
 end
 
--- Accepts a number as a name.
+-- Returns whether a value is a path. A number is accepted as a name.
 local function is_path(value)
     local kind = type(value)
     return kind == 'string' or kind == 'number'

@@ -7,7 +7,7 @@ local fun = {wrap = iterator.new, iter = iterator.iter}
 
 -- ---- generators ----------------------------------------------------------------
 
--- A range to NaN has no end, as in Tarantool.
+-- The step of an ascending range. As in Tarantool, a range to NaN has no end.
 local function range_up(param, state)
     local value = state + param[2]
     if not (value > param[1]) then
@@ -22,11 +22,12 @@ local function range_down(param, state)
     end
 end
 
--- range(stop): from 1, or down from -1. range(start, stop): towards stop, which is included if a step ends on it.
+-- Makes a range: range(stop) counts from 1, or down from -1; range(start, stop) counts towards stop, which is included
+-- if a step ends on it.
 function fun.range(start, stop, step)
     if stop == nil then
         if start == 0 then
-            -- Tarantool gives the bare step here, not an iterator.
+            -- As in Tarantool, the bare step is returned, not an iterator.
             return iterator.no_step, nil, nil
         end
         start, stop = start > 0 and 1 or -1, start
@@ -78,7 +79,7 @@ local function whole_step(limits)
     return 0, math.random(limits[1], limits[2])
 end
 
--- rands(): random numbers in [0, 1). rands(limit), rands(low, limit): random whole numbers below the limit.
+-- Makes random numbers: rands() in [0, 1); rands(limit) and rands(low, limit) whole numbers below the limit.
 function fun.rands(low, limit)
     if low == nil and limit == nil then
         return iterator.new(fraction_step, 0, 0)
@@ -132,7 +133,7 @@ for count, entries in pairs(FUNCTIONS) do
     end
 end
 
--- These take several iterables; as methods, the iterator is the first of them.
+-- zip and chain take several iterables; as methods, the iterator is the first of them.
 iterator.methods.zip, fun.zip = lazy.zip, lazy.zip
 iterator.methods.chain, fun.chain = lazy.chain, lazy.chain
 iterator.methods.is_prefix_of = eager.is_prefix_of
@@ -163,7 +164,7 @@ function operator.floordiv(a, b)
     return math.floor(a / b)
 end
 
--- The sign of `a` alone chooses the way of rounding, as Tarantool has it.
+-- Divides and rounds to a whole number. As in Tarantool, the sign of `a` alone decides the direction of rounding.
 function operator.intdiv(a, b)
     local quotient = a / b
     return a < 0 and math.ceil(quotient) or math.floor(quotient)

@@ -70,7 +70,7 @@ local function level_number(value)
     if type(value) == 'string' then
         return LEVELS[value]
     end
-    -- With NaN as the level only fatal messages are written.
+    -- Converts a level. With NaN only fatal messages are written.
     return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
 end
 
@@ -108,7 +108,7 @@ local function set(option, value)
     state[option] = value
 end
 
--- Once box.cfg is a table, it shows the options that were set here.
+-- Shows the new value in box.cfg, once that is a table.
 local function mirror(option, value)
     local box = rawget(_G, 'box')
     if type(box) == 'table' and type(rawget(box, 'cfg')) == 'table' then
@@ -153,7 +153,7 @@ end
 
 local is_started = false
 
--- The log is opened by the first log.cfg{} or box.cfg{}.
+-- Checks an option that cannot change after the log was opened, by the first log.cfg{} or box.cfg{}.
 local function check_static(name, value)
     if (name ~= 'log' and name ~= 'nonblock') or refresh()[name] == value then
         return nil
@@ -164,7 +164,7 @@ local function check_static(name, value)
     end
 end
 
--- Like Tarantool, ignores unknown options.
+-- Checks the options of log.cfg. As in Tarantool, unknown options are ignored.
 local function check_options(cfg)
     for _, name in ipairs({'log', 'nonblock', 'level', 'format'}) do
         local value = cfg[name]
@@ -175,7 +175,7 @@ local function check_options(cfg)
     end
 end
 
--- log.cfg{log =, level =, format =, nonblock =}, and log.cfg.level etc. to read.
+-- Applies log.cfg{log =, level =, format =, nonblock =}. The options can be read as log.cfg.level and so on.
 local function configure(_, options)
     options = options or {}
     check_options(options)
@@ -196,7 +196,7 @@ local function configure(_, options)
     end
 end
 
--- Before box.cfg{} the node writes bare lines, a format without a name.
+-- Returns the name of the format that is shown: before box.cfg{} the node writes bare lines, a format without a name.
 local function shown()
     local result = {}
     for name, value in pairs(refresh()) do
@@ -213,7 +213,8 @@ setmetatable(log.cfg, {
     __serialize = shown,
 })
 
--- In Tarantool box.cfg passes its options here. Nothing is to do: both read the options of the node's log.
+-- Returns an option of the log. In Tarantool box.cfg passes its options to these functions; here both read the options
+-- of the node's log.
 function log.box_api.cfg_get(name)
     return refresh()[name]
 end

@@ -33,7 +33,7 @@ local function new_source(take)
     return source
 end
 
--- Returns the function that takes from a source; nil if the value is none.
+-- Returns the function that takes the next tuple of a source; nil if the value is not a source.
 local function taker(value)
     local source = type(value) == 'cdata' and ffi.istype(source_type, value) and known[value] or nil
     return source and source.take
@@ -187,7 +187,7 @@ local function merge(packed, takers, is_reverse)
         end
         return python.merger_take(guard.merger)
     end
-    -- The source whose tuple comes next, 0 at the end.
+    -- The place of the source whose tuple comes next; 0 at the end.
     local place
     return function()
         if heads == nil then
@@ -242,7 +242,7 @@ end
 
 local methods = {}
 
--- The source is the state of the loop; `fun` ends a loop when the state is box.NULL.
+-- A step of a loop over a source. The source is the state of the loop; `fun` ends a loop when the state is box.NULL.
 local function step(_, source)
     local tuple = taker(source)()
     if tuple ~= nil then

@@ -27,7 +27,7 @@ local function append(ibuf, bytes)
     return #bytes
 end
 
--- Returned pointers have the type of the argument.
+-- Returns a pointer moved by `count` bytes; it keeps the type of the argument.
 local function advanced(pointer, count)
     return ffi.cast(ffi.typeof(pointer), pointer + count)
 end

@@ -9,7 +9,7 @@ local function on_encode(ctype, handler)
     encoder.converters[tonumber(ffi.typeof(ctype))] = handler
 end
 
--- Refuses values that cannot be keys of reads.
+-- Raises an error for a value that cannot be a key of a read.
 local function refuse(value)
     error("can not encode Lua type: '" .. type(value) .. "'")
 end

@@ -409,7 +409,7 @@ local popen = {
     signal = signal,
 }
 
--- The type of the first of the arguments.
+-- Returns the type of the first argument.
 local function first_type(...)
     return select('#', ...) == 0 and 'no value' or type((...))
 end

@@ -26,13 +26,14 @@ local function flags_of(flags)
     return result
 end
 
--- A value that is neither text nor number counts as absent: the host is this one then, the port 0.
+-- Returns the text of a host or a port. A value that is neither text nor number counts as absent: the host is this one
+-- then, the port 0.
 local function name_of(value)
     local kind = type(value)
     return (kind == 'string' or kind == 'number') and tostring(value) or nil
 end
 
--- A value that is not a number sets no limit.
+-- Returns a number of seconds. A value that is not a number means no limit.
 local function seconds_of(value)
     local kind = type(value)
     local seconds = (kind == 'string' or kind == 'number') and tonumber(value) or FOREVER
@@ -61,8 +62,8 @@ local function getaddrinfo(host, port, timeout, options)
     return decode(packed)
 end
 
--- Returns the socket of the first address that `try(socket, address)` accepts. If none is, errno is that of the last
--- one.
+-- Returns the socket of the first address that `try(socket, address)` accepts. If it accepts none, errno is that of the
+-- last one.
 local function first_of(addresses, try)
     for _, address in ipairs(addresses) do
         local self = open(address.family, address.type, address.protocol)

@@ -6,7 +6,7 @@ local getinfo, rawget, rawset, error = debug.getinfo, rawget, rawset, error
 local declared = {}
 local guard = {}
 
--- Returns the kind of the function that uses the global: it is three levels above getinfo.
+-- Returns the kind of the function that uses the global; it is three levels above getinfo.
 local function toucher()
     local info = getinfo(3, 'S')
     return info and info.what or 'C'

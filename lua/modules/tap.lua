@@ -239,7 +239,7 @@ local function new_test(parent, name)
     }, test_mt)
 end
 
--- test(name): a new test; test(name, body, ...): run it and check.
+-- Makes a new test, test(name), or also runs it and checks its plan, test(name, body, ...).
 function methods.test(parent, name, body, ...)
     local test = new_test(parent, name)
     if body == nil then

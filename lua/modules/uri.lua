@@ -3,7 +3,7 @@ local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 
--- The name of a value's type as the FFI tells it.
+-- Returns the name of a value's type as the FFI shows it.
 local function c_type(value)
     local kind = type(value)
     if kind == 'cdata' then

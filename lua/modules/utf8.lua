@@ -57,7 +57,7 @@ local function skip(text, position)
     return after or position + 1
 end
 
--- The argument of a function that takes one; nil if there are more or none.
+-- Returns the only argument of a function; nil if there are several or none.
 local function only(...)
     if select('#', ...) == 1 then
         return (...)
@@ -66,7 +66,7 @@ end
 
 local LAST_CODE = 0x10ffff
 
--- Accepts a number as a text, like Lua's string functions.
+-- Returns an argument as a text; a number is accepted, like in Lua's string functions.
 local function check_string(value, usage)
     if type(value) == 'number' then
         return tostring(value)

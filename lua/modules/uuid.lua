@@ -26,7 +26,7 @@ local function is_uuid(value)
     return type(value) == 'cdata' and ffi.istype(uuid_type, value)
 end
 
--- The three leading numbers are stored in the byte order of the machine, or big-endian.
+-- Reverses the bytes of the three leading numbers, which are stored in the byte order of the machine or big-endian.
 local function swapped(bytes)
     return bytes:sub(1, 4):reverse() .. bytes:sub(5, 6):reverse() .. bytes:sub(7, 8):reverse() .. bytes:sub(9)
 end
@@ -128,7 +128,7 @@ local function isnil(uuid)
     return ffi.string(uuid, SIZE) == ffi.string(NIL, SIZE)
 end
 
--- In comparisons a text is converted to a uuid.
+-- Returns a uuid for a comparison; a text is converted to a uuid.
 local function comparable(value)
     if is_uuid(value) then
         return to_big_endian(value)

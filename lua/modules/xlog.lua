@@ -45,7 +45,8 @@ end
 
 local ROOM = 8
 
--- The sizes of the tables and the order of the fields are Tarantool's, because they decide how a console shows them.
+-- Makes the row for a program. The sizes of its tables and the order of the fields are Tarantool's, because they decide
+-- how a console shows them.
 local function row_of(facts)
     local kind, sync, lsn, replica_id, group_id, timestamp, tsn, is_commit, body = unpack(facts, 1, 9)
     local header, row = new_table(0, ROOM), new_table(0, ROOM)

@@ -28,7 +28,7 @@ for n = 0, ... - 1 do s:insert{n, 'name of ' .. (n * 7 % 1000003), n * 0.5 + 0.2
 
 
 async def serve(socket: str, rows: int) -> None:
-    """A node in memory, until the process is ended."""
+    """Run a node in memory until the process is ended."""
     async with Node(Path(socket).parent, listen=f"unix/:{socket}", wal_mode="none", log_level=0) as node:
         await node.eval(_FILL, rows)
         print("ready", flush=True)

@@ -21,7 +21,7 @@ def seed() -> int:
 @pytest.mark.parametrize("mode", kills.MODES)
 def test_kills(mode: str, seed: int) -> None:
     """After kills every acknowledged transaction is there, and none is there in part."""
-    assert kills.run_campaign(seed, 25, (mode,))
+    assert kills.run_campaign(seed, 10, (mode,))
 
 
 def test_mixed_clients(seed: int) -> None:

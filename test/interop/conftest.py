@@ -17,8 +17,6 @@ def spark() -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2,4]").appName("test").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.showConsoleProgress", "false")
-    # One JIT compiler and one collector thread: no test runs long enough to profit from more.
-    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     session = builder.config("spark.driver.memory", "2g").config("spark.log.level", "ERROR").getOrCreate()
     yield session
     session.stop()

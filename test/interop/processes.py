@@ -25,6 +25,8 @@ from test.unit.replication.cluster import Proxy
 
 _START = 120.0
 """Seconds until a process answers; a start needs a second of processor time, and a busy machine is slow to give it."""
+POLL = 0.1
+"""The pause between two questions to all nodes, in seconds: without one, answers take most of their time."""
 LUNABOX = str(Path(sys.executable).with_name("lunabox"))
 
 _SCRIPT = """
@@ -91,7 +93,7 @@ class NodeProcess:
         self.socket = f"{directory}.sock"
         self.uri = f"unix/:{self.socket}"
         self.links: dict[int, CountingProxy] = {}
-        """The proxies over which it follows the others, by their place in the mesh."""
+        """The proxies over which this node follows the others, by the other node's index in the mesh."""
         self.options = ""
         self._timeout = timeout
         self._process: asyncio.subprocess.Process | None = None

@@ -59,7 +59,7 @@ def _huge(argument: str) -> bool:
 
 
 def _crashes(name: str, value: str) -> bool:
-    """Whether Tarantool 2.8.1 ends with an assertion, or asks for too much memory."""
+    """Return whether a call ends Tarantool 2.8.1 with an assertion, or makes it ask for too much memory."""
     return (name in ("ZEROBLOB", "CHAR") and _huge(value)) or (name == "PRINTF" and value in ("''", "x''", "NULL"))
 
 
@@ -85,7 +85,9 @@ def _casts() -> list[str]:
 
 
 def _is_chance(left: str, operator: str, right: str) -> bool:
-    """Whether Tarantool 2.8.1 gives a negative zero, shown as -32, or reads the sign of a double, which has none."""
+    """Return whether the answer of Tarantool 2.8.1 depends on chance: it shows a negative zero as -32, or reads the
+    sign of a double, which has none.
+    """
     if operator == "%":
         return (left.startswith("-") and right.lstrip("-") in ("1", "1.5", "'1'", left.lstrip("-"))) or (
             left == "-9223372036854775808" or (left == "'1'" and "." in right)
@@ -544,11 +546,11 @@ DIFFERENT: Final = frozenset(
         "SELECT CASE WHEN id SELECT 1 THEN 'a' ELSE 'b' END , CAST ( a AS STRING ) FROM t AS x LEFT JOIN t AS y ON x.id = y.id",
     )
 )  # fmt: skip
-"""Statements that Lunabox answers otherwise: mostly another text for what is wrong."""
+"""Statements that Lunabox answers differently; mostly the text of an error differs."""
 
 
 def script(chapter: str, step: int = 1) -> str:
-    """The program of a chapter: of its queries every `step`-th, and all that changes something."""
+    """Return a program for a chapter: every `step`-th of its queries, and all statements that change something."""
     chosen = [
         text
         for number, text in enumerate(CHAPTERS[chapter]())

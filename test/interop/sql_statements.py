@@ -26,7 +26,7 @@ _SETUP = (
 
 
 class Statements:
-    """Makes statements of one seed."""
+    """Generates statements from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -35,11 +35,11 @@ class Statements:
         return self._random.choice(choices)
 
     def literal(self, type_name: str) -> str:
-        """A constant of a type."""
+        """Return a constant of a type."""
         return self._pick(*_LITERALS[type_name])
 
     def number(self, depth: int = 2) -> str:
-        """An expression that is a number."""
+        """Return an expression that is a number."""
         if depth == 0 or self._random.random() < 0.4:
             return self._pick("id", "a", "b", self.literal("int"), self.literal("double"))
         left, right = self.number(depth - 1), self.number(depth - 1)
@@ -47,7 +47,7 @@ class Statements:
         return "(" + self._pick(*forms).format(left, right) + ")"
 
     def text(self) -> str:
-        """An expression that is a text."""
+        """Return an expression that is a text."""
         return self._pick(
             "s",
             self.literal("text"),
@@ -60,7 +60,7 @@ class Statements:
         )
 
     def condition(self, depth: int = 2) -> str:
-        """A condition on a row of `t`."""
+        """Return a condition on a row of `t`."""
         if depth and self._random.random() < 0.4:
             return f"({self.condition(depth - 1)} {self._pick('and', 'or')} {self.condition(depth - 1)})"
         operator = self._pick("=", "<", "<=", ">", ">=", "!=")
@@ -78,7 +78,7 @@ class Statements:
         )
 
     def query(self) -> str:
-        """A query whose rows have one order."""
+        """Return a query whose rows have only one possible order."""
         where = f" where {self.condition()}" if self._random.random() < 0.7 else ""
         return self._pick(
             f"select id, {self.number()}, {self.text()} from t{where} order by id",
@@ -95,7 +95,7 @@ class Statements:
         )
 
     def change(self) -> str:
-        """A change of a table."""
+        """Return a statement that changes a table."""
         row = ", ".join(self.literal(type_name) for type_name in _COLUMNS.values())
         name = self._pick(*_COLUMNS)
         return self._pick(
@@ -110,7 +110,7 @@ class Statements:
 
 
 def script(seed: int, count: int) -> str:
-    """A script that runs `count` statements, and prints a line for each."""
+    """Return a script that runs `count` statements, and prints a line for each."""
     made = Statements(seed)
     rows = [f"insert into t values ({number}, {number % 4}, {number / 2}, '{'abB'[number % 3]}', {'true' if number % 2 else 'false'}, {number})" for number in range(8)]  # fmt: skip
     rows += [f"insert into u (a, s) values ({number}, '{'aAb'[number % 3]}')" for number in range(5)]
@@ -120,7 +120,7 @@ def script(seed: int, count: int) -> str:
 
 
 def printing_script(statements: list[str]) -> str:
-    """A script that runs statements, and prints a line for each: its error, or its rows and columns."""
+    """Return a script that runs statements, and prints a line for each: its error, or its rows and columns."""
     quoted = ",\n".join(f"[==[{text}]==]" for text in statements)
     return f"""
 box.cfg{{log = 'node.log', wal_mode = 'none', memtx_memory = 64 * 1024 * 1024}}

@@ -49,7 +49,7 @@ class Table(NamedTuple):
 
 
 class Generator:
-    """Makes the statements of one seed."""
+    """Generates the statements of one seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -99,7 +99,7 @@ class Generator:
         return ", ".join(self.value(column) for column in table.columns)
 
     def value(self, column: Column) -> str:
-        """A constant that fits a column, or now and then does not."""
+        """Return a constant that fits a column; rarely one that does not."""
         if self._is(0.03):
             return self.literal(self._random.choice(_TYPES))
         if self._is(0.02 if column.is_not_null else 0.15):
@@ -109,7 +109,7 @@ class Generator:
     # --- expressions ---
 
     def literal(self, type_name: str) -> str:
-        """A constant of a type."""
+        """Return a constant of a type."""
         return self._random.choice(_LITERALS[type_name])
 
     def _columns(self, tables: list[Table], *types: str) -> list[str]:
@@ -117,7 +117,7 @@ class Generator:
         return found + ([f"{table.name}.id" for table in tables] if "integer" in types else [])
 
     def number(self, tables: list[Table], depth: int = 2) -> str:
-        """An expression that is a number."""
+        """Return an expression that is a number."""
         columns = self._columns(tables, *_NUMERIC)
         if depth <= 0 or self._is(0.35):
             return self._pick(*columns, self.literal(self._pick(*_NUMERIC)), *(["NULL"] if self._is(0.1) else []))
@@ -146,7 +146,7 @@ class Generator:
         )
 
     def text(self, tables: list[Table], depth: int = 1) -> str:
-        """An expression that is a text."""
+        """Return an expression that is a text."""
         columns = self._columns(tables, "string")
         if depth <= 0 or self._is(0.35):
             return self._pick(*columns, self.literal("string"), *(["NULL"] if self._is(0.05) else []))
@@ -169,7 +169,7 @@ class Generator:
         )
 
     def anything(self, tables: list[Table], depth: int = 2) -> str:
-        """An expression of any type."""
+        """Return an expression of any type."""
         if self._is(0.45):
             return self.number(tables, depth)
         if self._is(0.5):
@@ -187,7 +187,7 @@ class Generator:
         )
 
     def condition(self, tables: list[Table], depth: int = 2) -> str:
-        """A condition on rows."""
+        """Return a condition on rows."""
         if depth > 0 and self._is(0.35):
             a, b = self.condition(tables, depth - 1), self.condition(tables, depth - 1)
             return f"({a} {self._pick('AND', 'OR')} {b})"
@@ -217,7 +217,7 @@ class Generator:
     # --- statements ---
 
     def query(self) -> str:
-        """A query whose rows have one order."""
+        """Return a query whose rows have only one possible order."""
         t, u = self.tables
         one = [self._random.choice(self.tables)]
         name = one[0].name
@@ -262,7 +262,7 @@ class Generator:
         )
 
     def change(self) -> str:
-        """A change of rows."""
+        """Return a statement that changes rows."""
         table = self._random.choice(self.tables)
         name, column = table.name, self._random.choice(table.columns)
         one = [table]
@@ -291,7 +291,7 @@ class Generator:
 
 
 def script(seed: int, count: int) -> str:
-    """A script that runs `count` statements on new tables, and prints a line for each."""
+    """Return a script that runs `count` statements on new tables, and prints a line for each."""
     made = Generator(seed)
     made.statements += [made.change() if made._is(0.35) else made.query() for _ in range(count)]
     return printing_script(made.statements)

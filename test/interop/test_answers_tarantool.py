@@ -130,7 +130,7 @@ def select(space_id: int) -> Row:
 
 
 async def is_ready(server: Server) -> None:
-    """Wait until the script of a server has come to its end."""
+    """Wait until the script of a server has run to its end."""
     peer = await server.connect()
     async with asyncio.timeout(60):
         while True:
@@ -146,7 +146,9 @@ async def is_ready(server: Server) -> None:
 
 @executables
 def test_errors_name_the_statement_that_raised_them(executable: str, tmp_path: Path) -> None:
-    """A place in a script is that of the user's statement; elsewhere it is one in the source of the server."""
+    """The place of an error in a script is that of the user's statement; the place of other errors is in the server's
+    source.
+    """
 
     async def main() -> None:
         async with running(executable, FUNCTIONS, tmp_path) as server:
@@ -194,12 +196,14 @@ WAITING_ANSWERS = [
     (Row(RequestType.JOIN, body=pack({0x24: UUID})), ErrorCode.LOADING),
     (Row(RequestType.SUBSCRIBE, body=pack({0x24: UUID, 0x25: UUID, 0x26: {}})), ErrorCode.LOADING),
 ]
-"""Requests, each with the code that a server answers whose users and spaces are not there yet."""
+"""Requests, each with the error code that a server returns before its users and spaces are loaded."""
 
 
 @executables
 def test_a_node_that_waits_for_its_sources_answers(executable: str, tmp_path: Path) -> None:
-    """It serves PING, and statements of SQL without a space; it has no users, no functions and no spaces yet."""
+    """A node that waits for its sources serves PING, and statements of SQL without a space; it has no users, no
+    functions and no spaces yet.
+    """
 
     async def main() -> None:
         async with running(executable, WAITING, tmp_path) as server:

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from box.errors import BoxError
-from test.interop.processes import LUNABOX, NodeProcess, ProcessMesh, process_mesh
+from test.interop.processes import LUNABOX, POLL, NodeProcess, ProcessMesh, process_mesh
 from test.support import until
 
 TARANTOOL = os.environ.get("LUNABOX_TARANTOOL", "")
@@ -54,7 +54,7 @@ async def _leader(mesh: ProcessMesh) -> NodeProcess:
         return len(found) == 1
 
     try:
-        await until(is_elected, "a leader", 60)
+        await until(is_elected, "a leader", 60, longest=POLL)
     except AssertionError as error:
         raise AssertionError(f"{error}: {await _described(mesh)}") from None
     return found[0]
@@ -121,7 +121,7 @@ async def _kill_leaders(mesh: ProcessMesh) -> None:
         leader.options = _ELECTION
         await mesh.start(leader)
         try:
-            await until(lambda: _agree(mesh), "agreement", 60)
+            await until(lambda: _agree(mesh), "agreement", 60, longest=POLL)
         except AssertionError as error:
             raise AssertionError(f"{error}: {await _described(mesh)}") from None
         for node in mesh.nodes:
@@ -141,7 +141,7 @@ def test_leaders_of_both_kinds_are_killed(executables: list[str]) -> None:
             await mesh.nodes[0].eval(
                 "box.schema.space.create('synchronous', {id = 600, is_sync = true}):create_index('pk')"
             )
-            await until(mesh.are_equal, "equality", 60)
+            await until(mesh.are_equal, "equality", 60, longest=POLL)
             await mesh.eval_all(f"box.cfg{{{_ELECTION}}}")
             await _kill_leaders(mesh)
 

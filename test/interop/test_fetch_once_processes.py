@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from box.errors import BoxError
-from test.interop.processes import LUNABOX, NodeProcess, ProcessMesh, bytes_of, process_mesh
+from test.interop.processes import LUNABOX, POLL, NodeProcess, ProcessMesh, bytes_of, process_mesh
 from test.support import until
 
 ONCE = "replication_fetch_once = true"
@@ -27,7 +27,7 @@ async def _settled(mesh: ProcessMesh, *, without: NodeProcess | None = None) -> 
                 return False
         return True
 
-    await until(is_settled, "everybody fetches from each its own", 60)
+    await until(is_settled, "everybody fetches from each its own", 60, longest=POLL)
 
 
 async def _write(mesh: ProcessMesh, rows: int) -> None:
@@ -38,7 +38,7 @@ async def _write(mesh: ProcessMesh, rows: int) -> None:
     async def has_grown() -> bool:
         return all([(await node.eval("return written"))[0] >= before[node] + rows for node in running])
 
-    await until(has_grown, "the load", 120)
+    await until(has_grown, "the load", 120, longest=POLL)
 
 
 async def _caught_up(mesh: ProcessMesh, node: NodeProcess) -> None:
@@ -49,12 +49,12 @@ async def _caught_up(mesh: ProcessMesh, node: NodeProcess) -> None:
         here = await node.vclock()
         return all(here.get(replica_id, 0) >= lsn for clock in clocks for replica_id, lsn in clock.items())
 
-    await until(has_them, "the node is not far behind", 60)
+    await until(has_them, "the node is not far behind", 60, longest=POLL)
 
 
 async def _stop_load(mesh: ProcessMesh) -> None:
     await mesh.eval_all("is_writing = false")
-    await until(mesh.are_equal, "equality", 120)
+    await until(mesh.are_equal, "equality", 120, longest=POLL)
     assert await mesh.same_rows()
 
 
@@ -64,20 +64,20 @@ async def _kill_each_under_load(mesh: ProcessMesh) -> dict[NodeProcess, float]:
     Returns:
         For each node the bytes that it has received, as a multiple of the size of the others' rows.
     """
-    await until(mesh.are_equal, "equality", 60)
+    await until(mesh.are_equal, "equality", 60, longest=POLL)
     await _settled(mesh)
     before = {node: node.received for node in mesh.nodes}
     since = await mesh.nodes[0].vclock()
     await mesh.eval_all("start_writing()")
-    await _write(mesh, 150)
+    await _write(mesh, 80)
     for node in mesh.nodes:
         await _caught_up(mesh, node)
         await node.end(kills=True)
-        await _write(mesh, 150)
+        await _write(mesh, 80)
         await mesh.start(node)
         await node.eval("start_writing()")
         await _settled(mesh)
-        await _write(mesh, 150)
+        await _write(mesh, 80)
     await _stop_load(mesh)
     shares = {}
     rows = mesh.nodes[0].rows()
@@ -127,7 +127,7 @@ def test_a_comparison_with_tarantool() -> None:
             one, tarantool = mesh.nodes
             await one.eval("box.schema.space.create('hash', {id = 600}):create_index('pk', {type = 'hash'})")
             await one.eval("for i = 1, 3000 do box.space.hash:replace{i * 7, 'x'} box.space.test:replace{i, 'x'} end")
-            await until(mesh.are_equal, "equality", 60)
+            await until(mesh.are_equal, "equality", 60, longest=POLL)
             (found,) = await one.eval("return box.ctl.compare(...)", tarantool.uri)
             assert (found["is_equal"], found["differences"]) == (True, [])
             assert found["vclock"] == await tarantool.vclock()
@@ -140,7 +140,7 @@ def test_a_comparison_with_tarantool() -> None:
             await tarantool.eval(change, "tarantool")
             await one.eval("box.cfg{replication = {...}}", *mesh.sources_of(one))
             await tarantool.eval("box.cfg{replication = {...}}", *mesh.sources_of(tarantool))
-            await until(mesh.are_equal, "equality", 60)
+            await until(mesh.are_equal, "equality", 60, longest=POLL)
             (found,) = await one.eval("return box.ctl.compare(...)", tarantool.uri)
             assert not found["is_equal"]
             keys = {each["name"]: (each["different"], each["keys"]) for each in found["differences"]}

@@ -37,9 +37,9 @@ def writing_node(directory: Path, seed: int) -> Iterator[None]:
 @pytest.mark.parametrize("source", ["path", "uri"])
 def test_every_change_comes_exactly_once(spark: Any, tmp_path: Path, source: str) -> None:
     """A query that is stopped, of a node that is killed, gets each change once; `make soak` kills both many times."""
-    for seed in range(3):
+    for seed in range(2):
         with writing_node(tmp_path, seed):
-            if seed == 2:
+            if seed == 1:
                 run_query(lambda: start_query(spark, source, tmp_path, once=True))
             else:
                 start_and_await_batch(lambda: start_query(spark, source, tmp_path)).stop()

@@ -73,7 +73,7 @@ def test_keys_that_nobody_needs_are_forgotten() -> None:
     run(body)
 
 
-def test_who_is_unregistered_is_told_nothing_more() -> None:
+def test_an_unregistered_watcher_is_told_nothing_more() -> None:
     async def body(events: Events) -> None:
         seen = Seen(is_slow=True)
         watcher = events.watch(b"k", seen)

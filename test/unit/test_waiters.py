@@ -7,7 +7,7 @@ import asyncio
 from box.waiters import end_all
 
 
-def test_who_is_cancelled_waits_for_the_ends_and_who_is_closed_does_not() -> None:
+def test_a_cancelled_task_waits_for_the_ends_and_a_closed_one_does_not() -> None:
     async def scenario() -> None:
         ends: list[str] = []
 

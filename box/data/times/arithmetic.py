@@ -51,7 +51,7 @@ class PartOutOfRange(ValueError):
 
 
 def _check(value: float, least: int, greatest: int) -> None:
-    # Fractions of a day count towards zero.
+    # Fractions of a day are cut off towards zero.
     if not least <= int(value) <= greatest:
         raise OutOfRange(value > 0)
 
@@ -61,12 +61,12 @@ def _check_rata_die(day: float) -> None:
 
 
 def _wrapped(number: int) -> int:
-    """Return a number as 32 bits hold it."""
+    """Return a number wrapped around to a signed 32-bit integer."""
     return (number + 2**31) % 2**32 - 2**31
 
 
 def _towards_zero(seconds: int) -> int:
-    """Return the time of the day, negative before 1970."""
+    """Return the seconds since midnight; before 1970 they are zero or negative."""
     return seconds % _DAY if seconds >= 0 else -(-seconds % _DAY)
 
 
@@ -81,10 +81,10 @@ def _add_months(rata_die: int, months: int, adjust: str) -> int:
 
 
 def add(moment: Datetime, interval: Interval, direction: int = 1) -> Datetime:
-    """Return a point in time plus an interval, or minus it with a `direction` of -1.
+    """Return a point in time plus an interval, or minus it if `direction` is -1.
 
     Raises:
-        OutOfRange: the sum is.
+        OutOfRange: the sum leaves the range of datetimes.
     """
     seconds = moment.epoch + moment.tzoffset * 60
     day = _wrapped(_wrapped(seconds // _DAY) + EPOCH_ORDINAL)
@@ -109,7 +109,7 @@ def add(moment: Datetime, interval: Interval, direction: int = 1) -> Datetime:
 
 
 def _in_zone(moment: Datetime, seconds: int, nsec: int) -> Datetime:
-    """Return the local time of another moment in the zone of `moment`, with the offset of the new time."""
+    """Return the local time at another moment in the zone of `moment`, and the zone's offset at that moment."""
     offset = moment.tzoffset
     found = zones.index_offset_at(moment.tzindex, seconds) if moment.tzindex else None
     if found is not None:
@@ -157,7 +157,7 @@ def difference(left: Datetime, right: Datetime) -> Interval:
 
 
 def combine(left: Interval, right: Interval, direction: int = 1) -> Interval:
-    """Return the sum of two intervals, or their difference with a `direction` of -1. Raises PartOutOfRange."""
+    """Return the sum of two intervals, or their difference if `direction` is -1. Raises PartOutOfRange."""
     sums = {name: getattr(left, name) + direction * getattr(right, name) for name in LIMITS}
     sums["nsec"] = _wrapped(sums["nsec"])
     return _interval(sums, left.adjust)

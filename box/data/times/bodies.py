@@ -23,7 +23,7 @@ from box.data.times.points import EPOCH, MICROSECOND, Datetime, exact_utc
 
 @lru_cache(1024)
 def _tzinfo(tzoffset: int, tzindex: int) -> tzinfo | None:
-    """Return the `tzinfo` that stands for an offset and a zone; None if there is none."""
+    """Return the `tzinfo` for an offset and a zone number; None if Python has no `tzinfo` for them."""
     offset = timedelta(minutes=tzoffset)
     if not tzindex:
         return timezone(offset) if tzoffset else UTC
@@ -46,14 +46,14 @@ def to_python(value: Datetime) -> datetime | Datetime:
 
 
 def from_python(value: datetime) -> Datetime:
-    """Convert an aware `datetime`. Raises ValueError: it has no time zone, or its offset is out of range."""
+    """Convert an aware `datetime`. Raises ValueError if it has no time zone, or if its offset is out of range."""
     offset = value.utcoffset()
     if offset is None:
         raise ValueError("a datetime without a time zone")
     zone = value.tzinfo
     name = getattr(zone, "key", None) or getattr(zone, "zone", None)
     if name is None and type(zone) is timezone:
-        # One without a name of its own is called UTC or UTC+03:00.
+        # A `timezone` without an explicit name calls itself UTC or UTC+03:00.
         shown = zone.tzname(None)
         name = None if shown.startswith("UTC") else shown
     seconds, rest = divmod(value - EPOCH, timedelta(seconds=1))
@@ -66,7 +66,7 @@ def from_python(value: datetime) -> Datetime:
 
 
 def encode(value: datetime | Datetime) -> bytes:
-    """Return the body of a point in time. Raises ValueError."""
+    """Encode a point in time as the body of its extension. Raises ValueError."""
     return points.encode_datetime(value if type(value) is Datetime else from_python(value))  # type: ignore[arg-type]
 
 

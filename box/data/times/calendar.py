@@ -31,13 +31,13 @@ class Day(NamedTuple):
 
 
 def _home(day: int) -> tuple[int, date]:
-    """Return by how many years a day is moved, and the day there."""
+    """Return the number of years by which a day is moved into years 400 to 799, and the day after the move."""
     cycles, rest = divmod(day - _FIRST_OF_HOME, CYCLE_DAYS)
     return cycles * CYCLE_YEARS, date.fromordinal(_FIRST_OF_HOME + rest + EPOCH_ORDINAL)
 
 
 def day_parts(day: int) -> Day:
-    """Return what the calendar says of a day."""
+    """Return the year, the month and the other calendar parts of a day."""
     years, home = _home(day)
     yday = home.toordinal() - date(home.year, 1, 1).toordinal() + 1
     return Day(home.year + years, home.month, home.day, yday, home.isoweekday() % 7)
@@ -58,7 +58,7 @@ def first_of_month(year: int, month: int) -> int:
 
 
 def days_in_month(year: int, month: int) -> int:
-    """Return how many days a month has."""
+    """Return the number of days in a month."""
     return first_of_month(year, month + 1) - first_of_month(year, month)
 
 
@@ -69,14 +69,14 @@ def _checked(day: int) -> int:
 
 
 def day_of_date(year: int, month: int, day: int) -> int:
-    """Return the day of a date. Raises ValueError: there is none, or it is out of range."""
+    """Return the number of the day with this date. Raises ValueError if the date does not exist or is out of range."""
     if not (1 <= month <= 12 and 1 <= day <= days_in_month(year, month)):
         raise ValueError("no such date")
     return _checked(first_of_month(year, month) + day - 1)
 
 
 def day_of_year(year: int, yday: int) -> int:
-    """Return the day with a place in a year, from 1. Raises ValueError."""
+    """Return the day number of the `yday`-th day of a year, counted from 1. Raises ValueError."""
     first = first_of_month(year, 1)
     if not 1 <= yday <= first_of_month(year + 1, 1) - first:
         raise ValueError("no such day of the year")
@@ -84,7 +84,7 @@ def day_of_year(year: int, yday: int) -> int:
 
 
 def day_of_quarter(year: int, quarter: int, qday: int) -> int:
-    """Return the day with a place in a quarter, both from 1. Raises ValueError."""
+    """Return the day number of the `qday`-th day of a quarter; both are counted from 1. Raises ValueError."""
     month = quarter * 3 - 2
     if not 1 <= quarter <= 4:
         raise ValueError("no such quarter")
@@ -95,7 +95,7 @@ def day_of_quarter(year: int, quarter: int, qday: int) -> int:
 
 
 def day_of_week(year: int, week: int, weekday: int) -> int:
-    """Return a day of a week by ISO 8601, from 1 for Monday. Raises ValueError."""
+    """Return the day number of a weekday (Monday is 1) in a week by ISO 8601. Raises ValueError."""
     cycles, home = divmod(year, CYCLE_YEARS)
     found = date.fromisocalendar(home + CYCLE_YEARS, week, weekday)
     return _checked(found.toordinal() - EPOCH_ORDINAL + (cycles - 1) * CYCLE_DAYS)

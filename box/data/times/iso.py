@@ -18,7 +18,7 @@ from box.data.times.points import Datetime
 
 
 class UnknownZone(ValueError):
-    """A text names a time zone that does not exist, or with `is_ambiguous` one of several."""
+    """A text names a time zone that does not exist; with `is_ambiguous` the name belongs to several zones."""
 
     def __init__(self, is_ambiguous: bool = False) -> None:
         super().__init__("unknown time zone")
@@ -63,10 +63,10 @@ class Clock(NamedTuple):
 
 
 def read_date(text: str) -> tuple[int, int]:
-    """Return the day (see `calendar`) that a text begins with, and how many characters it takes.
+    """Return the day number (see `calendar`) of the date at the beginning of a text, and the number of characters read.
 
     Raises:
-        ValueError: the text begins with no date, or with one that does not exist.
+        ValueError: the text does not begin with a date, or the date does not exist.
     """
     start = 1 if text.startswith("-") else 0
     for pattern, make in _DATES:
@@ -79,7 +79,7 @@ def read_date(text: str) -> tuple[int, int]:
 
 
 def read_time(text: str, start: int) -> tuple[Clock, int]:
-    """Return the time of the day at a place of a text, and the place after it. Raises ValueError."""
+    """Return the time of the day that a text has at `start`, and the position after it. Raises ValueError."""
     if text.startswith("T", start):
         start += 1
     pattern = _EXTENDED_TIME if text[start + 2 : start + 3] == ":" else _BASIC_TIME
@@ -95,7 +95,9 @@ def read_time(text: str, start: int) -> tuple[Clock, int]:
 
 
 def read_offset(text: str, start: int = 0) -> tuple[int, int] | None:
-    """Return the offset in minutes at a place of a text, and the place after it; None if there is none."""
+    """Return the offset in minutes that a text has at `start`, and the position after it; None if there is no
+    offset.
+    """
     zulu = _ZULU.match(text, start)
     if zulu is not None:
         has_offset = len(zulu[0]) == 3 and text[zulu.end() : zulu.end() + 1] in ("+", "-")
@@ -111,24 +113,24 @@ def read_offset(text: str, start: int = 0) -> tuple[int, int] | None:
 
 
 def read_zone(text: str, start: int, base: int) -> tuple[int, int, int]:
-    """Return offset (minutes) and number of the zone at a place of a text, and the place after it.
+    """Return the offset in minutes and the number of the zone that a text has at `start`, and the position after it.
 
-    A name has to be all the rest of the text. `base` is the moment in seconds for which the zone's offset is asked.
-    Without a zone the place stays the same.
+    A zone name has to extend to the end of the text. `base` is the moment, in seconds, at which the zone's offset is
+    looked up. Without a zone the returned position is `start`.
 
     Raises:
-        UnknownZone: there is a name that is none of a zone, or of several.
+        UnknownZone: the name belongs to no zone, or to several.
     """
     name = _NAME.match(text, start)
     if name is not None:
-        # A text of C ends at its first zero.
+        # As a C string, the text ends at its first zero byte.
         found = zones.zone_named(text[start:].split("\0", 1)[0])
         if found is None or found[1].is_ambiguous:
             raise UnknownZone(found is not None)
         spelling, zone = found
         if zone.offset is not None:
             return zone.offset, zone.index, name.end()
-        # The database tells upper from lower case.
+        # Names in the database are case-sensitive.
         offset = zones.offset_at(spelling, base) if text.startswith(spelling, start) else None
         if offset is not None:
             return zones.whole_minutes(offset[0]), zone.index, name.end()
@@ -137,11 +139,11 @@ def read_zone(text: str, start: int, base: int) -> tuple[int, int, int]:
 
 
 def read_datetime(text: str) -> tuple[Datetime, int]:
-    """Return the point in time that a text begins with, and how many characters it takes.
+    """Return the point in time at the beginning of a text, and the number of characters read.
 
     Raises:
-        UnknownZone: of `read_zone`.
-        ValueError: the text begins with no point in time.
+        UnknownZone: the zone's name belongs to no zone, or to several.
+        ValueError: the text does not begin with a point in time.
     """
     day, end = read_date(text)
     clock = Clock(0, 0)

@@ -37,7 +37,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = (datetime(1, 1, 2, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
 _LAST: Final = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
-"""A day inside Python's range, so that a local time is inside too."""
+"""The beginning of the last day of Python's range, in seconds: earlier moments have a local time in the range, too."""
 
 _SHORT: Final = struct.Struct("<q")
 _LONG: Final = struct.Struct("<qihh")
@@ -84,7 +84,7 @@ class Datetime:
 
     @classmethod
     def unchecked(cls, epoch: int, nsec: int, tzoffset: int, tzindex: int) -> Datetime:
-        """Return a value whose parts may be out of range, as those of Lua may be."""
+        """Return a value without checking its parts: Lua's datetimes may have parts that are out of range."""
         value = object.__new__(cls)
         set_part = object.__setattr__
         for name, part in zip(cls._PARTS, (epoch, nsec, tzoffset, tzindex), strict=True):
@@ -101,7 +101,7 @@ class Datetime:
 
     @property
     def sort_key(self) -> int:
-        """An integer in the order of moments."""
+        """An integer that orders datetimes by their moments."""
         return (self.epoch << 32) + self.nsec
 
     def __eq__(self, other: object) -> bool:
@@ -167,7 +167,7 @@ def key_of(value: object) -> int | None:
 
 _PARTS: Final = ("year", "month", "week", "day", "hour", "min", "sec", "nsec")
 _WIDE: Final = frozenset({"day", "hour", "min", "sec"})
-"""The parts that have 64 bits; the others have 32."""
+"""The interval parts that have 64 bits; the others have 32."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from box.data.times.shown import COMPOSED, MONTHS, WEEKDAYS
 
 _SPACES: Final = " \t\n\v\f\r"
 _NONE: Final = -1
-"""Stands for a century or a year of the century that is not given, and, as in Tarantool, for one before the year 0."""
+"""Stands for a century, or a year of the century, that the text does not give. As in Tarantool, a year before 0 gives
+this number, too.
+"""
 
 
 class Mismatch(ValueError):
@@ -29,7 +31,7 @@ class Mismatch(ValueError):
 
 @dataclass
 class Found:
-    """The parts of a date and a time that were read; the others are those of 1970-01-01."""
+    """The parts of a date and a time that were read. Parts that the text does not give are those of 1970-01-01."""
 
     year: int = 1970
     month: int = 1
@@ -46,7 +48,7 @@ class Found:
     short_year: int = _NONE
     week: int = 0
     first_weekday: int | None = None
-    """The day that weeks begin with if a week's number was given: 0 for Sunday, 1 for Monday."""
+    """The first day of the week if the text gives a week number: 0 for Sunday, 1 for Monday."""
     given: set[str] = field(default_factory=set)
 
 
@@ -154,7 +156,7 @@ def _take_zone(found: Found, name: str) -> None:
     there = zones.offset_at(spelling, moment.epoch) if spelling == name else None
     if there is None:
         raise Mismatch
-    # The time so far is taken as that of the offset so far, and shown in the zone.
+    # The time read so far is a local time at the offset read so far; it is shown in the new zone.
     local = moment.epoch + there[0]
     date = day_parts(local // 86_400)
     found.year, found.month, found.day, found.wday = date.year, date.month, date.day, date.wday
@@ -208,11 +210,11 @@ _PIECE: Final = re.compile(
 _KEPT: Final = ("year", "month", "day", "yday", "wday", "hour", "min", "sec", "nsec", "offset", "tzindex")
 _DATE: Final = frozenset({"year", "month", "day"})
 _DATES: Final = {letter: _DATE | ({"wday"} if letter in "+c" else set()) for letter in "+cDFvx"}
-"""What the composed specifiers give."""
+"""For each composed specifier, the names of the parts that it sets."""
 
 
 def _scan(found: Found, text: str, pos: int, template: str) -> int:
-    """Read what a format says from a place of a text on; return the place after it."""
+    """Read a text from a position on, following a format; return the position after it."""
     for piece in _PIECE.finditer(template):
         if piece["space"] is not None:
             while pos < len(text) and text[pos] in _SPACES:
@@ -246,7 +248,9 @@ def _scan_specifier(found: Found, text: str, pos: int, piece: re.Match[str]) -> 
 
 
 def _scan_composed(found: Found, text: str, pos: int, letter: str) -> int:
-    """Read a specifier that stands for a format: its year and week count by themselves."""
+    """Read a composed specifier, which stands for a whole format. Its year and week are not mixed with those of the
+    outer format.
+    """
     inner = replace(found, century=_NONE, short_year=_NONE, first_weekday=None, given=set())
     end = _scan(inner, text, pos, COMPOSED[letter])
     _settle_year(inner)
@@ -273,7 +277,9 @@ def _settle_year(found: Found) -> None:
 
 
 def _settle_date(found: Found) -> None:
-    """Work out what is not given of month and day: from the day of the year, or from the number of the week."""
+    """Compute the month and the day, as far as they are not given, from the day of the year or the number of the
+    week.
+    """
     given = found.given
     if "year" not in given:
         return
@@ -293,7 +299,7 @@ def _settle_date(found: Found) -> None:
 
 
 def _day_of_week(found: Found, first: int) -> int:
-    """Return the place in the year, from 0, of a week's day. Raises Mismatch."""
+    """Return the day of the year, from 0, of a weekday in a numbered week. Raises Mismatch."""
     begins = _first_weekday_of(found.year)
     is_exact = "wday" in found.given
     if found.week == 0 and begins == first:
@@ -314,10 +320,10 @@ def _moment(found: Found) -> Datetime:
 
 
 def read_formatted(text: str, template: str) -> tuple[Datetime, int]:
-    """Return the point in time that a text gives after a format, and how many characters it takes.
+    """Return the point in time that a text gives in a certain format, and the number of characters read.
 
     Raises:
-        ValueError: the text does not follow the format, or there is no such date.
+        ValueError: the text does not follow the format, or the date does not exist.
     """
     found = Found()
     end = _scan(found, text, 0, template)

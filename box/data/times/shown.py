@@ -30,7 +30,7 @@ COMPOSED: Final = {
     "X": "%H:%M:%S",
     "x": "%m/%d/%y",
 }
-"""Specifiers that stand for a format."""
+"""The formats that composed specifiers stand for."""
 
 _INTERVAL_UNITS: Final = {
     "year": "years",
@@ -103,7 +103,9 @@ class Local:
 
 
 def fraction_text(nsec: int, width: int = 0) -> str:
-    """Return a fraction of a second with `width` digits; 0 stands for as many groups of three as it needs."""
+    """Return a fraction of a second with `width` digits; a width of 0 gives as many groups of three digits as
+    necessary.
+    """
     if width:
         return f"{nsec // 10 ** (9 - width):0{width}d}"
     if nsec % 1_000_000 == 0:
@@ -135,7 +137,7 @@ def _offset_text(offset: int) -> str:
 def interval_text(value: IntervalParts) -> str:
     """Return the parts of an interval that are not zero, the first with its sign."""
     shown = [(getattr(value, name), unit) for name, unit in _INTERVAL_UNITS.items()]
-    # Seconds are there if nothing larger is.
+    # Seconds are shown if all larger parts are zero.
     is_short = not any(part for part, _ in shown[:6])
     texts: list[str] = []
     for part, unit in shown:
@@ -203,7 +205,7 @@ _TOKEN: Final = re.compile(r"%[EO]*(?:(?P<width>[0-9]+)(?P<after>.?)|(?P<letter>
 
 
 def formatted(value: DatetimeParts, template: str) -> str:
-    """Return a point in time after a format with specifiers as those of `strftime`."""
+    """Return the text of a point in time in a format whose specifiers are those of `strftime`."""
     local = Local(value)
 
     def show(token: re.Match[str]) -> str:

@@ -1,7 +1,8 @@
 """The time zones that Tarantool 2.11 stores in datetimes, by number.
 
-`ABBREVIATIONS` are numbers, names and offsets in minutes; `?` stands for an abbreviation with several meanings, which
-is not accepted. `ZONES` are those of the time zone database, one a line: number, name, and other names of the zone.
+`ABBREVIATIONS` lists numbers, names and offsets in minutes; `?` stands for an abbreviation with several meanings, which
+is not accepted. `ZONES` lists the zones of the time zone database, one in each line: number, name, and other names of
+the zone.
 """
 
 from typing import Final

@@ -19,9 +19,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _CYCLE: Final = 146_097 * 86_400
 _EARLY: Final = -10_000_000_000
-"""In 1653, when no zone had a rule."""
+"""A moment in the year 1653, before any zone changed its offset (in seconds since 1970)."""
 _LATE: Final = 13_000_000_000
-"""In 2381; rules repeat after 400 years."""
+"""A moment in the year 2381; the rules of zones repeat every 400 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Zone:
 
 @cache
 def _table() -> tuple[dict[int, Zone], dict[str, tuple[str, Zone]]]:
-    """Return the zones by number, and by each name in lower case together with the name as it is written."""
+    """Return the zones by number, and for each name in lower case its zone with the name as the database writes it."""
     abbreviations = filter(None, map(_abbreviation, ABBREVIATIONS.replace("\n", ",").split(",")))
     found: list[tuple[Zone, tuple[str, ...]]] = [(zone, (zone.name,)) for zone in abbreviations]
     for line in ZONES.strip().splitlines():
@@ -62,12 +62,12 @@ def _abbreviation(text: str) -> Zone | None:
 
 
 def names() -> dict[int, str]:
-    """Return the names that texts show, by number."""
+    """Return the names of zones by number, as datetimes are shown with them."""
     return {index: zone.name for index, zone in _table()[0].items()}
 
 
 def spellings() -> dict[str, int]:
-    """Return the numbers of zones by all their names."""
+    """Return the numbers of zones by name, for all spellings that exist."""
     return {spelling: zone.index for spelling, zone in _table()[1].values()}
 
 
@@ -77,7 +77,7 @@ def zone_of(index: int) -> Zone | None:
 
 
 def zone_named(name: str) -> tuple[str, Zone] | None:
-    """Return a name as the database writes it, and its zone. Letters count in any case."""
+    """Return a zone with its name as the database writes it. Upper and lower case make no difference."""
     return _table()[1].get(name.lower())
 
 
@@ -89,7 +89,7 @@ def index_of(name: str) -> int:
 
 @cache
 def database_zone(name: str) -> ZoneInfo | None:
-    """Return a zone of the database; None if it has none with this name."""
+    """Return a zone of the time zone database; None if the database has no zone with this name."""
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):
@@ -112,13 +112,13 @@ def offset_at(name: str, epoch: int) -> tuple[int, bool] | None:
 
 
 def whole_minutes(seconds: int) -> int:
-    """Return minutes, without the seconds that some offsets of the past had."""
+    """Return an offset in minutes, without the seconds that some historical offsets had."""
     return int(seconds / 60)
 
 
 def index_offset_at(index: int, epoch: int) -> tuple[int, bool] | None:
-    """Return offset (seconds) and daylight saving time of a numbered zone; None if the database does not know its
-    name, as it knows few abbreviations.
+    """Return the offset in seconds of a numbered zone, and whether it is daylight saving time. None if the database
+    does not know the zone's name, which is usual for abbreviations.
     """
     zone = zone_of(index)
     return None if zone is None else offset_at(zone.name, epoch)

@@ -49,9 +49,7 @@ def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[Index
 
 
 class _KnownFormat(NamedTuple):
-    """A cached format with the objects whose identities are its key; holding them keeps their identities from being
-    reused.
-    """
+    """A cached format. It holds the objects whose identities are its key, so that their identities are not reused."""
 
     fields: tuple[FieldDef, ...]
     parts: tuple[tuple[PartDef, ...], ...]
@@ -76,7 +74,7 @@ def make_space(schema: Schema, definition: SpaceDef) -> Space:
 
 def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | None) -> Index:
     """Make an empty index to replace one with the same definition. A functional index without its function stays
-    without.
+    without it.
     """
     if isinstance(index, DisabledIndex):
         return DisabledIndex(index.definition, primary, space_name=space.name, engine=space.engine.name)

@@ -42,12 +42,13 @@ SLICE_BYTES: Final = 1 << 17
 _EXTENT_SIZE: Final = 16384
 """The step in bytes in which Tarantool's indexes grow; its error for an index without memory names this number."""
 SLICE_CHANGES: Final = 128
-"""The number of concurrent changes that are processed in one turn, at first."""
+"""The number of concurrent changes that are first processed in one turn; it may be doubled."""
 _TURNS_A_SIZE: Final = 256
-"""The number of turns with waiting changes after which twice as many are processed in one: otherwise a program that
-makes more changes in each turn could keep the walk from ever ending."""
+"""The number of turns that end with waiting changes, after which the number processed in a turn is doubled. Otherwise a
+program that makes more changes in each turn could keep the walk from ever ending.
+"""
 _GREATEST_SHIFT: Final = 20
-"""The number of doublings after which that number grows no further."""
+"""The number of doublings after which the number of changes in a turn grows no further."""
 _SLICES_UNTRACKED: Final = 16
 """The number of slices after which the new nodes of trees are hidden from the garbage collector, before it visits them
 all."""
@@ -196,7 +197,7 @@ class _TakenAlong:
         self._value_of = value_of
         self._waiting: deque[Changes] = deque()
         self._turns = 0
-        """Counts up in each turn that leaves changes waiting, and down in each that leaves none."""
+        """A counter: one more for each turn that leaves changes waiting, one less for each turn that leaves none."""
         self._error: BoxError | None = None
         primary.listeners.append(self._changed)
         primary.followers.append(self._follow)
@@ -275,7 +276,9 @@ async def deferred(schema: Schema, space: Space, work: Work, delay: str, finish:
 
 @contextmanager
 def altering(schema: Schema, space: Space) -> Iterator[None]:
-    """Mark a space as being altered, which nobody else may begin meanwhile. Raises ALTER_SPACE."""
+    """Mark a space as being altered for the duration of the block; nobody else may alter it then. Raises
+    ALTER_SPACE.
+    """
     check_not_altered(schema, space)
     schema.altered.add(space.id)
     try:

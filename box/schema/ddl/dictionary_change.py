@@ -17,12 +17,12 @@ class DdlStatement(Protocol):
     type: int
     old: bytes | None
     new: bytes | None
-    """The row of the system space after the change, as `old` is the row before it; None stands for no row."""
+    """The row of the system space after the change; `old` is the row before it. None stands for no row."""
     row: Row | None
     """The row for the journal, or None while the space is filled without the journal."""
     on_commit: list[Callable[[], None]]
     on_rollback: list[Callable[[], None]]
-    """Undo the change of the dictionary; the last one is called first. They must not fail."""
+    """Functions that undo the change of the dictionary; the last one is called first. They must not fail."""
 
     @property
     def first(self) -> bytes:

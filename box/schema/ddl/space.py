@@ -126,7 +126,8 @@ def _alter_space(
     check_not_altered(schema, space)
     checks = {
         name: CheckConstraint(check.definition, schema.sql.compile_check(definition, name, check.definition.code))
-        for name, check in reversed(space.checks.items())  # Tarantool makes them anew from the first to the last
+        # Tarantool makes the constraints anew from the first to the last.
+        for name, check in reversed(space.checks.items())
     }
 
     def finish() -> None:

@@ -20,13 +20,13 @@ _BARS: Final = 30
 _POINTS: Final = 300
 """The most points of the figure of the log's growth."""
 _TICKS: Final = 8
-"""The most ticks that fit an axis with a tick for each number."""
+"""The most ticks on an axis if every number is to have its own tick."""
 _LONG: Final = 1_000_000
-"""Ticks from here on are written as 1M or 2G: figures in full would run into each other."""
+"""Ticks of at least this value are written as 1M or 2G, because full figures would overlap."""
 _SHORTEST: Final = 10
-"""Seconds that the axis of time has at least: plotly writes fractions of seconds on a shorter one."""
+"""The least length of the time axis in seconds: plotly shows fractions of seconds on a shorter one."""
 _SPACES_SHOWN: Final = 40
-"""Spaces with a table of their columns, those with the most bytes first."""
+"""The number of spaces whose columns are shown in a table; the spaces with the most bytes come first."""
 _STYLE: Final = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em; color: #1c2733 }
 table { border-collapse: collapse; width: 100%; margin: .6em 0 1.6em } caption { text-align: left; font-weight: 600 }
@@ -136,7 +136,9 @@ def _overview(spaces: Sequence[SpaceProfile]) -> list[str]:
 
 
 def _counts(values: Iterable[int], **more: Any) -> dict[str, Any]:
-    """Return an axis of whole numbers from 0 on. Few of them have a tick each: plotly would set some between."""
+    """Return an axis of whole numbers from 0 on. If there are few numbers, each has a tick: plotly would add fractions
+    between them.
+    """
     most = max(values, default=0)
     form = "," if most < _LONG else "~s"
     return {"rangemode": "tozero", "tickformat": form, **({"dtick": 1} if most <= _TICKS else {}), **more}
@@ -159,7 +161,7 @@ def _log(profile: DirectoryProfile) -> list[str]:
     axes: dict[str, Any] = {
         "xaxis": {"title": {"text": "time (UTC)"}, "automargin": True, **_time_range(ends)},
         "yaxis": _counts(rows, title={"text": "rows"}),
-        # Own ticks at round numbers: by default they would stand at the height of the ticks of the rows.
+        # Fixed ticks at round numbers: by default they would stand at the height of the ticks of the rows.
         "yaxis2": _counts(size, title={"text": "bytes"}, overlaying="y", side="right", tickmode="auto", showgrid=False),
         # The legend stands above the figure, because the date stands below.
         "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"},
@@ -185,7 +187,7 @@ def _steps(log: Counter[int]) -> list[int]:
 
 
 def _time_range(ends: Sequence[int]) -> dict[str, Any]:
-    """Return the range of the axis of time, where plotly's own would be too short."""
+    """Return the range of the time axis, if plotly's own range would be too short."""
     missing = _SHORTEST - (ends[-1] - ends[0])
     if missing <= 0:
         return {}

@@ -78,7 +78,7 @@ class Sample:
                 self.values[place] = value
 
     def join(self, other: Sample) -> None:
-        """Add another sample, so that each sample has a part according to its number of values."""
+        """Merge another sample into this one; each contributes values in proportion to its count."""
         total = self.count + other.count
         if len(self.values) + len(other.values) > _SAMPLE:
             own = round(_SAMPLE * self.count / total)

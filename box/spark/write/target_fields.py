@@ -63,7 +63,7 @@ def _datetime(micros: int) -> Ext:
 
 
 def _interval(parts: dict[str, Any]) -> Interval:
-    """An interval of its parts by name; a part that is null or not there is 0."""
+    """Return an interval made of its parts by name; a part that is null or absent is 0."""
     return Interval(**{name: part for name, part in parts.items() if part is not None})
 
 

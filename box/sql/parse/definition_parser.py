@@ -15,7 +15,9 @@ _SPACES: Final = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")|[ \t\n\v\f\r]
 
 
 def _one_space(found: re.Match[str]) -> str:
-    """Spaces outside of quotes as the text of a check has them."""
+    """Return a quoted part unchanged, and one space for spaces outside of quotes, as the stored text of a check has
+    them.
+    """
     return found[1] or " "
 
 
@@ -239,7 +241,7 @@ class DefinitionParser(ChangeParser):
     _last_foreign_key: sql_nodes.ForeignKey | None = None
 
     def _defer_last(self) -> None:
-        """Parse DEFERRABLE among the constraints of a column: it belongs to the last foreign key of the table, if there
+        """Parse DEFERRABLE among the constraints of a column; it applies to the last foreign key of the table, if there
         is one.
         """
         is_deferred = self._deferrable()

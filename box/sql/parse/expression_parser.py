@@ -61,11 +61,11 @@ _TYPES: Final = {
     "UNSIGNED": "unsigned",
 }
 _PARAMETERS_MAX: Final = 65000
-"""Tarantool's limit of parameters in a statement."""
+"""The limit of Tarantool for the parameters of a statement."""
 _HEIGHT_MAX: Final = 200
-"""Tarantool's limit for the height of the tree of an expression."""
+"""The limit of Tarantool for the height of an expression tree."""
 _STACK_MAX: Final = 98
-"""The symbols of a statement that the stack of Tarantool's parser has room for."""
+"""The number of symbols of a statement for which Tarantool's parser has room on its stack."""
 
 
 class ExpressionParser(TokenReader):
@@ -75,9 +75,9 @@ class ExpressionParser(TokenReader):
         super().__init__(text)
         self._stops_at_and = False
         self._tallest = 0
-        """The height of the tallest expression inside of the one that is being read."""
+        """The height of the tallest expression inside the one that is being read."""
         self._stack = 0
-        """The symbols that Tarantool's parser would have on its stack here."""
+        """The number of symbols that Tarantool's parser would have on its stack at this point."""
 
     def select(self) -> sql_nodes.Select:
         raise NotImplementedError
@@ -111,7 +111,7 @@ class ExpressionParser(TokenReader):
 
     @contextmanager
     def stacked(self, count: int) -> Iterator[None]:
-        """Count so many symbols on the stack for what is read inside.
+        """Count `count` more symbols on the stack while the block is parsed.
 
         Raises:
             ClientError: SQL_STACK_OVERFLOW.
@@ -122,7 +122,7 @@ class ExpressionParser(TokenReader):
         self._stack -= count
 
     def needs(self, count: int) -> None:
-        """Check that the stack has room for so many symbols more.
+        """Check that the stack has room for `count` more symbols.
 
         Raises:
             ClientError: SQL_STACK_OVERFLOW.
@@ -252,7 +252,7 @@ class ExpressionParser(TokenReader):
             items = self.expressions()
             found = items[0] if len(items) == 1 else sql_nodes.RowValue(items)
             self.needs(2)
-            self._tallest -= len(items) == 1  # brackets are no node of the tree
+            self._tallest -= len(items) == 1  # brackets do not count as a node of the tree
         self.expect(")")
         return found
 

@@ -221,7 +221,7 @@ class QueryParser(ExpressionParser):
             return None, True
         return None, False
 
-    # --- what follows ---
+    # --- clauses after FROM ---
 
     def _tail(self) -> tuple[list[sql_nodes.OrderTerm] | None, sql_nodes.Expr | None, sql_nodes.Expr | None]:
         order_by = self.order_terms() if self.take_words("ORDER", "BY") else None
@@ -250,7 +250,7 @@ class QueryParser(ExpressionParser):
 
 
 def _has_collation(expr: object) -> bool:
-    """Whether COLLATE is part of an expression, outside of queries in it."""
+    """Return whether an expression contains COLLATE, apart from queries in it."""
     if isinstance(expr, sql_nodes.Collate):
         return True
     return not isinstance(expr, sql_nodes.Select) and any(map(_has_collation, sql_nodes.children(expr)))

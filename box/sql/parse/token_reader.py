@@ -20,7 +20,7 @@ _EARLY: Final = frozenset(
     TRANSACTION COMMIT ROLLBACK SAVEPOINT TO CREATE TABLE EXISTS ( ) WITH #string , INDEXED
 """.split()
 )
-"""Tokens that come in Tarantool's grammar before the list of words that may be names."""
+"""Tokens that Tarantool's grammar checks before the words that may also be names."""
 
 
 _COMMENT: Final = re.compile(r"(?:--|/\*).*\Z", re.DOTALL)
@@ -91,12 +91,12 @@ class TokenReader:
         return True
 
     def option_ended(self) -> None:
-        """Note that an optional part is not here, as described at the top of the module."""
+        """Note that an optional part is absent here; the module describes why that matters."""
         if self.token.kind in _EARLY:
             self._is_warned = True
 
     def advise(self) -> None:
-        """Note that the grammar has an optional part here whatever comes next, so an error may advise to quote."""
+        """Note that the grammar has an optional part here, whatever token follows; so an error may advise to quote."""
         self._is_warned = True
 
     @property
@@ -122,7 +122,7 @@ class TokenReader:
         return self.text[start : self._tokens[self._at - 1].end]
 
     def text_from(self, start: int) -> str:
-        """The text from an offset to its end."""
+        """Return the text from an offset to its end."""
         return self.text[start : self._tokens[-1].end]
 
     def fail(self) -> NoReturn:
@@ -137,7 +137,7 @@ class TokenReader:
         raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, token.text)
 
     def _last(self, end: Token) -> Token:
-        """Return the last thing before the end of the text, which may be space."""
+        """Return the last token before the end of the text, or the space or comment after it, for an error text."""
         last = self._tokens[self._at - 1] if self._at else end
         rest = self.text[last.end : end.end]
         if not rest:

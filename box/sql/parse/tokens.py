@@ -49,7 +49,7 @@ _UNUSED_RESERVED: Final = """
     USER WHENEVER WHILE
 """.split()
 _NAME_RESERVED: Final = ("BINARY", "CHARACTER", "SMALLINT")
-"""Reserved words with an error of their own only where a name is defined or a table is named."""
+"""Reserved words that raise a special error only in the definition of a name or as the name of a table."""
 _FREE: Final = """
     ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CAST CONFLICT DEFERRED DISABLE ENABLE ENGINE FAIL IGNORE INDEXED
     INITIALLY INSTEAD KEY LIMIT NO OFFSET PLAN QUERY RAISE REGEXP RESTRICT SESSION
@@ -64,7 +64,7 @@ FALLBACK: Final = frozenset(
     MATCH PLAN QUERY KEY OFFSET RAISE RELEASE REPLACE RESTRICT RENAME IF ENABLE DISABLE
 """.split()
 )
-"""Keywords that are names wherever they cannot be keywords. INDEXED is one too, with rules of its own."""
+"""Keywords that are names wherever they cannot be keywords. INDEXED is such a keyword, too, with additional rules."""
 _SYNONYMS: Final[dict[str, str]] = {}
 _KINDS: Final = {"BOOL": "BOOLEAN", "UNKNOWN": "NULL", "REGEXP": "LIKE", "==": "=", "<>": "!="}
 _JOIN_WORDS: Final = frozenset(("CROSS", "INNER", "LEFT", "NATURAL", "OUTER", "RIGHT"))

@@ -48,7 +48,7 @@ def _compare_and_set(key: int, old: int, value: int, changes: Changes) -> bool:
 
 
 class RegisterWorkload(ObjectWorkload):
-    """Writes, reads, and compare-and-set. A row: key, value, number of reads."""
+    """Clients write, read, and compare-and-set registers. A row: key, value, number of reads."""
 
     name = "register"
 
@@ -81,7 +81,7 @@ def _read_list(key: int, changes: Changes) -> Any:
 
 
 class ListWorkload(ObjectWorkload):
-    """Appends and reads. A row: key, values, number of reads."""
+    """Clients append to lists and read them. A row: key, values, number of reads."""
 
     name = "list"
     pause = (0.05, 0.3)
@@ -116,7 +116,7 @@ def _read_unique(key: int, value: int, changes: Changes) -> Any:
 
 
 class UniqueWorkload(ObjectWorkload):
-    """Inserts, deletes and reads. A row: key, value.
+    """Clients insert, delete and read unique keys. A row: key, value.
 
     An insert that finds a row counts as failed, which the check leaves out, because that row may still be rolled back.
     """

@@ -23,7 +23,9 @@ def _transfer(number: int, source: int, target: int, amount: int, changes: Chang
 
 
 class BankWorkload(Workload):
-    """Transfers between accounts. A row: account, balance. Each transfer also inserts a row into the ledger."""
+    """Clients transfer money between accounts. A row: account, balance. Each transfer also inserts a row into the
+    ledger.
+    """
 
     name = "bank"
     accounts: ClassVar[int] = 10
@@ -60,7 +62,7 @@ class BankWorkload(Workload):
 
 
 class SetWorkload(Workload):
-    """Inserts into a synchronous space."""
+    """Clients insert rows into a synchronous space."""
 
     name = "set"
 
@@ -74,7 +76,9 @@ class SetWorkload(Workload):
 
 
 class AsyncWorkload(Workload):
-    """Asynchronous inserts at every node. A transaction has one or a few rows, whose keys no other transaction uses."""
+    """Clients insert rows asynchronously at every node. A transaction has one or a few rows, whose keys no other
+    transaction uses.
+    """
 
     name = "async"
     clients = 5
@@ -108,7 +112,7 @@ def _pass_token(key: int, holder: str, heir: str, first: str, changes: Changes) 
 
 
 class TokenWorkload(Workload):
-    """Rows that only their present holder changes, by passing them to another node.
+    """Clients pass rows to another node; only the present holder of a row changes it.
 
     A node changes a row only after it has seen all earlier changes of it. So the changes have one order, though every
     node writes and none waits for another. A node that applies two changes in the wrong order has another row in the
@@ -141,7 +145,7 @@ class TokenWorkload(Workload):
 
 
 class LocalWorkload(Workload):
-    """Inserts into a local space of every node, beside asynchronous inserts at the first node.
+    """Clients insert rows into a local space of every node, and asynchronously at the first node.
 
     A node that is too far behind must not join anew while it has local rows: it stays behind.
     """

@@ -110,7 +110,9 @@ class Scenario:
 
     @property
     def node_options(self) -> dict[str, Any]:
-        """The options of `box.cfg` for every node, of a scenario whose options are written out."""
+        """Return the options of `box.cfg` for every node. The scenario must have its options written out
+        (`with_faults`).
+        """
         options: dict[str, Any] = {
             "replication_synchro_quorum": self.quorum,
             "replication_synchro_timeout": 2,
@@ -199,7 +201,7 @@ class Outcome:
 
 @dataclass
 class _Findings:
-    """What a run has found so far."""
+    """The findings of a run so far."""
 
     violations: list[str] = field(default_factory=list)
     noticed: float | None = None

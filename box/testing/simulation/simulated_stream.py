@@ -129,7 +129,7 @@ class Stream(asyncio.Transport):
         return partner
 
     def join(self, peer: Stream) -> None:
-        """Make two ends one connection."""
+        """Connect two ends, so that each is the other's peer."""
         self._peer, peer._peer = peer, self
         for end in (self, peer):
             self._network.register(end)

@@ -33,32 +33,32 @@ _LOOKS: Final = (3, 8)
 
 
 class _Note(NamedTuple):
-    """Insert the number of the transaction."""
+    """A step that inserts the number of the transaction."""
 
     number: int
 
 
 class _ReadOne(NamedTuple):
-    """Read an object."""
+    """A step that reads one object."""
 
     key: int
 
 
 class _ReadAll(NamedTuple):
-    """Read all objects."""
+    """A step that reads all objects."""
 
     keys: range
 
 
 class _Append(NamedTuple):
-    """Append to the object that was read last."""
+    """A step that appends to the object that was read last."""
 
     key: int
     value: int
 
 
 class _Wait(NamedTuple):
-    """Let other transactions run."""
+    """A step that lets other transactions run."""
 
     seconds: float
 
@@ -107,7 +107,7 @@ class Script:
 
 
 class TransactionWorkload(Workload):
-    """Reads, appends and reads of all objects. A row: key, values.
+    """Clients read objects, append to them, and read all of them. A row: key, values.
 
     Each transaction other than a report writes something, so that its answer shows that all it has read is confirmed.
     """

@@ -24,7 +24,7 @@ class BlackholeEngine(Engine):
     name: ClassVar[str] = "blackhole"
 
     def make_index(self, schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
-        """Refuse: UNSUPPORTED."""
+        """Refuse to make an index. Raises UNSUPPORTED."""
         raise unsupported("Blackhole", "indexes")
 
     def change(self, ctx: Context, space: Space, change: TupleChange, request: Request) -> bytes | None:
@@ -36,5 +36,5 @@ class BlackholeEngine(Engine):
         return request.tuple
 
     def rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
-        """Return nothing."""
+        """Return an empty iterator."""
         return iter(())

@@ -39,7 +39,7 @@ class MemtxEngine(Engine):
         self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), fast_allowed=False)
 
     def use(self, storage: TupleStorage, planner: Planner) -> None:
-        """Keep tuples in this storage from now on, and check them by these plans."""
+        """Keep tuples in this storage from now on, and check them by the plans of this planner."""
         self._storage = storage
         self._planner = planner
 
@@ -50,7 +50,7 @@ class MemtxEngine(Engine):
     # -- definition
 
     def make_index(self, schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
-        """Make an empty index; one by a function is disabled while there is no such function."""
+        """Make an empty index. A functional index is disabled while its function does not exist."""
         function = schema.functions.get(definition.opts.get("func", 0))
         key_function = SpaceFunction(schema, function, space.id) if function is not None else None
         index = create_index(definition, primary, space_name=space.name, engine=self.name, function=key_function)

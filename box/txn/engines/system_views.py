@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SystemViewEngine(Engine):
-    """An engine that reads what another one keeps."""
+    """An engine for views, which read tuples that another engine keeps."""
 
     name: ClassVar[str] = "sysview"
 
@@ -28,7 +28,7 @@ class SystemViewEngine(Engine):
         self._memtx = memtx
 
     def prepare_space(self, schema: Schema, space: Space) -> None:
-        """Give the view the rule which tuples a reader may see."""
+        """Give the view its rule about the tuples that a reader may see."""
         space.row_filter = row_filter(schema, space.id)
 
     def make_index(self, schema: Schema, space: Space, definition: IndexDef, primary: KeyDef | None) -> Index:
@@ -36,7 +36,7 @@ class SystemViewEngine(Engine):
         return create_view_index(schema, space, definition)
 
     def change(self, ctx: Context, space: Space, change: TupleChange, request: Request) -> bytes | None:
-        """Refuse: VIEW_IS_RO."""
+        """Refuse a change. Raises VIEW_IS_RO."""
         raise client_error(ErrorCode.VIEW_IS_RO, space.name)
 
     def source(self, index: Index) -> Index | None:

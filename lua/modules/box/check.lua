@@ -8,7 +8,7 @@ function M.illegal(text)
     box_error(box_error.ILLEGAL_PARAMS, text)
 end
 
--- Like type(), but with 'number' for 64-bit integers.
+-- Returns the type of a value, like type(), but 'number' for 64-bit integers.
 local function value_type(value)
     local kind = type(value)
     if kind == 'cdata' and tonumber64(value) ~= nil then
@@ -60,7 +60,7 @@ function M.options(options, template)
     end
 end
 
--- nil, false and box.NULL are no options.
+-- Returns the options, or an empty table: nil, false and box.NULL count as no options.
 function M.given(options)
     return options ~= nil and options or {}
 end

@@ -27,7 +27,7 @@ function ctl.promote()
     finish.nothing(python.ctl_promote())
 end
 
--- Our own function: finds where the data differs from that of another instance at one vclock.
+-- Finds where the data differs from that of another instance at one vclock. Tarantool has no such function.
 function ctl.compare(uri)
     if type(uri) ~= 'string' then
         error('Usage: box.ctl.compare(uri)', 2)
@@ -37,7 +37,7 @@ function ctl.compare(uri)
     return found
 end
 
--- Our own function: draws as a tree which instance fetches whose rows from which other one.
+-- Draws a tree that shows which instance fetches whose rows from where. Tarantool has no such function.
 function ctl.replication_tree()
     return finish.value(python.ctl_replication_tree())
 end

@@ -40,7 +40,7 @@ function M.is_allowed()
     return allowed
 end
 
--- Called when the user or the transaction of the fiber has changed: the right has to be checked again.
+-- Called when the user or the transaction of the fiber has changed: `is_allowed` has to check anew.
 function M.forget_fiber()
     local fiber = running.fiber
     if fiber ~= nil then

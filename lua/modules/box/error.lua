@@ -76,7 +76,7 @@ local function by_type(custom_type, template, ...)
     return {type = 'CustomError', custom_type = custom_type:sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
 end
 
--- Converts a text or a number to a text; nil for anything else.
+-- Converts a text or a number to a text; returns nil for any other value.
 local function text_of(value)
     return (type(value) == 'string' or type(value) == 'number') and tostring(value) or nil
 end

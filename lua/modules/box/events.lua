@@ -13,7 +13,7 @@ local function list_of(name)
     return lists[name]
 end
 
--- Returns the result of the change of the list: nothing for a removal.
+-- Returns the results of a change of the list; nothing if a trigger was removed.
 local function enable(name, list, ...)
     python.event_enable(name, #list)
     return ...
@@ -25,7 +25,7 @@ function M.reset(name, ...)
     return enable(name, list, trigger_list.reset(list, ...))
 end
 
--- Called by Python.
+-- Called by Python: runs the triggers of an event.
 local function fire(name, ...)
     local list = list_of(name)
     local snapshot = {}

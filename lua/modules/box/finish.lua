@@ -24,7 +24,7 @@ end
 -- `error(bytes)` decodes an error from Python.
 local M = {encode = msgpack.encode, decode = decode, error = errors.decode}
 
--- Returns the MessagePack value that the call has returned.
+-- Returns the MessagePack value that the call has returned, decoded.
 function M.value(result, problem)
     result = wait(result, problem)
     if result ~= nil then
@@ -35,12 +35,12 @@ end
 -- Returns the result unchanged.
 M.plain = wait
 
--- Raises or returns nothing.
+-- Raises the error of the call, or returns nothing.
 function M.nothing(result, problem)
     wait(result, problem)
 end
 
--- Returns the result as a tuple with a format, or nothing.
+-- Returns the result of the call as a tuple with the given format, or nothing.
 function M.tuple(format, result, problem)
     result = wait(result, problem)
     if result ~= nil then

@@ -65,7 +65,7 @@ local function encode_operations(ops)
     local raw = encode(ops)
     local first = raw:byte()
     if first < 0x90 or first > 0xdd then
-        -- A map.
+        -- A map was given.
         box_error(box_error.TUPLE_NOT_ARRAY)
     end
     return raw
@@ -148,7 +148,7 @@ local function position_of(index, tuple)
         raw = encode(tuple)
         local first = raw:byte()
         if first < 0x90 or first > 0xdd then
-            -- A map.
+            -- A map was given.
             box_error(box_error.TUPLE_NOT_ARRAY)
         end
     else
@@ -170,7 +170,7 @@ local function position_after(index, options)
     return position_of(index, after)
 end
 
--- As FFI converts an argument.
+-- Converts the option as the FFI converts an argument.
 local function is_wanted(fetches)
     if type(fetches) == 'number' then
         return fetches ~= 0
@@ -204,7 +204,7 @@ local function select_page(index, iterator, offset, limit, key, after, returns_p
     return rows
 end
 
--- By a key of one number or string.
+-- Selects by a key of one number or string.
 local function select_by(index, iterator, offset, limit, value)
     local blob, sizes = index_select_by(index.space_id, index.id, iterator, offset, limit, value)
     if type(blob) ~= 'string' then

@@ -122,7 +122,7 @@ function readers.features()
     return require('box.features')()
 end
 
--- Kept from Tarantool 1.6.
+-- box.info.server is kept from Tarantool 1.6.
 function readers.server()
     return {id = field('id'), uuid = field('uuid'), lsn = field('lsn'), ro = field('ro')}
 end

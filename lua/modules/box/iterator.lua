@@ -42,7 +42,8 @@ local function is_same_place(cursor)
     return cursor.changes == changes.count and cursor.fiber == fiber and (fiber == nil or cursor.switches == fiber.csw)
 end
 
--- The loop has taken `used` tuples of the chunk. Returns whether the rest is still valid.
+-- Fetches the next chunk after `used` tuples of the present one were taken. Returns whether the rest of that chunk is
+-- still valid.
 local function fetch(cursor, used)
     local blob, sizes = cursor_next(cursor.id, cursor.chunk, used, cursor.space_id)
     if blob == true then

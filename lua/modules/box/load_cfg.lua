@@ -47,7 +47,7 @@ local function encode_options(options)
     return finish.encode(setmetatable(copy, {__serialize = 'map'}))
 end
 
--- The error for a value that is not a table has the position twice, as in Tarantool.
+-- Raises an error for a value that is not a table. As in Tarantool, its text has the position twice.
 local function check_table(options)
     local ok, problem = pcall(function()
         local step = pairs(options == nil and {} or options)
@@ -89,7 +89,7 @@ local function wait_configured()
     return is_configured
 end
 
--- If an option fails, those applied before it stay applied, and box.cfg shows them.
+-- Changes options of a configured instance. If one fails, those applied before it stay, and box.cfg shows them.
 local function configure_again(_, options)
     if not wait_configured() then
         return M.configure(options)
@@ -155,8 +155,8 @@ local function configure_first(packed, options)
     show_values(finish.value(python.box_config_values()))
 end
 
--- After a wrong option or a failed start `box` is as before. A join that was undone starts again. Another fiber that
--- calls box.cfg meanwhile waits for the end.
+-- Applies options. After a wrong option or a failed start `box` is as before. A join that was undone starts again.
+-- Another fiber that calls box.cfg meanwhile waits for the end.
 function M.configure(options)
     if wait_configured() then
         return configure_again(box.cfg, options)

@@ -50,7 +50,7 @@ M.metatables = {
     space_mt = space_mt, index_mt = index_mt, memtx_index_mt = memtx_index_mt, vinyl_index_mt = vinyl_index_mt,
 }
 
--- Each object has a metatable of its own, so that a method assigned to one object hides that of the class.
+-- Makes a metatable for one object, so that a method assigned to the object hides that of the class.
 local function object_metatable(class_name)
     local own = {}
     local metatable = {

@@ -77,7 +77,8 @@ local function leave(number, ok, ...)
     return ...
 end
 
--- Ids are 32 bits wide. What is neither a name nor a number means the user 0, the guest, as in Tarantool.
+-- Converts an argument to a user. Ids have 32 bits; a value that is neither a name nor a number means the user 0, the
+-- guest, as in Tarantool.
 local function user_of(value)
     if type(value) == 'string' then
         return value

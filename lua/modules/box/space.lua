@@ -34,7 +34,7 @@ end
 
 local encode_salted, salted_raw = msgpack.encode_salted, tuples.salted_raw
 
--- A map is passed on, as Python refuses it.
+-- Encodes a tuple. A map is encoded as such, and Python refuses it.
 local function encode_tuple(tuple)
     if type(tuple) == 'table' then
         return encode_salted(tuple)
@@ -92,7 +92,7 @@ function methods.upsert(space, tuple, ops, deprecated)
         error('Usage space:upsert(tuple_key, ops)', 2)
     end
     changes.count = changes.count + 1
-    -- A tuple is that of a before_replace trigger.
+    -- The reply is a tuple only if a before_replace trigger has returned it.
     return changed_tuple(space.id, python.space_upsert(space.id, encode_tuple(tuple), encode_operations(ops)))
 end
 
@@ -142,7 +142,7 @@ end
 function methods.bsize(space)
     check_space(space, 'bsize')
     check_exists(space)
-    -- A size_t in Tarantool, which Lua gets as a 64-bit integer.
+    -- Returns the size as a 64-bit integer, because it is a size_t in Tarantool.
     return finish.plain(python.space_bsize(space.id)) + 0ULL
 end
 

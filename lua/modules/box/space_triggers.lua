@@ -24,7 +24,7 @@ local function copy(list)
     return result
 end
 
--- Tells the transaction of the statement, even the implicit one of a single statement, about waits in triggers.
+-- Runs triggers; meanwhile the transaction of the statement, even an implicit one, is told about waits.
 local function in_transaction(run)
     local function leave(fiber, before, ...)
         fiber.on_yield = before
@@ -83,7 +83,7 @@ end
 python.entry('box.run_on_replace', registry.ref(in_transaction(run_on_replace)))
 python.entry('box.run_before_replace', registry.ref(in_transaction(run_before_replace)))
 
--- Returns the result of the change of the list: nothing for a removal.
+-- Stores the changed list of triggers, and returns the result of the change; nothing for a removal.
 local function store(kind, space_id, list, ...)
     lists[kind][space_id] = list
     finish.nothing(python.space_trigger_enable(space_id, kind, #list))

@@ -17,7 +17,8 @@ local EXECUTE_USAGE = 'Usage: box.execute(sqlstring[, params]) or box.execute(st
 local UNPREPARE_USAGE = 'Usage: statement:unprepare() or box.unprepare(stmt_id)'
 local txn_id = python.txn_id
 
--- The statement may have opened or ended the transaction of the fiber, and changed any space.
+-- Updates what depends on the state of the fiber: the statement may have opened or ended its transaction, and changed
+-- any space.
 local function after(before)
     changes.count = changes.count + 1
     local now = txn_id()

@@ -6,7 +6,7 @@ local finish = require('box.finish')
 local idle = require('box.idle_stat')
 local python = require('internal.python')
 
--- Reads that Lua has done without Python, and errors that it has made.
+-- Reports to Python the reads that Lua has done alone, and the errors that Lua has made.
 local function flush_counts()
     python.count_done(direct.reads, errors.made)
     direct.reads, errors.made = 0, 0
@@ -76,7 +76,7 @@ function slab.info()
     return info
 end
 
--- Empty, as there are no slab classes.
+-- The table is empty, because there are no slab classes.
 function slab.stats()
     return {}
 end

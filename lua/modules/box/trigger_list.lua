@@ -14,11 +14,11 @@ local function is_function_or_nil(value)
     return type(value) == 'function' or type(value) == 'nil'
 end
 
--- The values that stand for functions which were given with too many arguments, by what is called for them.
+-- Placeholder function of a trigger that was given with too many arguments -> {the value that was given}.
 local given = setmetatable({}, {__mode = 'k'})
 
--- As in Tarantool, arguments after the second push the new trigger away: the last but one is registered in its place,
--- whatever it is, and calling it fails if it is no function.
+-- As in Tarantool, a third argument pushes the new trigger away: the argument before the last one is registered in its
+-- place, whatever it is, and calling it fails if it is not a function.
 local function last_but_one(...)
     local value = select(select('#', ...) - 1, ...)
     if type(value) == 'function' then
@@ -41,7 +41,8 @@ local function oldest_first(list)
     return copy
 end
 
--- reset(list) returns all, reset(list, new) adds, reset(list, new, old) replaces, reset(list, nil, old) removes.
+-- Changes a list: reset(list) returns all triggers, reset(list, new) adds one, reset(list, new, old) replaces one,
+-- reset(list, nil, old) removes one.
 function M.reset(list, new, old, ...)
     if not is_function_or_nil(new) or not is_function_or_nil(old) then
         error('trigger reset: incorrect arguments', 3)

@@ -24,7 +24,7 @@ local function is_array(raw)
     return first >= 0x90 and first <= 0x9f or first == 0xdc or first == 0xdd
 end
 
--- new{1, 2} and new(1, 2) and new(tuple).
+-- Makes a tuple: new{1, 2}, new(1, 2) or new(tuple).
 function M.new(...)
     local count = select('#', ...)
     if count == 0 then
@@ -50,7 +50,7 @@ local function check(tuple, usage)
     end
 end
 
--- Like next() of Lua.
+-- Returns the next position and field, like Lua's next().
 function methods.next(tuple, position)
     check(tuple, 'tuple:next(tuple[, pos])')
     position = position ~= nil and position or 0
@@ -174,7 +174,7 @@ function methods.slice(tuple, ...)
     return unpack(totable(tuple), from + 1, to)
 end
 
--- Here a table is an array, whatever other keys it has.
+-- Encodes update operations. A table is always an array here, whatever other keys it has.
 local function encode_operations(ops)
     local raw = encoder.encode(OPERATION_OPTIONS, ops)
     return is_array(raw) and raw or msgpack.encode_args(unpack(ops, 1, #ops))

@@ -33,7 +33,8 @@ local function read_options(options)
     return timeout, level ~= nil and isolation.number_of(level) or 0
 end
 
--- Tells the open transaction about every switch to another fiber. `box.direct` looks anew how the fiber may read.
+-- Sets or removes the hook that tells an open transaction about every switch to another fiber. After that `box.direct`
+-- checks anew how the fiber may read.
 local function set_hook(hook)
     local fiber = running.fiber
     fiber.reads_directly, fiber.on_yield = nil, hook
@@ -59,7 +60,8 @@ function M.begin(options)
     end
 end
 
--- A failed commit undoes changes of data. After an error the transaction may still be open.
+-- Wraps a call that ends the transaction. A failed commit undoes changes of data; after an error the transaction may
+-- still be open.
 local function ending(call)
     return function()
         local result, problem = call()
@@ -113,7 +115,7 @@ local function finish_atomic(ok, ...)
     return ...
 end
 
--- box.atomic([options, ]function, ...)
+-- Runs a function in a transaction: box.atomic([options, ]function, ...).
 function M.atomic(first, ...)
     if type(first) == 'table' and debug.getmetatable(first) == nil then
         M.begin(first)

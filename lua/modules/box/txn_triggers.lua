@@ -56,7 +56,7 @@ local function run(kind, txn_id, packed)
     end
 end
 
--- Returns whether the running fiber is in such a trigger.
+-- Returns whether the running fiber is in an on_commit or on_rollback trigger.
 function M.are_running()
     return (scheduler.current_fiber().ending_txns or 0) > 0
 end

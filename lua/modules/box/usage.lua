@@ -4,7 +4,8 @@ local box_error = require('box.error')
 
 local M = {}
 
--- Makes check(object, method), which raises unless the method was called with a colon. An object has the field `field`.
+-- Makes check(object, method), which raises an error unless the method was called with a colon. An object is recognised
+-- by its field `field`.
 function M.of(kind, field)
     local text = ('Use %s:%%s(...) instead of %s.%%s(...)'):format(kind, kind)
     return function(object, method)

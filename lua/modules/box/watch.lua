@@ -68,7 +68,7 @@ function M.broadcast(...)
     python.event_broadcast(key, packed)
 end
 
--- Called by Python, in a fiber of its own.
+-- Called by Python: runs the function of a watcher in a fiber of its own.
 local function run(handle, key, packed)
     local call = registry.get(handle)
     if packed == nil then

@@ -190,7 +190,8 @@ local client_mt = {__index = methods}
 
 local client = {}
 
--- `max_connections` and `max_total_connections` have no effect: each request has a connection of its own.
+-- Makes a client. `max_connections` and `max_total_connections` have no effect: each request has a connection of its
+-- own.
 function client.new()
     return setmetatable({_statistics = {
         active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,

@@ -4,13 +4,13 @@ local getinfo, error, type, tonumber = debug.getinfo, error, type, tonumber
 
 local M = {}
 
--- `level` is that of the function with the wrong argument, as for error().
+-- Raises an error for a wrong argument. `level` is that of the function that got it, as for error().
 function M.bad(position, reason, level)
     local info = getinfo(level, 'n')
     error(("bad argument #%d to '%s' (%s)"):format(position, info and info.name or '?', reason), level + 1)
 end
 
--- Returns the reason for a value of a wrong type. nil counts as absent.
+-- Returns the error text for a value of a wrong type. nil counts as absent.
 function M.expected(kind, value)
     return kind .. ' expected, got ' .. (type(value) == 'nil' and 'no value' or type(value))
 end
@@ -21,7 +21,7 @@ function M.number(value)
     return (kind == 'number' or kind == 'string') and tonumber(value) or nil
 end
 
--- The text that an argument is, also a number's; nil for anything else.
+-- Returns the text of an argument that is a text or a number; nil for any other value.
 function M.text(value)
     local kind = type(value)
     return (kind == 'string' or kind == 'number') and tostring(value) or nil

@@ -13,7 +13,7 @@ shared[NEXT_ID] = FIRST_ID
 
 local cells = {}
 
--- `id` is that of the running fiber, 0 for none.
+-- Shows which fiber is running; 0 stands for none.
 function cells.show_running(id)
     shared[RUNNING_FIBER] = id
 end
@@ -41,7 +41,7 @@ function cells.forget_woken()
     shared[WOKEN] = 0
 end
 
--- Returns whether the tick shall end, and resets that.
+-- Returns whether the tick shall end now, and resets the request.
 function cells.is_stopped()
     local stop = shared[STOP]
     if stop == 0 then
@@ -51,7 +51,7 @@ function cells.is_stopped()
     return true
 end
 
--- There will be no other tick.
+-- Notes that there will be no other tick.
 function cells.close()
     shared[CLOSED] = 1
 end
@@ -60,12 +60,12 @@ function cells.is_closed()
     return shared[CLOSED] ~= 0
 end
 
--- No code of the user runs any more.
+-- Returns whether the process has ended, so that no code of the user may run any more.
 function cells.is_dead()
     return shared[DEAD] ~= 0
 end
 
--- Another round of fibers begins, for which time has passed.
+-- Forgets the clocks, because another round of fibers begins, for which time has passed.
 function cells.forget_clocks()
     shared[CLOCKS_READ] = 0
 end

@@ -43,7 +43,7 @@ local function class_of(value)
     end
 end
 
--- box.info and box.stat only make their fields when they are called.
+-- Returns box.info or box.stat with all fields, which they only make when they are called.
 local function read_whole(value)
     if rawget(_G, 'box') and (value == rawget(box, 'info') or value == rawget(box, 'stat')) then
         local ok, whole = pcall(value)
@@ -97,7 +97,7 @@ local function selection(partial, limit)
         end
         worst = names[count]
     end
-    -- Names with an initial underscore are only offered once the underscore is typed.
+    -- Adds a name. One with an initial underscore is only offered once the underscore is typed.
     function self.add(name, value)
         if type(name) ~= 'string' or hides and byte(name) == 95 or length > 0 and sub(name, 1, length) ~= partial then
             return
@@ -197,14 +197,14 @@ local sources = {
     ['function'] = from_space(FUNCTION_VIEW, 3, 'function'),
 }
 
--- Reads the table itself, because ten thousand tuples would take too long.
+-- Adds the names of spaces. It reads the table box.space, because reading ten thousand tuples would take too long.
 function sources.space(add)
     for name in next, box.space do
         add(name, 'space')
     end
 end
 
--- The type in the tuple tells users from roles.
+-- Makes a source of names of users or roles; the type in the tuple tells them apart.
 local function accounts(kind)
     return function(add)
         for _, tuple in box.space[USER_VIEW]:pairs() do
@@ -394,7 +394,7 @@ local function count_of(space)
     return ok and tonumber(count) or nil
 end
 
--- The table has each index under its number and its name.
+-- Returns the indexes of a space, each once, although the table has each under its number and its name.
 local function indexes_of(space)
     local list = {}
     for number, index in next, space.index do

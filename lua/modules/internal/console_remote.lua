@@ -61,17 +61,18 @@ function text_remote_mt:close()
     python.console_close(self.connection)
 end
 
--- The late answer could not be told from the next one.
+-- Marks the connection as lost after Ctrl-C, because the late answer could not be told from the next one.
 function text_remote_mt:interrupted()
     self.state, self.error = 'error', 'interrupted, and no longer connected'
 end
 
--- The terminal asks questions by the binary protocol only: in the text protocol answers cannot be told apart.
+-- Answers nothing: in the text protocol answers to questions of the terminal could not be told from others.
 function text_remote_mt:ask()
     return nil
 end
 
--- With `reconnects` the connection is restored after a restart of the other side; a statement waits a little for it.
+-- Makes a remote that speaks the binary protocol. With `reconnects` the connection is restored after a restart of the
+-- other side; a statement waits a little for it.
 local function wrap_binary(address, timeout, reconnects)
     local connection = require('net.box').connect(address, {
         connect_timeout = timeout, reconnect_after = reconnects and RECONNECT_AFTER or nil,

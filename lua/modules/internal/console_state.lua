@@ -23,7 +23,7 @@ local function first(list, limit, is_before)
     return list
 end
 
--- Keys become texts, because a map with numbers as keys would cross as a list with holes.
+-- Returns a map whose keys are texts, because a map with numbers as keys would cross as a list with holes.
 local function texts(map)
     local result = {}
     for key, value in pairs(map or {}) do
@@ -118,7 +118,7 @@ local function checkpoints(gc)
     }
 end
 
--- Returns whether times were not measured before.
+-- Starts to measure times of fibers. Returns whether they were not measured before.
 local function begin_timing()
     local fiber = require('fiber')
     if pcall(fiber.top) then

@@ -17,7 +17,7 @@ local function expect_text(value, place)
     expect(type(value) == 'string', value, place, 'string')
 end
 
--- `level` counts from the checking function: 1 is its caller.
+-- Checks the range of a value. `level` counts from this function: 1 is its caller.
 local function check_range(value, least, greatest, name, special, level)
     if type(value) ~= 'number' then
         error(format('numeric value expected, but received %s', type(value)), level + 1)

@@ -47,7 +47,8 @@ local function is_ours()
     return place == nil or place.source:find(OURS) ~= nil
 end
 
--- A tail call, so that the hook sees the levels of the stack that it would have without us.
+-- Calls the hook of the user by a tail call, so that the hook sees the levels of the stack that it would see without
+-- this function.
 local function pass_on(...)
     if is_ours() then
         return

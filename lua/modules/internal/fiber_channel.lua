@@ -17,7 +17,7 @@ local READER, WRITER, DONE, CLOSED = 1, 2, 3, 4
 local methods = {}
 local new, state_of
 
--- The errors of both name the place of the caller of the method.
+-- Checks the object and the call of a method. Both errors have the place of the method's caller.
 local function check(object, usage)
     local channel = object ~= nil and state_of(object)
     if channel then
@@ -125,7 +125,7 @@ local function try_get(channel)
     return false
 end
 
--- Returns true once the value is taken or stored; false after `timeout` seconds or on a closed channel.
+-- Puts a value. Returns true once it is taken or stored; false after `timeout` seconds or on a closed channel.
 function methods.put(object, ...)
     local usage = 'channel:put(var [, timeout])'
     local channel = check(object, usage)
@@ -141,7 +141,7 @@ function methods.put(object, ...)
     return false
 end
 
--- Returns the next value; nil after `timeout` seconds or on a closed channel.
+-- Takes the next value; nil after `timeout` seconds or on a closed channel.
 function methods.get(object, timeout)
     local usage = 'channel:get([timeout])'
     local channel = check(object, usage)

@@ -9,7 +9,7 @@ local type, error = type, error
 local methods = {}
 local new, state_of
 
--- Raises an error that names the place of the caller of the method.
+-- Checks the object and the call of a method. The error has the place of the method's caller.
 local function check(object, usage)
     local waiters = object ~= nil and state_of(object)
     if waiters then
@@ -20,7 +20,8 @@ local function check(object, usage)
     arguments.bad(1, arguments.expected('fiber.cond', object), 3)
 end
 
--- Returns true when signalled or woken, false after `timeout` seconds. Every end of a wait is a cancellation point.
+-- Waits. Returns true when signalled or woken, false after `timeout` seconds. Every end of a wait is a cancellation
+-- point.
 function methods.wait(object, timeout)
     local usage = 'cond:wait([timeout])'
     local waiters = check(object, usage)

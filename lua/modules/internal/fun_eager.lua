@@ -51,7 +51,7 @@ function M.foldl(self, combine, result)
     return result
 end
 
--- Errors name the value as Tarantool's do: `r`.
+-- Returns the sum of all values. Errors name the value as Tarantool's do: `r`.
 function M.sum(self)
     local total = 0
     for _, r in M.unwrap(self) do
@@ -68,7 +68,7 @@ function M.product(self)
     return total
 end
 
--- A list and a text know their length, holes included.
+-- Returns the number of values. A list and a text know their length, holes included.
 function M.length(self)
     local count, gen = 0, self.gen
     if gen == iterator.list_step or gen == iterator.text_step then
@@ -80,7 +80,8 @@ function M.length(self)
     return count
 end
 
--- What `cmp(best so far, value)` leaves of all values; for numbers in front, `cmp_numbers` if there is one.
+-- Returns the value that remains if `cmp(best so far, value)` chooses one of two again and again. If the first value is
+-- a number, `cmp_numbers` is used instead, if it is given.
 local function chosen(self, name, cmp, cmp_numbers)
     local gen, param, state = M.unwrap(self)
     local following, best = gen(param, state)
@@ -156,7 +157,7 @@ end
 
 -- ---- single steps ----------------------------------------------------------------------------
 
--- The values of a step; nil behind the end.
+-- Returns the values of a step; nil after the end.
 local function values_or_nil(state, ...)
     if state == nil then
         return nil
@@ -164,7 +165,8 @@ local function values_or_nil(state, ...)
     return ...
 end
 
--- Parts of a step do not count; but a list and a text have values at whole numbers alone.
+-- Returns the value at place `n`. The fraction of a place is ignored, except that a list and a text have values only at
+-- whole numbers.
 function M.nth(self, n)
     assert(n > 0, 'invalid first argument to nth')
     local gen, param, state = M.unwrap(self)
@@ -187,7 +189,7 @@ local function values_of_step(state, ...)
     return ...
 end
 
--- Makes one step. Calls the generator only once, as it may be one that cannot go back.
+-- Returns the values of the first step. It calls the generator only once, because a generator may be unable to go back.
 function M.head(self)
     return values_of_step(self.gen(self.param, self.state))
 end

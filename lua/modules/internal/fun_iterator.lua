@@ -24,7 +24,7 @@ local function no_step()
     return nil
 end
 
--- The step of ipairs(), which programs that show an iterator of a list expect.
+-- The step function of ipairs(); programs that print an iterator over a list expect this one.
 local list_step = ipairs({})
 
 local function map_step(map, key)
@@ -89,7 +89,8 @@ end
 -- The step of an empty iterator.
 M.no_step = no_step
 
--- Makes objects of all arguments. The last one may be followed by its parameter and state, as functions return it.
+-- Makes iterator objects of all arguments. The last one may be followed by its parameter and state, as functions return
+-- them.
 function M.all_of(...)
     local count = select('#', ...)
     if count >= 3 then
@@ -105,7 +106,8 @@ function M.all_of(...)
     return result
 end
 
--- A step's state, and what `fun` makes of its values. Errors name the function as Tarantool's do: `fun`.
+-- Returns the state of a step, and the result of `fun` for its values. Errors name the function as Tarantool's do:
+-- `fun`.
 function M.applied(fun, state, ...)
     if state ~= nil then
         return state, fun(...)

@@ -11,7 +11,7 @@ local function is_function(value, method)
     assert(type(value) == 'function', 'invalid first argument to ' .. method)
 end
 
--- The next state of an iterator that counts: a pair, and the values of the step.
+-- Returns the next state of an iterator that counts, which is a pair, followed by the values of the step.
 local function counted(count, state, ...)
     if state ~= nil then
         return {count, state}, ...
@@ -42,7 +42,7 @@ function M.enumerate(self)
     return new(enumerate_step, {self.gen, self.param}, {1, self.state})
 end
 
--- The count is odd when it is the turn of the value between.
+-- The step of `intersperse`. An odd count means that `between` comes next.
 local function intersperse_step(param, state)
     local count = state[1] + 1
     if count % 2 == 0 then
@@ -51,14 +51,14 @@ local function intersperse_step(param, state)
     return counted(count, param[2](param[3], state[2]))
 end
 
--- Every step and `between` behind it.
+-- Returns an iterator with `between` after every value.
 function M.intersperse(self, between)
     return new(intersperse_step, {between, self.gen, self.param}, {0, self.state})
 end
 
 -- ---- some of the values ----------------------------------------------------------------------
 
--- The first step that `fun` accepts, of a step that is made already and those behind it.
+-- Returns the first step that `fun` accepts, out of the given step and those after it.
 local function first_fit(fun, gen, param, state, ...)
     if state == nil or fun(...) then
         return state, ...
@@ -79,7 +79,7 @@ function M.partition(self, predicate)
     return (M.filter(self, predicate)), M.filter(self, function(...) return not predicate(...) end)
 end
 
--- Texts in which a pattern is found; with a function it is filter.
+-- Returns an iterator over the texts in which a pattern is found; with a function it is `filter`.
 function M.grep(self, what)
     return M.filter(self, type(what) ~= 'string' and what or function(text) return string.find(text, what) ~= nil end)
 end
@@ -193,7 +193,7 @@ function M.cycle(self)
     return new(cycle_step, {self.gen, self.param, self.state}, self.state)
 end
 
--- The last iterator stands first, in the parameter and in the states.
+-- The step of `zip`. The last iterator comes first, both in the parameter and in the states.
 local function zip_step(param, states)
     local following, values, width = {}, {}, #param / 2
     for i = width, 1, -1 do
@@ -206,7 +206,7 @@ local function zip_step(param, states)
     return following, unpack(values, 1, width)
 end
 
--- The first values of all, side by side, as long as each has one.
+-- Returns an iterator over the first values of all iterators, then the second ones, and so on, while each has one.
 function M.zip(...)
     local all = iterator.all_of(...)
     local param, states = {}, {}
@@ -230,13 +230,14 @@ local function chained(param, place, state, ...)
     end
 end
 
--- A state is the number of the iterator and its state. The parameter holds gen, param and state of each.
+-- The step of `chain`. A state is the number of an iterator and its state. The parameter holds gen, param and state of
+-- each.
 function chain_step(param, state)
     local place = state[1]
     return chained(param, place, param[3 * place - 2](param[3 * place - 1], state[2]))
 end
 
--- The values of all, one iterator after the other.
+-- Returns an iterator over the values of all iterators, one iterator after the other.
 function M.chain(...)
     local all = iterator.all_of(...)
     if #all == 0 then

@@ -24,7 +24,7 @@ end
 
 local raw_load = ffi.load
 
--- Without this a library with missing symbols would load, and a call of one would end the process.
+-- Loads a library for the FFI. A library with missing symbols is refused, because a call of one would end the process.
 function ffi.load(...)
     local name = ...
     local problem = type(name) == 'string' and python.library_problem(name)
@@ -34,7 +34,7 @@ function ffi.load(...)
     return raw_load(...)
 end
 
--- Python ends the process or the node, and this fiber does not continue. As in Tarantool, true and false mean the code
+-- Ends the process or the node by Python; this fiber does not continue. As in Tarantool, true and false mean the code
 -- 0.
 function os.exit(code)
     local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31
@@ -46,8 +46,8 @@ end
 
 local tuples
 
--- The standard library of this LuaJIT refuses cdata, but Tarantool's loops over a tuple. Both ignore __pairs and
--- __ipairs of tables.
+-- Returns whether a value is a tuple: the standard pairs() of this LuaJIT refuses cdata, but Tarantool's loops over a
+-- tuple. Both ignore __pairs and __ipairs of tables.
 local function is_tuple(value)
     if type(value) ~= 'cdata' then
         return false
@@ -80,12 +80,12 @@ end
 for offset = 0, 25 do
     DIGIT[97 + offset], DIGIT[65 + offset] = 10 + offset, 10 + offset
 end
--- Every whole number up to it is a double of its own.
+-- Every whole number up to this one is exactly a double.
 local EXACT = 2 ^ 53
 
 local SPACE = {[9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [32] = true}
 local PLUS, MINUS, ZERO = 43, 45, 48
--- Both cases of a letter of a suffix or a prefix.
+-- The bytes of letters in suffixes and prefixes, in both cases.
 local IS_L, IS_U = {[76] = true, [108] = true}, {[85] = true, [117] = true}
 local PREFIX_BASES = {[66] = 2, [98] = 2, [88] = 16, [120] = 16}
 
@@ -96,8 +96,8 @@ local function skip_space(text, position)
     return position
 end
 
--- Returns the number whose digits begin at a position, and where they end; nil without digits, or with more than 64
--- bits. Few digits make a double, which takes no object for each step.
+-- Returns the number whose digits begin at a position, and the position after them; nil without digits, or with more
+-- than 64 bits. Few digits make a double, so that no object is made for each step.
 local function parse_digits(text, first, base)
     local last = first
     while (DIGIT[byte(text, last)] or base) < base do
@@ -118,7 +118,7 @@ local function parse_digits(text, first, base)
     return result, last
 end
 
--- Returns what follows the sign of a text: the digits' base, after `0x` or `0b`, and where they begin.
+-- Returns the base after the sign of a text (a prefix `0x` or `0b` changes it), and the position of the first digit.
 local function parse_prefix(text, position, base)
     local prefix = byte(text, position) == ZERO and PREFIX_BASES[byte(text, position + 1)]
     if prefix and (base == nil or base == prefix) then
@@ -127,7 +127,7 @@ local function parse_prefix(text, position, base)
     return base or 10, position
 end
 
--- Returns the position behind `LL`, `ULL` or `LLU`, and whether there is a U.
+-- Returns the position after `LL`, `ULL` or `LLU`, and whether there is a U.
 local function skip_suffix(text, position)
     local unsigned = IS_U[byte(text, position)]
     local at = unsigned and position + 1 or position
@@ -154,7 +154,7 @@ local function small(value, negative)
     return value < 100000000000000ULL and tonumber(value) or value
 end
 
--- A sign may stand before a prefix, and another behind it and white space, as strtoull() allows.
+-- Parses a number. A sign may come before a prefix, and white space and another sign after it, as strtoull() allows.
 local function parse_number(text, base)
     local position = skip_space(text, 1)
     local negative = byte(text, position) == MINUS
@@ -179,7 +179,7 @@ local function parse_number(text, base)
     return small(value, negative and not unsigned)
 end
 
--- Converts a text to a number or 64-bit cdata; nil if it is no number. Returns numbers and 64-bit cdata unchanged.
+-- Converts a text to a number or a 64-bit cdata; nil if it is not a number. Returns numbers and 64-bit cdata unchanged.
 function _G.tonumber64(...)
     local value, base = ...
     if select('#', ...) == 0 then

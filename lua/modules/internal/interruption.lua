@@ -32,8 +32,8 @@ local statement                 -- the fiber of the running statement, or nil
 local is_interrupted = false
 local put_off, raised, every = 0, 0, EVERY
 
--- Runs in the running coroutine. Python says whether any fiber may be ended (the loop is blocked) or only the
--- statement.
+-- The debug hook, which runs in the running coroutine. Python says whether any fiber may be ended (the loop is blocked)
+-- or only the statement.
 local function hook()
     local fiber = scheduler.current_fiber()
     local is_own = fiber ~= nil and fiber == statement
@@ -62,7 +62,7 @@ local function hook()
     error('interrupted', 2)
 end
 
--- Ends a statement. Returns its results, or why it failed.
+-- Ends a statement. Returns its results, or the reason why it has failed.
 local function ended(fiber, ok, ...)
     python.console_end_statement()
     statement, put_off = nil, 0

@@ -234,7 +234,7 @@ local NAMES = {
     [COMMA] = 'comma',
 }
 
--- Returns what is at `pos`, or what is wrong there and the position of that.
+-- Returns the name of the token at `pos` for an error; or the problem there and its position.
 local function name_of(cfg, text, p, pos)
     local first = p[pos]
     if NAMES[first] then

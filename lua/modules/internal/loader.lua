@@ -88,8 +88,8 @@ local function search_rocks(name, suffix, patterns)
     end
 end
 
--- Below the root and in rocks, a module that does not compile or load counts as not found, and its problem becomes part
--- of that message. In `package.path` and `package.cpath` it is an error of its own.
+-- Loads a Lua file for require. Below the root and in rocks, a module that does not compile or load counts as not
+-- found, and its problem becomes part of that message; in `package.path` and `package.cpath` it is an error.
 local function load_lua(path)
     local chunk, problem = raw_loadfile(path)
     return chunk or problem

@@ -119,8 +119,8 @@ local function is_line(data)
     return data:byte(-1) == 10
 end
 
--- receive(size), receive('*l') for a line (the default), or receive('*a') for everything up to the end. At the end of
--- the stream it returns nil, 'closed', and the rest of the data.
+-- Receives data: receive(size), receive('*l') for a line (the default), or receive('*a') for everything up to the end.
+-- At the end of the stream it returns nil, 'closed', and the rest of the data.
 local function receive(self, pattern, prefix)
     methods.fd(self)
     prefix = prefix or ''
@@ -145,7 +145,7 @@ local function receive(self, pattern, prefix)
     return prefix .. data
 end
 
--- send(data[, first[, last]]) returns the position of the last byte that was sent.
+-- Sends a part of a text, send(data[, first[, last]]), and returns the position of the last byte that was sent.
 local function send(self, data, first, last)
     if first ~= nil then
         data = string.sub(data, first, last)

@@ -104,7 +104,7 @@ function M.register_extension(kind, decode_value)
     decoder.extensions[kind] = decode_value
 end
 
--- internal.tuple sets this, as it needs this module itself.
+-- internal.tuple sets these functions, because it needs this module itself.
 M.is_tuple, M.raw_tuple = nil, nil
 
 function M.encode_tuple(value)

@@ -61,7 +61,8 @@ local function swap()
     return outer, outer_capacity
 end
 
--- The current buffer is free, whether or not `swap` gave it: every other call has ended or holds a buffer of its own.
+-- Makes the former buffer current again. The present one is free, whether or not `swap` gave it: every other call has
+-- ended or holds its own.
 local function swap_back(outer, outer_capacity)
     -- A new table may start a finalizer, which swaps too. So it is made before the chain is read; nothing after it
     -- allocates.
@@ -508,7 +509,7 @@ function encoder.encode_elements_at(cfg, target, room, list, count)
     return size
 end
 
--- Does so for one value.
+-- Writes the MessagePack of one value at `target`, as `encode_elements_at` does for several.
 function encoder.encode_at(cfg, target, room, value)
     local size = put(cfg, value, 0, 0)
     if size > room then

@@ -37,7 +37,8 @@ return function(running, make_ready)
         end
     end
 
-    -- Takes the tokens that have ended without a value. Called before anything else becomes ready, to keep the order.
+    -- Takes the tokens that have ended without a value. This happens before anything else becomes ready, to keep the
+    -- order.
     local function take_woken()
         local count = count_woken()
         if count > 0 then
@@ -61,8 +62,8 @@ return function(running, make_ready)
     end
     parking.waiting_strand = waiting_strand
 
-    -- The strand cannot wait inside a hook, or inside a function that C code has called. It must not be woken for it
-    -- later.
+    -- Raises an error, because the strand cannot wait inside a hook or inside a function that C code has called. It
+    -- must not be woken later.
     local function stay(strand, problem)
         local timer, token = strand.timer, strand.token
         strand.yielding, strand.timer, strand.token = false, nil, nil
@@ -94,7 +95,8 @@ return function(running, make_ready)
     end
     parking.park = park
 
-    -- Parks until something makes the strand ready. Returns whether that was the deadline, `timeout` seconds from now.
+    -- Parks until something makes the strand ready. Returns true if that was the deadline, which is `timeout` seconds
+    -- from now.
     function parking.suspend(timeout)
         if timeout == nil or timeout >= FOREVER then
             park()

@@ -1,4 +1,4 @@
--- Tells which texts a console may show unchanged, and encodes the others in base64.
+-- Decides which texts a console may show unchanged, and encodes the others in base64.
 local byte, sub = string.byte, string.sub
 local concat, floor = table.concat, math.floor
 local band, rshift = bit.band, bit.rshift

@@ -30,7 +30,8 @@ local function handle(handler, problem)
     return result
 end
 
--- Keeps the number of values: no value differs from nil.
+-- Returns the outcome of a protected call; if the handler waits, it first waits for the handler's result. The number of
+-- results stays the same.
 local function outcome(...)
     local ok, result = ...
     if ok or type(result) ~= 'table' or getmetatable(result) ~= Waiting then
@@ -47,7 +48,7 @@ local function is_standard(handler)
     return type(handler) ~= 'function' or raw_getinfo(handler, 'S').what == 'C'
 end
 
--- A tail call, which leaves no frame, so that error texts and levels are those of the standard function.
+-- Calls the standard function by a tail call, which leaves no frame, so that error texts and levels stay the same.
 function _G.xpcall(...)
     local body, handler = ...
     if is_standard(handler) then
@@ -109,7 +110,7 @@ function debug.traceback(...)
     return hide(look_through(co, message, type(level) == 'number' and level or 1))
 end
 
--- A tail call, which leaves no frame, so that the level is still that of the caller.
+-- Calls the standard function by a tail call, which leaves no frame, so that the level is still that of the caller.
 function debug.getinfo(...)
     local level, what = ...
     local co = type(level) == 'number' and failed[running()]

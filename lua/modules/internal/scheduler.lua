@@ -97,7 +97,7 @@ local scheduler = {
     finalize_all = finalization.finalize_all,
 }
 
--- Returns the strand at a place among those that yielded.
+-- Makes the strand at a place among those that yielded ready to run.
 local function promote(batch, place)
     local strand = batch[place]
     batch[place] = nil
@@ -106,7 +106,7 @@ local function promote(batch, place)
     end
 end
 
--- Of the strands that yielded the first runs first, then the others from last to second. In Tarantool a yield is a
+-- Orders the strands that yielded: the first runs first, then the others from last to second. In Tarantool a yield is a
 -- timer, and its heap returns timers of equal time in this order.
 local function promote_yielded()
     local batch, count = yielded, yielded_count
@@ -117,7 +117,7 @@ local function promote_yielded()
     end
 end
 
--- Runs ready strands, at most `budget` of them. Returns the rest of the budget.
+-- Runs ready strands, at most `budget` of them. Returns the unused part of the budget.
 local function run_round(budget)
     cells.forget_clocks()
     if yielded_count > 0 then
@@ -161,7 +161,7 @@ function scheduler.run()
     return more
 end
 
--- Gives way until the next round.
+-- Lets other fibers run until the next round.
 function scheduler.yield()
     local strand = waiting_strand()
     strand.yielding = true
@@ -223,7 +223,7 @@ function scheduler.start(fiber_id, name, lent, handle, ...)
     return last_activation, fiber.id
 end
 
--- Called by Python: the fiber now has a context, which it has to return at its end.
+-- Called by Python: notes that the fiber has a context now, which it returns at its end.
 function scheduler.keep_context(id)
     local fiber = fibers[id]
     if fiber then
@@ -254,7 +254,7 @@ function scheduler.cancel(fiber)
     end
 end
 
--- Called by Python: nobody waits for this fiber any more.
+-- Called by Python: cancels a fiber, because nobody waits for it any more.
 function scheduler.cancel_id(id)
     local fiber = fibers[id]
     if fiber then

@@ -164,7 +164,8 @@ end
 
 local classify_object
 
--- Only its text shows that a cdata is the object `ffi.typeof('int')`, not an int.
+-- Returns whether a cdata is a type object such as `ffi.typeof('int')`, not a value of that type. Only its text shows
+-- that.
 local function is_ctype(value)
     return tostring(value):find('^ctype<') ~= nil
 end
@@ -225,7 +226,7 @@ local TEXT_TYPES = {
 }
 
 -- Finds the handler of a new C type by its first value: uuids, decimals, datetimes and intervals are shown as their
--- text. A decimal is recognised by its module, without which no such value exists.
+-- text. A decimal is recognised by its module, without which there are no decimals.
 local function learn(number, value)
     local decimal = package.loaded.decimal
     local handler = classify_object
@@ -258,7 +259,8 @@ end
 
 local classify
 
--- Handles the result of one __serialize too many.
+-- Classifies the result of a __serialize, which may have a __serialize itself; raises an error if that happens too
+-- often.
 local function classify_converted(cfg, value, conversions)
     if conversions == MAX_CONVERSIONS then
         error('Too high nest level', 0)

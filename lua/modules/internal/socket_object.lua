@@ -98,7 +98,7 @@ function methods.close(self)
     return outcome(self, false, python.socket_close(fd))
 end
 
--- Gives the descriptor up to the caller. It stays open.
+-- Detaches the descriptor from the object and returns it. It stays open.
 function methods.detach(self)
     local fd = fd_of(self)
     self._handle.fd = -1
@@ -165,7 +165,7 @@ local function is_unix(host)
     return host == 'unix/'
 end
 
--- A value that is neither text nor number is no port.
+-- Returns the text of a host or a port. A value that is neither text nor number is not a port.
 local function name_of(port)
     local kind = type(port)
     return (kind == 'string' or kind == 'number') and port or nil
@@ -268,8 +268,8 @@ end, READ_SIZE)
 
 local READ_USAGE = 'Usage: s:read(delimiter|chunk|{delimiter = x, chunk = x}, timeout)'
 
--- read(size), read(delimiter) or read{chunk =, delimiter = text or list of texts}; all up to the end of the stream.
--- Returns nil after the timeout; the data received so far stays for the next read.
+-- Reads data: read(size), read(delimiter) or read{chunk =, delimiter = text or list of texts}; each ends at the end of
+-- the stream. Returns nil after the timeout; the data received so far stays for the next read.
 function methods.read(self, options, timeout)
     fd_of(self)
     local kind = type(options)

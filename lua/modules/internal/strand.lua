@@ -19,7 +19,7 @@ local pool, pool_size = {}, 0
 -- `on_end`, set by `fiber`, is called with a fiber that has ended and its outcome.
 local strands = {IDLE = IDLE, fibers = fibers, on_end = nil}
 
--- `id` is the one that Python has taken for the fiber; nil for the next one.
+-- Makes a fiber. `id` is the one that Python has reserved for it; nil takes the next one.
 function strands.new_fiber(name, id)
     if id == nil then
         id = take_id()
@@ -67,7 +67,7 @@ local function end_fiber(fiber, ok, ...)
     strands.on_end(fiber, ok, ...)
 end
 
--- Python has started this strand and waits for its values or the bytes of its error.
+-- Reports the end of a strand to Python, which has started it and waits for its values or the bytes of its error.
 local function report(strand, ok, ...)
     if not ok then
         strand.count, strand.results = 1, {(require('internal.error').encode((...)))}
@@ -98,7 +98,7 @@ local function work(strand)
     end
 end
 
--- When a coroutine is resumed with a strand, it runs the strand to its end, then yields IDLE.
+-- Returns a coroutine: when it is resumed with a strand, it runs the strand to its end, then yields IDLE.
 function strands.take_coroutine()
     if pool_size == 0 then
         return raw_create(work)
@@ -109,7 +109,7 @@ function strands.take_coroutine()
     return co
 end
 
--- The coroutine has yielded IDLE.
+-- Puts a coroutine that has yielded IDLE back into the pool.
 function strands.give_back(co)
     pool_size = pool_size + 1
     pool[pool_size] = co

@@ -16,7 +16,7 @@ local function as_texts(template, ...)
     return unpack(arguments, 1, select('#', ...))
 end
 
--- Both are tail calls, so that errors name the caller.
+-- Formats with any values for `%q`. Both calls are tail calls, so that errors name the caller.
 local function format_any(...)
     local template = ...
     if type(template) == 'string' and find(template, '%q', 1, true) then

@@ -13,7 +13,8 @@ end
 
 local BLANKS = set_of(' \t\n\v\f\r')
 
--- `level` is the number of functions between this one and the caller whose place the error shows.
+-- Raises an error for a wrong argument. `level` is the number of functions between this one and the caller whose place
+-- the error shows.
 local function bad_argument(position, name, expected, got, level)
     error(format("bad argument #%d to '%s' (%s expected, got %s)", position, name, expected, got), level + 1)
 end
@@ -24,7 +25,8 @@ local function check_string(value, position, name, level)
     end
 end
 
--- Returns the first and the last position of the next separator. A separator of whitespace is as long as possible.
+-- Returns a function that finds the first and the last position of the next separator. A separator of whitespace is as
+-- long as possible.
 local function finder(text, separator)
     if separator then
         return function(from)

@@ -98,7 +98,7 @@ function M.many(blob, format)
     return result
 end
 
--- How many formats of dropped spaces are kept for remaining tuples; Python keeps as many.
+-- The number of formats of dropped spaces that are kept for remaining tuples; Python keeps as many.
 local DROPPED_LIMIT = 128
 local dropped, place_of, last_place = {}, {}, 0
 
@@ -135,7 +135,8 @@ end
 -- box.tuple sets `path_lookup(tuple, text)` -> value, for names like 'a.b[1]'.
 M.path_lookup = nil
 
--- `decode` is one of internal.msgpack_decode: as in Tarantool, fields by number and by name have different decoders.
+-- Returns a field. `decode` is one of internal.msgpack_decode: as in Tarantool, fields by number and by name have
+-- different decoders.
 local function field(tuple, number, decode)
     local p = tuple._data
     local count, pos = array_header(p, 0)
@@ -293,8 +294,8 @@ end
 methods.pairs = methods.ipairs
 methods.__serialize = methods.totable
 
--- In Tarantool tuples are equal if they are the same in memory, where all readers of a space get the stored tuple. Here
--- each gets a copy: copies of one space are equal if their bytes are.
+-- Returns whether two tuples are equal. In Tarantool they are if they are the same object in memory, and all readers of
+-- a space get the stored one. Here each reader gets a copy, so copies of one space are equal if their bytes are.
 local function equal(left, right)
     if not is(left) or not is(right) then
         for _, name in ipairs({'table', 'boolean'}) do

@@ -141,7 +141,7 @@ local function list_text()
     return table.concat(lines) .. '\ntutorial(1) begins with the first.\n'
 end
 
--- `present` is the number of the last screen, 0 before the first. Returns the text and the number of the next screen.
+-- Returns the text and the number of the next screen. `present` is the number of the last screen, 0 before the first.
 function M.show(present, wanted)
     local number
     if wanted == nil or wanted == 'start' then

@@ -81,12 +81,13 @@ local function write_block_array(e, value, size, in_map)
     e.indent = saved
 end
 
--- `next(map) == nil` would also be true for a map whose first key is box.NULL.
+-- Returns whether a map is empty. `next(map) == nil` would also be true for a map whose first key is box.NULL.
 local function is_empty(map)
     return type(next(map)) == 'nil'
 end
 
--- Returns whether a key may stand before a plain `:`. It must be short, of one line, and no collection with elements.
+-- Returns whether a key may stand before a plain `:`. It must be short, on one line, and not a collection with
+-- elements.
 local function is_simple_key(e, kind, value, size)
     if kind == ARRAY then
         return size == 0 or type(e.references[value]) == 'string'
@@ -148,7 +149,7 @@ local function write_block_map(e, map)
     e.indent = saved
 end
 
--- `in_map`: the node is a key or a value of a map. `is_key`: it stands before `:` on the same line.
+-- Writes a node. `in_map`: it is a key or a value of a map. `is_key`: it stands before `:` on the same line.
 write_node = function(e, in_map, is_key, kind, value, size, compact)
     if kind ~= ARRAY and kind ~= MAP then
         return write_scalar(e, kind, value, is_key)

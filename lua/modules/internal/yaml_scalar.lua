@@ -70,7 +70,7 @@ local function write_indicator(e, text, spaced)
     e.indention = false
 end
 
--- After `-`, `?` and `:` of block style the line still counts as indentation: `- - 1`.
+-- Writes `-`, `?` or `:` of block style, after which the line still counts as indentation: `- - 1`.
 local function write_block_indicator(e, text)
     separate(e)
     put(e, text, 1)
@@ -96,8 +96,8 @@ end
 
 -- ---- scalars: analysis ----------------------------------------------------------------------
 
--- What the bytes of a text are, as bits. A loop over them is compiled, and so takes a part of the time of a search with
--- a pattern: those are asked only where these bits say that they may find something.
+-- The classes of the bytes of a text, as bits. The loop over the bytes is compiled, so it is much faster than a search
+-- with a pattern. Patterns are used only if these bits say that they may find something.
 local LETTER, DIGIT, HIGH, CONTROL, LINE_FEED, RETURN, SPACE, INDICATOR, APOSTROPHE = 1, 2, 4, 8, 16, 32, 64, 128, 256
 local CLASSES_BY_PATTERN = {
     {'[%a_]', LETTER}, {'%d', DIGIT}, {'[\128-\255]', HIGH}, {'\n', LINE_FEED}, {'\r', RETURN}, {'[%z\1-\31\127]', CONTROL},
@@ -153,7 +153,7 @@ end
 
 local LINE_SEPARATORS = {'\226\128\168', '\226\128\169'}
 
--- Indicator characters that rule plain style out: in any context, and in flow context.
+-- Returns whether indicator characters rule out plain style: in any context, and in flow context.
 local function has_indicators(text)
     if find(text, '^[#,%[%]{}&*!|>\'"%%@`]') or find(text, '^%-%-%-') or find(text, '^%.%.%.')
             or find(text, '^%-[%s%z]') or text == '-' or find(text, '^[?:][%s%z]') or find(text, '^[?:]$')
@@ -340,7 +340,7 @@ local function escape(code)
     return format('\\U%08X', code)
 end
 
--- Characters that are not printed: controls, line ends, surrogates, and those that are no characters.
+-- Returns whether a character is not printed: a control, a line end, a surrogate, or no character at all.
 local function is_escaped(code)
     if code < 0xA0 then
         return code < 32 or code == 34 or code == 92 or code >= 127
@@ -424,7 +424,8 @@ end
 
 local RESERVED = {['~'] = true, null = true, ['true'] = true, ['false'] = true, yes = true, no = true}
 
--- The first bytes of what Lua takes for a number: digits, signs, a point, white space, and those of `inf` and `nan`.
+-- The bytes with which a text that Lua converts to a number may begin: digits, signs, a point, white space, and the
+-- letters of `inf` and `nan`.
 local MAY_BEGIN_NUMBER = {}
 for code in ('0123456789+-. \t\n\v\f\rinIN'):gmatch('.') do
     MAY_BEGIN_NUMBER[byte(code)] = true
@@ -437,7 +438,7 @@ local function is_reserved(text)
     return MAY_BEGIN_NUMBER[byte(text, 1)] and (tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil)
 end
 
--- Recognises the frequent cases, such as `- name` and `key: value`.
+-- Returns whether a text is one of the frequent simple cases, as in `- name` and `key: value`.
 local function is_simple_word(text, classes)
     return (classes == LETTER or classes == LETTER + DIGIT) and BYTE_CLASSES[byte(text, 1)] == LETTER
         and not is_reserved(text)

@@ -40,7 +40,7 @@ local remote_mt = {__index = member, __serialize = shown, __metatable = false}
 
 -- ---- connecting ------------------------------------------------------------------------------
 
--- connect(uri[, options]), connect(host, port[, options]); also called as a method.
+-- Parses the arguments of connect(uri[, options]) or connect(host, port[, options]); either is also called as a method.
 local function parse_arguments(first, ...)
     local host, port, options = first, ...
     if type(host) == 'table' then
@@ -77,7 +77,7 @@ end
 local CONNECTED = {active = true}
 local DISCONNECTED = {error = true, error_reconnect = true, closed = true}
 
--- The server ends. Triggers may still send requests.
+-- Handles that the server is about to end. Triggers may still send requests.
 local function shut_down(remote)
     local channel = remote._transport
     local id = channel.id
@@ -281,7 +281,7 @@ function remote_methods.wait_state(remote, state, timeout)
     return remote._transport:wait_state(state, timeout)
 end
 
--- Sets a deadline for the requests of this fiber. Obsolete: requests have an option `timeout`.
+-- Sets a deadline for the requests of this fiber. It is obsolete, because requests have an option `timeout`.
 function remote_methods.timeout(remote, timeout)
     check_remote(remote, 'timeout')
     remote._deadlines[fiber.self()] = timeout and fiber.clock() + timeout
@@ -389,7 +389,7 @@ function remote_methods.execute(remote, statement, params, sql_options, options)
     return remote:_request('execute', options, nil, statement, params or {})
 end
 
--- The descriptions of parameters are of no use to the caller.
+-- Prepares a statement. The argument after the statement, descriptions of parameters, is ignored.
 function remote_methods.prepare(remote, statement, _, sql_options, options)
     check_sql(remote, 'prepare', sql_options)
     if type(statement) ~= 'string' then
@@ -414,7 +414,8 @@ local function rollback()
     end
 end
 
--- As over the network: errors become those of procedures, and tuples and other objects plain values.
+-- Converts the result of a local call as if it came over the network: errors become those of procedures, and tuples and
+-- other objects plain values.
 local function local_result(ok, ...)
     if not ok then
         rollback()
@@ -493,7 +494,7 @@ end})
 
 local M = {connect = connect, new = connect, self = itself}
 
--- net_box.timeout(seconds).connect(...): connects within that time. Obsolete.
+-- Returns a table whose `connect` has a time limit: net_box.timeout(seconds).connect(...). It is obsolete.
 function M.timeout(timeout, ...)
     if type(timeout) == 'table' then
         timeout = ...

@@ -243,7 +243,8 @@ end
 
 -- ---- methods: clusters ----------------------------------------------------------------------
 
--- Creates all before it starts the first. With `return_listen_uri`, returns their addresses.
+-- Creates the nodes of a cluster, all of them before the first is started. With `return_listen_uri`, returns their
+-- addresses.
 function methods:create_cluster(nodes, suite, options)
     options = options or {}
     local arguments = options.args and (', args="%s"'):format(options.args) or ''
@@ -263,7 +264,7 @@ end
 
 methods.deploy_cluster = methods.create_cluster
 
--- Nodes that are stopped already are skipped.
+-- Stops and removes the nodes of a cluster; nodes that are stopped already are skipped.
 function methods:drop_cluster(nodes)
     for _, node in ipairs(nodes) do
         pcall(self.cmd, self, ('stop server %s'):format(node))

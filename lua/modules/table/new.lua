@@ -26,7 +26,8 @@ local function maker_of(operand)
 end
 
 local function new(elements, fields)
-    -- With a 64-bit integer the loop below would not end: doubles wrap around when they are compared with it.
+    -- Converts the sizes. With a 64-bit integer the loop below would not end: doubles wrap around when they are
+    -- compared with it.
     elements = arguments.number(elements) or arguments.bad(1, 'number expected, got ' .. type(elements), 2)
     fields = arguments.number(fields) or arguments.bad(2, 'number expected, got ' .. type(fields), 2)
     if fields > MOST_FIELDS then

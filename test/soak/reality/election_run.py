@@ -240,7 +240,7 @@ class _Cluster:
         outcome.violations += self._reported.disagreements(rows, by_none_of=outcome.diverged)
 
     async def _find_diverged(self) -> None:
-        """Find the members with Tarantool of which all others say that they have diverged."""
+        """Find the Tarantool members that, as all others report, have diverged."""
         await self._look()
         ours, theirs = self._members[: self._others], self._members[self._others :]
         for member in theirs:
@@ -249,11 +249,11 @@ class _Cluster:
                 self._outcome.diverged[member.name] = min(texts)
 
     def _whole(self) -> list[Member]:
-        """The members that have not diverged."""
+        """Return the members that have not diverged."""
         return [member for member in self._members if member.name not in self._outcome.diverged]
 
     def _stopped(self, member: Member) -> list[str]:
-        """The sources that a member has stopped to follow, without those that have diverged."""
+        """Return the sources that a member has stopped to follow, without members that have diverged."""
         diverged = {str(one.state.id) for one in self._members if one.name in self._outcome.diverged}
         return [text for text in member.state.stopped if text.split()[0] not in diverged]
 

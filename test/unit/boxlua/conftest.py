@@ -26,8 +26,8 @@ def flavour(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(flavour: str) -> Run:
-    """A function `run(body, directory=None, **options)`: calls the body with a configured instance, or not with
-    `configure=False`.
+    """Return a function `run(body, directory=None, **options)`, which calls the body with a configured instance, or
+    with an unconfigured one if `configure=False`.
     """
 
     def start(body: Body, directory: Path | None = None, *, configure: bool = True, **options: Any) -> None:

@@ -1,10 +1,9 @@
--- Every public function with arguments that nobody would give it; what comes out is judged by test_hostile.py.
--- Usage: EXECUTABLE hostile.lua short|full|SEED-COUNT [NAMES]: with each argument in one of the places where it may stand,
--- turn by turn, or in all of them, or COUNT times with up to five arguments by chance; of the functions whose names are
--- given, between commas, or of all.
---
--- A call may succeed or raise. Its error is a box.error or a text, and no text names anything of Python. Every call
--- has a fiber of its own; one that waits is cancelled, and one that does not end by that is told about and left behind.
+-- Calls every public function with arguments that nobody would give it; test_hostile.py judges the output. Usage:
+-- EXECUTABLE hostile.lua short|full|SEED-COUNT [NAMES]. `short` tries each argument in one of its possible places, by
+-- turns; `full` in all of them; SEED-COUNT makes COUNT calls with up to five random arguments. NAMES, separated by
+-- commas, are the functions to call; without them all are called. A call may succeed or raise. Its error has to be a
+-- box.error or a text, and no text may name anything of Python. Every call has a fiber of its own; a call that waits is
+-- cancelled, and one that does not end then is reported and left behind.
 local is_full, only = arg[1] == 'full', arg[2] and (',' .. arg[2] .. ',')
 local seed, by_chance = arg[1]:match('^(%d+)-(%d+)$')
 local clock, ffi, fiber, fio = require('clock'), require('ffi'), require('fiber'), require('fio')
@@ -61,8 +60,8 @@ end
 
 -- ---- what is called -------------------------------------------------------------------------------------
 
--- What ends the process, reads the terminal, starts programs or stops the collector by its purpose, and fio.rmtree:
--- it removes the working directory for an empty path, as in Tarantool.
+-- Functions that are not called: they end the process, read the terminal, start programs or stop the collector.
+-- fio.rmtree removes the working directory if the path is empty, as in Tarantool.
 local SKIPPED = {}
 for name in ([[os.exit os.execute os.tmpname console.start console.eval debug.debug tap.test help box.internal
     socket.internal merger.internal buffer.internal fiber._internal log.box_api fio.c ffi strict.on
@@ -70,7 +69,7 @@ for name in ([[os.exit os.execute os.tmpname console.start console.eval debug.de
 ):gmatch('%S+') do
     SKIPPED[name] = true
 end
--- `tap` ends the process after a failed plan; help is text.
+-- `tap` is missing, because it ends the process after a failed plan; so is help, which is a text.
 local MODULES = {
     'fiber', 'net.box', 'msgpack', 'yaml', 'json', 'csv', 'uuid', 'decimal', 'digest', 'crypto', 'clock', 'log', 'errno',
     'fio', 'socket', 'uri', 'iconv', 'fun', 'buffer', 'http.client', 'pickle', 'tarantool', 'title', 'swim', 'key_def',
@@ -103,7 +102,7 @@ local function walk(name, value, level)
     end
 end
 
--- Objects are made anew where a call has used them up.
+-- Makes an object anew if a call has used it up.
 local connection
 local objects = {
     {'space', function()
@@ -184,7 +183,7 @@ local function methods_of(object)
     return found
 end
 
--- Methods that an __index function hides.
+-- Methods that are hidden behind an __index function.
 local HIDDEN = {
     tuple = box.tuple, uuid = {bin = 1, str = 1, isnil = 1}, fiber = fiber,
     error = {unpack = 1, raise = 1, match = 1, set_prev = 1, is = 1},
@@ -267,7 +266,7 @@ local function judge(what, problem)
     end
 end
 
--- One call; true if it may be called again.
+-- Makes one call. Returns true if the function may be called again.
 local function try(entry, what, ...)
     local count, given, done, problem = select('#', ...), {...}, false, nil
     calls = calls + 1
@@ -315,7 +314,7 @@ local function value_of(argument)
     return argument[2]
 end
 
--- Each argument in the places that are due.
+-- Tries each argument in the places that are due.
 local function try_places(number, entry)
     local before = #stuck
     try(entry, entry.name .. '()')
@@ -334,7 +333,7 @@ local function try_places(number, entry)
     end
 end
 
--- Any arguments together.
+-- Calls a function with random arguments.
 local function try_chances(entry, count)
     local before = #stuck
     for _ = 1, count do

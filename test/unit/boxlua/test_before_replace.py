@@ -1,4 +1,4 @@
-"""What a before_replace trigger returns: it counts which tuple it is, not what is in it."""
+"""The result of a before_replace trigger: which tuple it returns counts, not what the tuple contains."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from .box_support import Box, Run
 
 OURS = ("box", "lua")
 TELLING = (BaseException, asyncio.Future, CoroutineType, FrameType, GeneratorType)
-"""Types that often are part of a cycle, and help to find it."""
+"""Types that are often part of a cycle and help to find it."""
 MAKE = "s = box.schema.space.create('s') s:create_index('pk') s:replace{1, 'x'}"
 CHUNKS = {
     "spaces": "local t = box.schema.space.create('t') t:create_index('pk') t:replace{1} t:drop()",
@@ -51,7 +51,7 @@ def _name(thing: object) -> str:
 def garbage() -> Iterator[list[str]]:
     """Return the types of our objects, and names of our functions, that only the garbage collector has freed."""
     found: list[str] = []
-    while gc.collect():  # what earlier tests have left, and what only that has kept
+    while gc.collect():  # garbage of earlier tests, and objects that only it has kept alive
         pass
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
@@ -59,7 +59,7 @@ def garbage() -> Iterator[list[str]]:
         yield found
         gc.collect()
         found += (_name(thing) for thing in gc.garbage if _is_ours(thing))
-        if found:  # what a failure needs to be understood
+        if found:  # the details of a failure
             print(Counter(map(_name, gc.garbage)))
             print(*(repr(thing)[:300] for thing in gc.garbage if isinstance(thing, TELLING)), sep="\n")
     finally:
@@ -76,7 +76,7 @@ def test_work_leaves_no_cycles(run: Run, chunk: str) -> None:
         with garbage() as found:
             for _ in range(3):
                 await box(chunk)
-        assert not set(found) - {"User", "Credentials"}  # a role knows its credentials, and they know it
+        assert not set(found) - {"User", "Credentials"}  # a role refers to its credentials, and these to the role
 
     run(body)
 

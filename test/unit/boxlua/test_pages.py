@@ -46,7 +46,7 @@ INVALID = "Iterator position is invalid"
 
 
 def ask(*sources: str, **options: Any) -> list[Any]:
-    """Evaluate expressions on a node with some spaces; an error is returned as its text."""
+    """Evaluate expressions on a node with some spaces; the text of an error stands for its result."""
 
     async def scenario() -> list[Any]:
         async with Node(**options) as node:

@@ -22,7 +22,7 @@ def test_errors(run: Run) -> None:
             f"c = {{{codes}}} for i, code in ipairs(c) do c[i] = box.error.new{{code = code}}.code end return c"
         ) == [5, 0, -(2**31) + 5, 3, 0, 0, 5, -1, 0, 0, 5]
         assert await box.fails("box.error('MyType', 'because of %d', 5)") == "because of 5"
-        # Releases of LuaJIT differ in what they say of the argument.
+        # Releases of LuaJIT describe the argument differently.
         missing = await box.fails("box.error.new(3, 'x')")
         assert re.fullmatch(r"bad argument #[23] to '\?' \((no value|value expected)\)", missing)
         wrong = await box.fails("box.error('MyType', '%d', 'x')")

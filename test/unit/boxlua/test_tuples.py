@@ -65,7 +65,7 @@ def test_paths_and_maps_of_tuples(run: Run) -> None:
 
 
 def test_tuples_are_equal_if_they_are_the_same(run: Run) -> None:
-    """All copies of a stored tuple are it; two new tuples are not the same, whatever is in them."""
+    """Copies of the same stored tuple are equal; two new tuples differ even if their contents are equal."""
 
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('same') s:create_index('pk') s:replace{1, 2}")

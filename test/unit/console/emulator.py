@@ -73,7 +73,7 @@ class Emulator:
         if self.process.isalive():
             self.process.send(data)
 
-    # -- what is seen --------------------------------------------------------------------------------------------------
+    # -- the screen
 
     @property
     def text(self) -> str:
@@ -130,7 +130,7 @@ class Emulator:
         """Read until there is an empty prompt on the cursor's line."""
         self.wait(lambda _: self.cursor_line == prompt.rstrip())
 
-    # -- what is typed -------------------------------------------------------------------------------------------------
+    # -- the keyboard
 
     def type(self, keys: str) -> None:
         self.process.send(keys)
@@ -156,6 +156,17 @@ class Emulator:
         self.type("z")
         self.wait(lambda _: self.cursor_line == prompt + "z")
         self.type("\x7f" + UP)
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C until there is an empty prompt: the statement may not run yet, or catch one and go on."""
+        for _ in range(40):
+            self.process.sendintr()
+            try:
+                self.wait(lambda _: self.cursor_line == PROMPT.rstrip(), seconds=1)
+                return
+            except AssertionError:
+                continue
+        raise AssertionError(f"Ctrl-C ends nothing:\n{self.text}")
 
     def answer(self, statement: str, prompt: str = PROMPT) -> str:
         """Enter a statement and return the lines between it and the next prompt."""

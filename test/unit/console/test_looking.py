@@ -94,7 +94,7 @@ def test_tables_on_the_terminal(open_terminal: Open, size: tuple[int, int]) -> N
     assert terminal.answer("\\set output yaml") == "---\n- true\n..."
 
 
-# -- where answers go ------------------------------------------------------------------------------------------
+# # -- destinations of answers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -113,10 +113,9 @@ def test_the_pager_is_for_what_does_not_fit(open_terminal: Open, tmp_path: Path,
     assert f"- x{size[1] + 1}" in terminal.text
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_files_and_commands(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_files_and_commands(open_terminal: Open, tmp_path: Path) -> None:
     r"""`\o FILE` sends answers to a file until `\o`; `\| COMMAND` sends one to a command; a failure is one line."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter("\\o answers.txt")
     terminal.enter("6 * 7")
     terminal.enter("\\o")
@@ -131,9 +130,8 @@ def test_files_and_commands(open_terminal: Open, tmp_path: Path, size: tuple[int
     assert terminal.answer("'still ' .. 'here'") == "---\n- still here\n..."
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_timing(open_terminal: Open, size: tuple[int, int]) -> None:
-    terminal = open_terminal(*size)
+def test_timing(open_terminal: Open) -> None:
+    terminal = open_terminal()
     terminal.enter("\\timing on")
     terminal.enter("require('fiber').sleep(0.05)")
     terminal.wait_for(r"Time: \d+\.\d+ m?s")
@@ -152,24 +150,22 @@ def colour_of(terminal: Emulator, text: str) -> str:
     raise AssertionError(f"{text!r} is not on the screen")
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("environment", "colour"), [({}, "red"), ({"NO_COLOR": "1"}, "default")])
-def test_errors_are_red(open_terminal: Open, environment: dict[str, str], colour: str, size: tuple[int, int]) -> None:
+def test_errors_are_red(open_terminal: Open, environment: dict[str, str], colour: str) -> None:
     """Errors are red unless NO_COLOR is set; answers are not."""
-    terminal = open_terminal(*size, **environment)
+    terminal = open_terminal(**environment)
     terminal.enter("error('bad')")
     assert colour_of(terminal, "- error") == colour
     terminal.enter("'a' .. 'bc'")
     assert colour_of(terminal, "- abc") == "default"
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_position_and_stack(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_position_and_stack(open_terminal: Open, tmp_path: Path) -> None:
     """An error's place in a file is shown below the answer, and the stack when asked for."""
     (tmp_path / "app.lua").write_text(
         "local function inner()\n  box.error(1, 'deep')\nend\nfunction outer() inner() end\n"
     )
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter("dofile('app.lua')")
     terminal.enter("outer()")
     terminal.wait("at app.lua:2; \\stack shows the stack")
@@ -220,21 +216,14 @@ def test_progress_of_long_work(open_terminal: Open, size: tuple[int, int]) -> No
     terminal.type("s:create_index('by_name', {parts = {2, 'string'}, unique = false})" + ENTER)
     terminal.wait("index build, space goods: ")
     terminal.wait_for(r"rows, \d+ %")
-    for _ in range(20):
-        terminal.process.sendintr()
-        try:
-            terminal.wait_prompt()
-            break
-        except AssertionError:
-            continue
+    terminal.interrupt()
     terminal.wait(lambda text: "index build" not in text.rpartition("interrupted")[2])
     assert dense(PROMPT) in dense(terminal.text)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_progress_of_a_snapshot(open_terminal: Open, size: tuple[int, int]) -> None:
+def test_progress_of_a_snapshot(open_terminal: Open) -> None:
     """A snapshot's progress shows rows and percent that grow, and its line disappears at the end."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter(SPACE)
     terminal.enter("for i = 1, 3000 do s:insert{i, require('digest').urandom(1000)} end")
     terminal.enter("box.cfg{snap_io_rate_limit = 1}")
@@ -248,16 +237,15 @@ def test_progress_of_a_snapshot(open_terminal: Open, size: tuple[int, int]) -> N
     assert "rows" not in terminal.text.rpartition("- ok")[2]
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path) -> None:
     """Progress of a recovery shows rows, and the share of the snapshot's bytes."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter(SPACE)
     terminal.enter("for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.snapshot()")
     terminal.type("os.exit(0)" + ENTER)
     terminal.end()
     (tmp_path / "slow.lua").write_text(SLOW_START)
-    again = open_terminal(*size)
+    again = open_terminal()
     again.enter("dofile('slow.lua')")
     again.type("box.cfg{log = 'n.log'}" + ENTER)
     found = again.wait_for(r"recovery: ([1-9][\d,]*) rows, (\d+) %, [1-9] s")
@@ -267,15 +255,14 @@ def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path, size: tuple
     assert "5000" in again.answer("box.space.goods:count()")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_progress_of_a_join(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_progress_of_a_join(open_terminal: Open, tmp_path: Path) -> None:
     """Progress of a join shows rows so far, because the master does not send their total."""
-    master = open_terminal(*size)
+    master = open_terminal()
     master.enter(SPACE.replace("box.cfg{", "box.cfg{listen = require('fio').cwd() .. '/m.sock', "))
     master.enter("box.schema.user.grant('guest', 'replication')")
     (tmp_path / "r").mkdir()
     (tmp_path / "slow.lua").write_text(SLOW_START)
-    replica = open_terminal(*size)
+    replica = open_terminal()
     replica.enter("dofile('slow.lua')")
     replica.type("box.cfg{log = 'r.log', work_dir = 'r', replication = require('fio').cwd() .. '/m.sock'}" + ENTER)
     replica.wait_for(r"bootstrap: [1-9]\d* rows, [1-9] s")

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize("option", ["--version", "-v", "--help", "-h"])
 def test_what_the_command_says_of_itself(option: str) -> None:
-    """--version and --help answer without the node's imports, also with other options."""
+    """--version and --help answer without importing the node, also with other options."""
     command = [sys.executable, "-m", "console", option]
     at_once = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
     usual = subprocess.run([*command, "-i"], capture_output=True, timeout=60, check=True).stdout

@@ -37,7 +37,7 @@ def read_all(reader: int, size: int) -> bytes:
     return bytes(received)
 
 
-def test_who_draws_does_not_wait(ends: tuple[int, int]) -> None:
+def test_drawing_does_not_wait(ends: tuple[int, int]) -> None:
     reader, writer = ends
     stream = TerminalStream(writer)
     lines = [f"line {number}\n" for number in range(30_000)]

@@ -35,7 +35,6 @@ def open_terminal(tmp_path: Path) -> Iterator[Open]:
         emulator.close()
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -49,19 +48,13 @@ def open_terminal(tmp_path: Path) -> Iterator[Open]:
         "pcall(require('fiber').sleep, 1000) while true do end",
     ],
 )
-def test_control_c_ends_a_statement(open_terminal: Open, size: tuple[int, int], statement: str) -> None:
+def test_control_c_ends_a_statement(open_terminal: Open, statement: str) -> None:
     """Ctrl-C ends a statement that waits or runs; the session and its fiber stay."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter("fiber = require('fiber') id = fiber.id()")
     terminal.type(statement + ENTER)
     terminal.wait(lambda text: dense(statement)[-15:] in dense(text))
-    for _ in range(20):  # the statement may catch one and go on
-        terminal.process.sendintr()
-        try:
-            terminal.wait(lambda _: terminal.cursor_line == PROMPT.rstrip(), seconds=2)
-            break
-        except AssertionError:
-            continue
+    terminal.interrupt()
     assert "interrupted" in dense(terminal.text)
     assert terminal.answer("fiber.id() == id, fiber.sleep(0)") == "---\n- true\n..."
     terminal.type("\x04")
@@ -122,10 +115,9 @@ def test_completion_as_one_types(open_terminal: Open, size: tuple[int, int]) -> 
     assert 2 < len(names) <= 17
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_completion_when_asked_for(open_terminal: Open, size: tuple[int, int]) -> None:
+def test_completion_when_asked_for(open_terminal: Open) -> None:
     r"""With `\set completion tab` the menu appears only on Tab."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter("\\set completion tab")
     terminal.enter("\\set help off")
     terminal.type("string.rever")
@@ -170,10 +162,9 @@ def test_signature_in_the_bar(open_terminal: Open, size: tuple[int, int]) -> Non
     terminal.wait(lambda text: "set a password" not in text)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_suggestion_from_the_history(open_terminal: Open, size: tuple[int, int]) -> None:
+def test_suggestion_from_the_history(open_terminal: Open) -> None:
     """The rest of an earlier statement is shown after the cursor, and Right accepts it."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter("value = 40 + 2")
     terminal.type("val")
     terminal.wait(lambda _: terminal.cursor_line == PROMPT + "value = 40 + 2")
@@ -181,10 +172,9 @@ def test_suggestion_from_the_history(open_terminal: Open, size: tuple[int, int])
     terminal.wait("- 42")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_matching_brackets_are_marked(open_terminal: Open, size: tuple[int, int]) -> None:
+def test_matching_brackets_are_marked(open_terminal: Open) -> None:
     """The bracket at the cursor and its partner are highlighted."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.type("f(1)")
     terminal.wait(PROMPT + "f(1)")
     terminal.type("\x1b[D")
@@ -197,10 +187,9 @@ def test_matching_brackets_are_marked(open_terminal: Open, size: tuple[int, int]
     terminal.wait(are_marked)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_vi_mode(open_terminal: Open, size: tuple[int, int]) -> None:
+def test_vi_mode(open_terminal: Open) -> None:
     """In vi mode Escape starts commands of vi."""
-    terminal = open_terminal(*size)
+    terminal = open_terminal()
     terminal.enter("\\set editing vi")
     terminal.type("1 + 100\x1b")
     terminal.wait(PROMPT + "1 + 100")
@@ -211,13 +200,12 @@ def test_vi_mode(open_terminal: Open, size: tuple[int, int]) -> None:
     terminal.wait("- 103")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_external_editor(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+def test_external_editor(open_terminal: Open, tmp_path: Path) -> None:
     """After Ctrl-X Ctrl-E the statement is what the external editor has written."""
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf 'return 6 * 7' > \"$1\"\n")
     editor.chmod(0o755)
-    terminal = open_terminal(*size, VISUAL=str(editor))
+    terminal = open_terminal(VISUAL=str(editor))
     terminal.type("1")
     terminal.wait(PROMPT + "1")
     terminal.type("\x18\x05")

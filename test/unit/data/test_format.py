@@ -256,7 +256,7 @@ def test_names() -> None:
     ids=["large texts", "a container", "many fields"],
 )
 def test_large_texts_without_an_index_are_not_decoded(values: list[Any], expected: list[Any]) -> None:
-    """They come out empty, unless decoding the whole tuple is faster; fields of keys and the checks stay."""
+    """Large texts come out empty unless decoding the whole tuple is faster; fields of keys and the checks stay."""
     keys = [KeyDef([PartDef(0, T.UNSIGNED)]), KeyDef([PartDef(1, T.STRING)])]
     fields = [FieldDef("id", T.UNSIGNED), FieldDef("key", T.STRING), FieldDef("x", T.ANY, True)]
     form = TupleFormat(fields, keys)

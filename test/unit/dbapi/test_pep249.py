@@ -1,4 +1,4 @@
-"""What PEP 249 requires of every module: names, connections, cursors, rows, exceptions."""
+"""The requirements of PEP 249 for every module: names, connections, cursors, rows, exceptions."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def asked(tables: Any, directory: Path) -> dict[str, Any]:
-    """Return what a node says of the names, and of the expressions that must fail."""
+    """Return what a node tells about the names, and about the expressions that must fail."""
     own = {name: status for name, status in tables.lua_api.statuses().items() if status.kind == "own"}
     names = {namespace: list(members) for namespace, members in tables.lua_api.names().items()}
     for name in own:

@@ -1,4 +1,4 @@
-"""A node is stopped while an exception of a trigger is on its way: the stop ends, and so does the write."""
+"""A node is stopped while an exception of a trigger is being raised: both the stop and the write end."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_trigger_that_stops_its_node_and_raises(tmp_path: Path) -> None:
 
 
 def test_the_exception_leaves_the_block_of_the_node(tmp_path: Path) -> None:
-    """`async with` stops the node while the exception of the trigger passes through it."""
+    """The exception of a trigger leaves the `async with` block of the node, which stops the node on the way."""
 
     async def run() -> None:
         async with asyncio.timeout(SECONDS), Node(tmp_path) as node:
@@ -173,7 +173,9 @@ def test_the_exception_leaves_the_block_of_the_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize("exception", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("make", PYTHON)
 def test_the_end_of_the_program_raised_by_a_trigger(tmp_path: Path, make: Any, exception: type[BaseException]) -> None:
-    """The loop ends with the exception, and the node is stopped as the program's tasks are cancelled."""
+    """A trigger that ends the program ends the loop with its exception, and the node is stopped when the program's
+    tasks are cancelled.
+    """
     nodes: list[Node] = []
 
     async def run() -> None:
@@ -194,7 +196,9 @@ def test_the_end_of_the_program_raised_by_a_trigger(tmp_path: Path, make: Any, e
 
 
 def _stop_in_a_thread(node: BlockingNode, begin: Callable[[threading.Event], None]) -> BaseException | None:
-    """Write in one thread and stop the node in another one when the trigger is reached; return the write's error."""
+    """Write in one thread and, when the trigger is reached, stop the node in another thread. Returns the error of the
+    write.
+    """
     reached, errors = threading.Event(), []
     begin(reached)
 
@@ -265,7 +269,7 @@ def test_blocking_the_stop_has_begun_before_the_exception() -> None:
 
 @pytest.mark.parametrize("exception", [SystemExit, KeyboardInterrupt])
 def test_blocking_an_exception_in_the_last_turn_of_the_loop(exception: type[BaseException]) -> None:
-    """A task that a trigger has begun raises it in the turn in which the loop is told to end."""
+    """A task that a trigger has started raises an exception in the turn in which the loop is told to end."""
     node = _with_space_blocking()
     thread = node._running.thread
     tasks: list[asyncio.Task[None]] = []
@@ -292,7 +296,7 @@ def test_blocking_an_exception_in_the_last_turn_of_the_loop(exception: type[Base
 
 @pytest.mark.parametrize("exception", [SystemExit, KeyboardInterrupt])
 def test_blocking_a_task_that_raises_as_the_loop_cancels_it(exception: type[BaseException]) -> None:
-    """The other tasks still end."""
+    """If a task raises while the loop cancels it, the other tasks still end."""
     node = _with_space_blocking()
     tasks: list[asyncio.Task[None]] = []
     ended: list[int] = []

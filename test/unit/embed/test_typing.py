@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -40,27 +41,43 @@ from box.testing import Cluster, KillableNode
 pytest.importorskip("mypy")
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("typed_program.py")
+EXAMPLE = ROOT / "examples" / "job_queue"
 MISTAKE = re.compile(r"# mistake: ([\w-]+)")
 
 
-def test_the_program_is_right_but_for_its_mistakes(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def complaints(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What mypy says of the program and of the sample application, in one run, because both need the types of all."""
+    options = ["--strict", "--follow-imports", "silent", "--no-error-summary", "--hide-error-context"]
+    files = [PROGRAM, EXAMPLE / "job_queue", EXAMPLE / "test_job_queue.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "--cache-dir", str(tmp_path_factory.mktemp("mypy")), *map(str, files)],
+        cwd=ROOT,
+        env=os.environ | {"MYPYPATH": str(EXAMPLE)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_sample_application_is_typed_strictly(complaints: list[str]) -> None:
+    pytest.importorskip("aiohttp")
+    assert [line for line in complaints if PROGRAM.name not in line] == []
+
+
+def test_the_program_is_right_but_for_its_mistakes(complaints: list[str]) -> None:
     expected = {
         (number, found[1])
         for number, line in enumerate(PROGRAM.read_text().splitlines(), 1)
         if (found := MISTAKE.search(line))
     }
     assert len(expected) >= 10
-    options = ["--strict", "--follow-imports", "silent", "--no-error-summary", "--hide-error-context"]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "--cache-dir", str(tmp_path), str(PROGRAM.relative_to(ROOT))],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    found = re.findall(r"typed_program\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE)
-    assert {(int(number), code) for number, code in found} == expected, done.stdout + done.stderr
+    text = "\n".join(complaints)
+    found = re.findall(r"typed_program\.py:(\d+): error: .*\[([\w-]+)\]$", text, re.MULTILINE)
+    assert {(int(number), code) for number, code in found} == expected, text
 
 
 HANDLES = (Node, SpaceHandle, IndexHandle, SchemaRequests, SequenceHandle, TransactionBlock, PreparedStatement)

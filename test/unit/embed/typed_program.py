@@ -70,7 +70,7 @@ from box.testing import Cluster, KillableNode
 
 
 class Goods(NamedTuple):
-    """A row."""
+    """A row as an immutable object."""
 
     id: int
     name: str
@@ -86,7 +86,7 @@ class Job:
 
 
 async def lives(directory: str) -> None:
-    """Nodes, options, information."""
+    """Make nodes with options, and read their information."""
     node = Node(directory, listen=3301, wal_mode="write", memtx_use_mvcc_engine=True, replication=["127.0.0.1:3302"])
     await node.start()
     await node.configure(read_only=False, checkpoint_count=3, listen=None)
@@ -104,7 +104,7 @@ async def lives(directory: str) -> None:
 
 
 async def dictionary(node: Node) -> None:
-    """Spaces, sequences, users, roles, functions."""
+    """Create spaces, sequences, users, roles and functions."""
     schema: SchemaRequests = node.schema
     goods: SpaceHandle[Goods] = await schema.create_space("goods", row=Goods, if_not_exists=True)
     plain: SpaceHandle[NamedRow] = await schema.create_space("plain", format=[("id", "unsigned"), "text"])
@@ -144,7 +144,7 @@ async def dictionary(node: Node) -> None:
 
 
 async def requests(node: Node, goods: SpaceHandle[Goods]) -> None:
-    """Every request of a space."""
+    """Make every request of a space."""
     stored: Goods | None = await goods.insert(Goods(1, "pear", 2.5))
     await goods.replace([2, "fig", 0.5])
     await goods.replace({"id": 3, "name": "kiwi", "price": 1})
@@ -194,7 +194,7 @@ async def requests(node: Node, goods: SpaceHandle[Goods]) -> None:
 
 
 async def transactions(node: Node, goods: SpaceHandle[Goods]) -> None:
-    """Transactions, triggers, changes, functions, errors."""
+    """Use transactions, triggers, changes, functions and errors."""
     try:
         async with node.transaction() as tx:
             block: TransactionBlock = tx
@@ -243,7 +243,7 @@ async def transactions(node: Node, goods: SpaceHandle[Goods]) -> None:
 
 
 def moments(row: NamedRow) -> None:
-    """Points in time and intervals, with those of the standard library."""
+    """Use points in time and intervals, with those of the standard library."""
     exact = Datetime(1_700_000_000, nsec=5, tzoffset=60, tz="Europe/Berlin")
     print(exact.epoch, exact.nsec, exact.tzoffset, exact.tzindex, exact.tz, exact < datetime.now(UTC), exact == row[0])
     month = Interval(year=0, month=1, week=0, day=0, hour=0, min=0, sec=0, nsec=0, adjust="last")
@@ -253,7 +253,7 @@ def moments(row: NamedRow) -> None:
 
 
 def errors(error: BoxError) -> None:
-    """Every exception, and the attributes of errors."""
+    """Catch every exception, and read the attributes of errors."""
     kinds: tuple[type[BoxError], ...] = (
         *(AccessDeniedError, AlreadyExistsError, BoxSystemError, ClientError, ConfigError, CryptoError, CustomError),
         *(DataError, DiskWriteError, DuplicateKeyError, FiberIsCancelled, IllegalParams, LuajitError, NoSuchIndexError),
@@ -264,7 +264,7 @@ def errors(error: BoxError) -> None:
 
 
 def database(directory: str) -> None:
-    """DB-API 2.0."""
+    """Use DB-API 2.0."""
     with dbapi.connect(directory, autocommit=True, wal_mode="none") as connection:
         connection.autocommit = False
         opened: dbapi.DatabaseConnection = connection
@@ -291,7 +291,7 @@ def database(directory: str) -> None:
 
 
 async def statements(node: Node) -> None:
-    """SQL."""
+    """Run statements of SQL."""
     found: SqlResult = await node.execute("SELECT id FROM goods WHERE id > ? AND name = :name", [1, {":name": "pear"}])
     column: SqlColumn = found.columns[0]
     row: NamedRow = found[0]
@@ -307,7 +307,7 @@ async def statements(node: Node) -> None:
 
 
 def blocking(directory: str) -> None:
-    """A node, its spaces, transactions and statements without a loop."""
+    """Use a node, its spaces, transactions and statements without a loop."""
     with BlockingNode(directory, wal_mode="none") as node:
         goods: BlockingSpace[Goods] = node.schema.create_space("goods", row=Goods)
         goods.create_index("pk", parts=["id"])
@@ -334,7 +334,7 @@ def blocking(directory: str) -> None:
 
 
 async def clusters() -> None:
-    """Clusters for tests."""
+    """Use clusters for tests."""
     async with Cluster(3, synchronous=True, wal_mode="none") as cluster:
         leader: KillableNode = cluster.leader
         await cluster.partition(leader, cluster.followers)

@@ -68,9 +68,9 @@ OWN_OPEN = frozenset(
     "self storage _storage disk _disk directory _directory sessions _sessions log _log journal _journal _writer "
     "_opening".split()
 )
-"""Names of objects with an `open` of their own, which come from outside."""
+"""Names of objects with their own method `open`; the objects come from outside."""
 MACHINE = frozenset({"files", "_files", "sockets"})
-"""Attributes of a machine, as Lua modules get it."""
+"""Attribute names of a machine, which Lua modules get."""
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:

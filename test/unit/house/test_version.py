@@ -1,4 +1,4 @@
-"""The version is the same everywhere."""
+"""All places that name the version of the package agree."""
 
 from __future__ import annotations
 

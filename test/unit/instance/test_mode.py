@@ -12,7 +12,7 @@ SETTABLE = [reason for reason in ReadOnlyReason if reason is not ReadOnlyReason.
 
 
 class Limbo:
-    """A limbo with whether another instance owns it, and what the mode has set."""
+    """A stand-in for the limbo, with what `Mode` reads and sets."""
 
     def __init__(self) -> None:
         self.is_foreign = False

@@ -16,7 +16,7 @@ def run(test: Any) -> None:
     asyncio.run(test())
 
 
-def test_who_waits_for_a_condition_is_woken_until_it_holds() -> None:
+def test_a_waiter_for_a_condition_is_woken_until_it_holds() -> None:
     """`until` checks its condition now and after each change."""
 
     async def body() -> None:

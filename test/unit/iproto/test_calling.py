@@ -151,7 +151,7 @@ def test_functions_that_wait_for_a_later_request(size: int) -> None:
     run(scenario())
 
 
-def test_who_waits_for_room_may_leave() -> None:
+def test_a_client_whose_calls_wait_for_room_may_leave() -> None:
     """A client that leaves while calls wait for room leaves nothing; its running functions go to their end."""
     waiting: list[Callable[[Any], None]] = []
 

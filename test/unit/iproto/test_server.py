@@ -126,7 +126,7 @@ def test_schema_change_voids_the_fast_path() -> None:
 
 
 def test_numbers_of_requests_have_a_width() -> None:
-    """The type counts with its lowest byte, numbers in a body with 32 bits, as in Tarantool."""
+    """The type of a request counts with its lowest byte, and numbers in a body with 32 bits, as in Tarantool."""
 
     async def scenario() -> None:
         async with serving() as (_, _, address), client(address) as connection:
@@ -365,7 +365,9 @@ def test_refused_users(user: str, password: str, text: str) -> None:
 
 
 def test_refusals_do_not_tell_users_apart_if_the_greeting_is_of_2_11() -> None:
-    """Whoever does not exist is refused as who does: for a wrong password, and for a request of a wrong form."""
+    """With a greeting of 2.11, a refusal does not tell if the user exists: neither for a wrong password nor for a
+    malformed request.
+    """
     refusal = "User not found or supplied credentials are invalid"
 
     async def scenario() -> None:

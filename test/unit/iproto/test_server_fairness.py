@@ -58,7 +58,7 @@ async def deaf(address: str) -> AsyncIterator[RawClient]:
         raw.writer.transport.abort()
 
 
-def test_who_never_reads_is_not_served() -> None:
+def test_a_client_that_never_reads_is_not_served() -> None:
     """100,000 requests for 30 KB each, of a client that does not read, take less than a megabyte; later all are
     answered.
     """

@@ -34,7 +34,7 @@ class Function:
         self._run(ctx, ended)
 
 
-def test_who_pushes_waits_for_the_reader() -> None:
+def test_a_push_waits_for_the_reader() -> None:
     """10,000 messages of 10 KB to a client that does not read take less than a megabyte, and all arrive
     when it reads.
     """
@@ -102,7 +102,7 @@ def test_a_pusher_learns_that_its_client_has_gone() -> None:
     run(scenario())
 
 
-def test_who_cannot_wait_gets_an_error() -> None:
+def test_a_push_that_cannot_wait_gets_an_error() -> None:
     """A push inside a transaction, which must not wait, is refused when 16 MB are unread, and the function goes on."""
     refused: list[BoxError] = []
 

@@ -270,7 +270,7 @@ def test_sources_are_merged_in_the_order_of_a_key(lua: Lua) -> None:
     ],
 )
 def test_a_merger_checks_the_tuples_of_its_sources(lua: Lua, lists: str, message: str) -> None:
-    """As by a format: also those of a source that is alone."""
+    """A merger checks tuples as a format does, also those of a single source."""
     with pytest.raises(BoxError, match=re.escape(message)):
         lua(
             f"""local merger, sources = require('merger'), {{}}
@@ -280,7 +280,7 @@ def test_a_merger_checks_the_tuples_of_its_sources(lua: Lua, lists: str, message
 
 
 def test_sources_without_order_are_merged_by_their_first_tuples(lua: Lua) -> None:
-    """Of equal tuples that of the earlier source comes first."""
+    """Of tuples with equal keys, the one of the earlier source comes first."""
     assert lua(
         """local merger = require('merger')
         local k = require('key_def').new({{fieldno = 1, type = 'unsigned'}})
@@ -495,5 +495,5 @@ def test_a_merger_reads_no_further_than_its_buffer(lua: Lua, data: str) -> None:
 
 
 def test_a_merger_of_an_empty_buffer(lua: Lua) -> None:
-    """A new buffer has no memory at all."""
+    """A merger accepts a new buffer, which has no memory at all."""
     assert lua("return #require('merger').new_source_frombuffer(require('buffer').ibuf()):select()") == [0]

@@ -161,7 +161,7 @@ def test_whole_numbers_as_large_as_numbers_of_types(lua: Lua) -> None:
     ) == [True, True, True, True]
 
 
-def test_who_may_yield(lua: Lua) -> None:
+def test_which_coroutines_may_yield(lua: Lua) -> None:
     assert lua("return coroutine.isyieldable(), coroutine.wrap(coroutine.isyieldable)()") == [False, True]
 
 

@@ -1,4 +1,4 @@
-"""Names of hosts: a look-up that fails is told to whoever connects, and to nobody else."""
+"""Names of hosts: a look-up that fails is an error for the connection that needs it, and for nobody else."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ class Campaign:
 
         self._later(self.random.choice((0.005, 0.03, 0.2)), end)
 
-    # -- everything well again ------------------------------------------------------------------------
+    # -- the end of all faults --------------------------------------------------------------------------
 
     async def _heal(self) -> None:
         self.note("heal")

@@ -102,7 +102,7 @@ class Instance:
         self.world.synchro.on_ack(OTHER, self.world.journal.vclock)
 
     def hear(self) -> None:
-        """Let a majority be heard of that has no new rows."""
+        """Receive acknowledgements from a majority that has no new rows."""
         self.world.synchro.on_ack(OTHER, {})
 
     def depose(self) -> None:
@@ -223,10 +223,10 @@ STATES: dict[str, tuple[Callable[[Instance], Awaitable[None]], list[str]]] = {
     "latest leader, a majority has the claim": (_latest_leader_whose_claim_a_majority_has, ["claim", "PROMOTE"]),
     "follower": (_follower, []),
 }
-"""For each state of the table: how an instance gets there, and all that it has written in the end."""
+"""How an instance gets into each state of the table, and all rows that it has written in the end."""
 
 LAST = {"CONFIRM(r)": "CONFIRM", "PROMOTE(n)": "PROMOTE", "its claim(n), once": "claim"}
-"""Words of the table for rows, where they differ from those of `Instance.written`."""
+"""The table's words for rows, where `Instance.written` uses other words."""
 QUIET = ("leader, no majority heard since r", "deposed", "follower")
 
 TOLD = (
@@ -284,7 +284,9 @@ CLAIMS: list[tuple[str, str, Callable[[Instance], Awaitable[None]], int]] = [
     ("a proposal of the former leader", "nothing is confirmed", _a_proposal, 0),
     ("otherwise", "all that waits here", _neither, 2),
 ]
-"""For each row of the table: beginnings of its first cells, how its condition is met, and the lsn that is claimed."""
+"""For each row of the table: the beginnings of its first cells, a function that meets its condition, and the LSN that
+is claimed.
+"""
 
 
 def test_the_table_of_claims_has_the_conditions_that_are_tested() -> None:

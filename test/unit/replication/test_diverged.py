@@ -43,7 +43,7 @@ def _decision(kind: RequestType, author: int, lsn: int, about: int, term: int = 
     ids=["confirmed, rolled back", "rolled back, confirmed", "rolled back twice", "confirmed twice"],
 )
 def test_a_decision_of_a_deposed_leader(kind: RequestType, about: int, error: str | None) -> None:
-    """It becomes a NOP where it says what was decided here, and an error where it says something else."""
+    """A decision of a deposed leader becomes a NOP if this instance decided alike, and is an error otherwise."""
 
     async def body() -> tuple[str | None, list[Any]]:
         replica = Replica(skips_conflicts=False)
@@ -73,7 +73,7 @@ def test_a_decision_of_a_deposed_leader(kind: RequestType, about: int, error: st
 
 
 def test_a_decision_that_is_here_already_contradicts_nothing() -> None:
-    """Other members send it again, when later rows of its author may be confirmed."""
+    """A decision that is known here already is no contradiction: other members may send it again."""
 
     async def body() -> None:
         replica = Replica(skips_conflicts=False)

@@ -130,7 +130,7 @@ def test_what_was_acknowledged_survives_every_leader() -> None:
 
 async def _rolled_back(votes_as_tarantool: bool) -> None:
     async with cluster() as running:
-        # Whoever leads has to lead on where the machine stops all for a second.
+        # The leader must stay the leader even if the machine stops all instances for a second.
         options = {"replication_synchro_timeout": 60, "replication_timeout": 0.5}
         members = await candidates(running, is_sync=True, **options)
         leader = await leader_of(members)
@@ -154,7 +154,7 @@ async def _rolled_back(votes_as_tarantool: bool) -> None:
         if votes_as_tarantool:
             leader.node.elections.raft._needed = lambda: leader.node.state.vclock
         third = next(member for member in others if member is not successor)
-        # The one that was not there before has newer rows now, and the former leader the row that was rolled back.
+        # The third instance has newer rows now, and the former leader has the row that was rolled back.
         await leader.replicate()
         await successor.put([3], space=SPACE + 1)
         await until(lambda: third.keys(SPACE + 1) == [2, 3], "the newest row")
@@ -307,7 +307,7 @@ async def _failing_log() -> None:
         await leader_of(members)
 
 
-def test_who_cannot_record_its_vote_stays_a_follower_and_tries_again() -> None:
+def test_a_node_that_cannot_record_its_vote_stays_a_follower_and_tries_again() -> None:
     asyncio.run(_failing_log())
 
 

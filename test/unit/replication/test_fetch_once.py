@@ -39,7 +39,7 @@ def test_others_go_round() -> None:
     assert decided(source(B), source(D), source(C)) == {2: "12", 3: "3", 4: "4"}
 
 
-def test_who_is_known_to_have_the_rows_is_asked() -> None:
+def test_a_source_that_is_known_to_have_the_rows_is_asked() -> None:
     """A member's rows are asked from the source that is known to have them (case 3): only B has those of D."""
     assert decided(source(A, {4: 10}), source(B, {4: 11}), source(C, {4: 9})) == {1: "1", 2: "24", 3: "3"}
     assert decided(source(A, {4: 11}), source(B, {4: 12}), source(C)) == {1: "14", 2: "2", 3: "3"}
@@ -127,7 +127,7 @@ def test_nothing_has_changed() -> None:
     assert asked_anew({A: "1234"}, {A: None}) == []
 
 
-def test_who_lacks_something_is_asked_anew_alone() -> None:
+def test_only_a_source_that_lacks_something_is_asked_anew() -> None:
     """Only sources that have to send more members are asked anew."""
     assert asked_anew({A: "13", B: "24"}, {A: "1", B: "24"}) == [A]
 

@@ -352,7 +352,7 @@ def test_an_applier_that_stops_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("change", ["replace", "unique", "trigger", "plan"])
-def test_who_gets_in_its_way_makes_it_one_go(change: str) -> None:
+def test_a_conflicting_change_makes_the_rest_execute_at_once(change: str) -> None:
     """A writer of a key or unique key that the transaction uses, a new trigger or a new format makes the rest execute
     at once.
     """

@@ -46,7 +46,7 @@ def test_those_of_no_interest_make_room(monkeypatch: pytest.MonkeyPatch) -> None
     assert not passed.add(_transaction(7, 1))
 
 
-def test_who_cannot_take_more_looks_for_room_now_and_then() -> None:
+def test_a_full_record_looks_for_room_now_and_then() -> None:
     """A full record looks for room now and then, not at each row."""
     looks = 0
 

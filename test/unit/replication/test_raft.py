@@ -206,7 +206,7 @@ def test_rows_without_an_effect_are_not_needed() -> None:
     assert raft.remote_state().vclock == {1: 9, 2: 4}
 
 
-def test_who_knows_the_leader_gives_no_vote_in_its_term() -> None:
+def test_a_node_that_knows_the_leader_gives_no_vote_in_its_term() -> None:
     raft = machine()
     raft.receive(RaftRequest(2, 0, Role.LEADER), OTHER)
     record(raft)

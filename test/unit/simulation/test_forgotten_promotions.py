@@ -81,7 +81,7 @@ async def story(simulation: Simulation, *, keeps: bool, restarts: bool, waits: b
 
 
 @pytest.mark.parametrize(("keeps", "restarts"), [(False, False), (True, True)], ids=["runs-on", "has-kept"])
-def test_who_knows_of_promotions_takes_void_rows_without_an_effect(keeps: bool, restarts: bool) -> None:
+def test_a_node_that_knows_promotions_takes_void_rows_without_effect(keeps: bool, restarts: bool) -> None:
     async def scenario(simulation: Simulation) -> None:
         nodes = await story(simulation, keeps=keeps, restarts=restarts)
         await simulation.until(lambda: all(node.rows(SPACE) == [[1], [2], [3]] for node in nodes), 60, "equal rows")
@@ -91,7 +91,7 @@ def test_who_knows_of_promotions_takes_void_rows_without_an_effect(keeps: bool, 
         simulation.run(scenario(simulation))
 
 
-def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_without_an_effect() -> None:
+def test_a_node_that_has_forgotten_promotions_stops_until_a_leader_has_void_rows_without_effect() -> None:
     """A node that has forgotten promotions stops with "Failed to write to disk", as Tarantool does, until a leader has
     the void rows.
     """
@@ -112,7 +112,7 @@ def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_wit
         simulation.run(scenario(simulation))
 
 
-def test_who_has_forgotten_them_and_has_nothing_that_waits_rolls_void_rows_back() -> None:
+def test_a_node_that_has_forgotten_promotions_and_has_nothing_that_waits_rolls_void_rows_back() -> None:
     """A node that has forgotten promotions, and has nothing that waits, rolls void rows back by the next promotion of
     their origin.
     """

@@ -27,7 +27,7 @@ from .test_forgotten_promotions import promote, put_in_vain
 from .test_promotion_without_effect import OPTIONS, has_rows_of, lead, told_with_a_join
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""Without claims: these promotions are such that no majority has them."""
+"""Leaders write no claims here, because no majority may know these promotions."""
 
 FIRST, WAITING, LAST = 1, 100, 2
 
@@ -35,7 +35,7 @@ Then = Callable[[Simulation, list[SimulatedNode]], Awaitable[None]]
 
 
 async def _nothing(simulation: Simulation, nodes: list[SimulatedNode]) -> None:
-    """Let node2 go on."""
+    """Restart nothing, so that node2 goes on."""
 
 
 async def _starts(simulation: Simulation, nodes: list[SimulatedNode]) -> None:

@@ -21,7 +21,7 @@ from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""Without claims: these promotions are such that no majority has them."""
+"""Leaders write no claims here, because no majority may know these promotions."""
 
 CONFIRMED, WAITING, BEHIND = 1, 2, 3
 MORE_THAN_THERE_ARE = 9
@@ -42,7 +42,8 @@ async def _story(simulation: Simulation, nodes: list[SimulatedNode], view: View)
     one, _, three = nodes
     await put(one, CONFIRMED)
     await one.configure(replication_synchro_quorum=MORE_THAN_THERE_ARE)
-    await three.configure(replication_synchro_timeout=0.1)  # how long it waits for somebody else to confirm
+    # Seconds that node3 waits for another instance to confirm, before its promotion does.
+    await three.configure(replication_synchro_timeout=0.1)
     waiting = [simulation.loop.create_task(put_in_vain(one, WAITING))]
     await simulation.until(lambda: all(node.has(SPACE, WAITING) for node in nodes), 10, "the row that waits")
     viewing = simulation.loop.create_task(view())

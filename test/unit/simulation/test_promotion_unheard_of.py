@@ -24,7 +24,7 @@ from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""Without claims: these promotions are such that no majority has them."""
+"""Leaders write no claims here, because no majority may know these promotions."""
 
 FIRST, WAITING, LOST, LATER = 1, 100, 200, 3
 
@@ -84,7 +84,7 @@ async def story(simulation: Simulation) -> None:
     await simulation.until(agree, 60, "the same rows everywhere")
     assert errors == [ErrorCode.SYNC_ROLLBACK]
 
-    # Its log says the same, and others take from it what they lack.
+    # The log of node1 has the same rows, and others fetch from it what they lack.
     one.kill()
     await one.start()
     await simulation.until(agree, 60, "the same rows after a start")

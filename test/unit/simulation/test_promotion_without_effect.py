@@ -26,7 +26,7 @@ from .test_findings import SPACE, leads, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 pytestmark = pytest.mark.usefixtures("without_claims")
-"""Without claims: these promotions are such that no majority has them."""
+"""Leaders write no claims here, because no majority may know these promotions."""
 
 FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
 
@@ -43,23 +43,23 @@ async def lead(simulation: Simulation, node: SimulatedNode, after: SimulatedNode
     await promote(simulation, node)
 
 
-async def _who_withdrew_it(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _withdrawer(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     return nodes[2]
 
 
-async def _the_same_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _withdrawer_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     """Restart a node: its log shows that the promotion is void by the rows after it."""
     nodes[2].kill()
     await nodes[2].start()
     return nodes[2]
 
 
-async def _the_same_from_a_snapshot(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _withdrawer_from_a_snapshot(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     await nodes[2].run(nodes[2].instance.checkpoints.make())
-    return await _the_same_after_a_start(simulation, nodes)
+    return await _withdrawer_after_a_start(simulation, nodes)
 
 
-async def _who_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _latecomer(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     _, two, three, four, _ = nodes
     await lead(simulation, three, two)
     await put(three, LATER + 10)
@@ -67,8 +67,8 @@ async def _who_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode
     return four
 
 
-async def _that_one_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
-    four = await _who_got_it_too_late(simulation, nodes)
+async def _latecomer_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+    four = await _latecomer(simulation, nodes)
     four.kill()
     await four.start()
     return four
@@ -79,7 +79,7 @@ def told_with_a_join(node: SimulatedNode) -> tuple[tuple[int, int], ...]:
     return tuple(map(tuple, decode_raft(state).void_promotions))
 
 
-async def _who_tells_one_that_joins(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+async def _master_of_a_join(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     """Let a sixth instance join, which has no older rows, but may vote and be elected."""
     one, two, three, *_ = nodes
     await lead(simulation, three, two)
@@ -98,12 +98,12 @@ OPTIONS = {
 }
 
 WAYS: list[Handover] = [
-    _who_withdrew_it,
-    _the_same_after_a_start,
-    _the_same_from_a_snapshot,
-    _who_got_it_too_late,
-    _that_one_after_a_start,
-    _who_tells_one_that_joins,
+    _withdrawer,
+    _withdrawer_after_a_start,
+    _withdrawer_from_a_snapshot,
+    _latecomer,
+    _latecomer_after_a_start,
+    _master_of_a_join,
 ]
 
 

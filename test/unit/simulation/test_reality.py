@@ -169,7 +169,7 @@ def test_a_start_waits_for_the_end_of_who_was_killed(tmp_path: Path) -> None:
     with_a_node(story, tmp_path)
 
 
-def test_who_ends_by_itself_is_told_of(tmp_path: Path) -> None:
+def test_a_node_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
     async def story(node: RealNode) -> None:
         call = asyncio.ensure_future(node.transaction(wait_for_long))
         os.kill(pid_of(node), signal.SIGABRT)
@@ -197,7 +197,7 @@ def test_a_crash_comes_with_work(tmp_path: Path) -> None:
     with_a_node(story, tmp_path)
 
 
-def test_who_stands_still_answers_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_halted_node_answers_when_it_goes_on(tmp_path: Path) -> None:
     async def story(node: RealNode) -> None:
         node.halt()
         call = asyncio.ensure_future(node.transaction(partial(insert_rows, SYNC, [[1]])))

@@ -52,7 +52,7 @@ def test_a_lost_update_is_a_cycle() -> None:
     assert "not serialisable" in violations(calls, x=(1, 2))
 
 
-def test_who_begins_after_an_end_sees_what_was_written_before_it() -> None:
+def test_a_transaction_that_begins_after_another_one_ended_sees_its_writes() -> None:
     calls = [call(0, 1, append("x", 1)), call(2, 3, read("x"), append("y", 2))]
     assert "real" in violations(calls, x=(1,), y=(2,))
     calls[0].ended = 2.5

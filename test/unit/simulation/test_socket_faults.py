@@ -268,7 +268,7 @@ def test_a_reset_ends_both_sides() -> None:
     assert heard == ["x\n", reset]
 
 
-def test_who_does_not_read_holds_the_sender_up() -> None:
+def test_a_reader_that_does_not_read_holds_the_sender_up() -> None:
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
         simulation.network.bandwidth = 1_000_000
         return await lua(
@@ -371,7 +371,7 @@ def test_a_process_that_stands_still_is_served_by_its_operating_system() -> None
     assert play(story) == ([2, None, "Connection timed out"], ["echo x\n"])
 
 
-def test_who_stands_still_finds_what_has_come_meanwhile() -> None:
+def test_a_halted_node_finds_what_has_come_meanwhile() -> None:
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
         await lua(one, CLIENT + "fiber.create(function() first = client:read('\\n') second = client:read('\\n') end)")
         one.halt()

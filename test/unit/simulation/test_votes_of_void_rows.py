@@ -136,7 +136,7 @@ async def return_of_the_former_leader(simulation: Simulation, fetches_once: bool
 
 
 @pytest.mark.parametrize("fetches_once", [False, True])
-def test_who_was_replaced_does_not_take_them_for_votes(fetches_once: bool) -> None:
+def test_a_replaced_leader_does_not_take_void_rows_for_votes(fetches_once: bool) -> None:
     """A replaced leader does not count acknowledgements of void rows; before, it confirmed a row that no other node
     had.
     """

@@ -72,7 +72,7 @@ def test_every_type_and_no_rows(tmp_path: Path, kind: str, tuples: list[list[obj
     ]
 
 
-def test_who_writes_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_tables_are_written_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_direct(command: str) -> bool:
         job = job_of(["data", "goods", "out", *command.split()])
         return _is_direct(job.args, str(job.output))

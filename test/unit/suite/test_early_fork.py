@@ -11,7 +11,8 @@ import pytest
 
 from console.suite.early_fork import fork_early
 
-# A process of its own: the fork keeps what its parent has imported. It says which modules were there at the fork.
+# A program for a new process, because a fork keeps all imported modules. It prints which modules were loaded at the
+# fork.
 FORK = """
 import os, sys
 from console.suite.early_fork import fork_early

@@ -1,4 +1,4 @@
-"""The sample application: its tests, its types, and the program."""
+"""The sample application: its tests, and the program; unit/embed/test_typing.py checks its types."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ def test_the_tests_of_the_example_pass() -> None:
 def test_the_tests_of_the_example_need_only_its_extra() -> None:
     """The sample's tests need only its own extra: no pytest plugin but Lunabox's is loaded."""
     run("-m", "pytest", "--collect-only", "--disable-plugin-autoload", "-p", "box.testing.pytest_plugin")
-
-
-def test_the_example_is_typed_strictly(tmp_path: Path) -> None:
-    arguments = ("-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--follow-imports", "silent")
-    run(*arguments, "job_queue", "test_job_queue.py")
 
 
 # What a shell without job control does for a program that it starts with `&`.

@@ -175,7 +175,7 @@ def test_the_claim_of_the_latest_term_binds() -> None:
     asyncio.run(body())
 
 
-def test_who_has_a_claim_needs_nothing_that_it_rolls_back() -> None:
+def test_a_candidate_with_a_claim_needs_nothing_that_the_claim_rolls_back() -> None:
     """A candidate with a claim needs none of the rows that the claim rolls back."""
 
     async def body() -> None:

@@ -107,7 +107,7 @@ def test_a_leader_in_contact_proposes_before_it_rolls_back() -> None:
     asyncio.run(body())
 
 
-def test_who_has_a_proposal_rolls_back_when_it_leads() -> None:
+def test_a_leader_with_a_proposal_rolls_back() -> None:
     """A new leader with a proposal rolls back what it names, because its author may have done so."""
 
     async def body() -> None:
@@ -172,7 +172,9 @@ def test_a_contradiction_is_never_silent(
     ("lsns", "kind", "lsn"), [((5,), ROLLBACK, 5), ((5, 6), CONFIRM, 6)], ids=["confirmed here", "rolled back here"]
 )
 def test_a_deposed_leader_that_decides_alone_has_diverged(lsns: tuple[int, ...], kind: int, lsn: int) -> None:
-    """A PROMOTE of instance 3 has confirmed row 5 of instance 2 here, and rolled back what comes after it."""
+    """A deposed leader that rolls back what a promotion has confirmed, or confirms what it has rolled back, has
+    diverged.
+    """
 
     async def body() -> None:
         world, found = World(quorum=3), []
@@ -195,7 +197,7 @@ def test_a_deposed_leader_that_decides_alone_has_diverged(lsns: tuple[int, ...],
 
 
 def test_a_snapshot_keeps_what_was_confirmed() -> None:
-    """An instance that starts from it finds out which former leader has diverged."""
+    """An instance that starts from a snapshot finds out which former leader has diverged."""
 
     async def body() -> None:
         earlier, later = World(quorum=3), World(quorum=3)

@@ -352,7 +352,7 @@ def test_what_was_gathered_stays_when_later_statements_are_taken_back(monkeypatc
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(writes, max_size=6), st.lists(st.lists(writes, max_size=6), max_size=4), st.integers(0, 4))
-def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: list[list[Any]], kept: int) -> None:
+def test_listeners_of_an_index_hear_what_counts(before: list[Any], programs: list[list[Any]], kept: int) -> None:
     """Listeners of an index get all changes of prepared transactions, and their undo if the write fails."""
 
     async def body() -> None:

@@ -48,7 +48,7 @@ local function attached_to(space_id)
     end
 end
 
--- The option is true for a generated sequence, false for none, a table {id = , field = }, or the name or id of one.
+-- Reads the option `sequence`: true for a generated one, false for none, a table {id = , field = }, or a name or id.
 local function read_option(option)
     if type(option) == 'table' then
         return {id = option.id, field = option.field}

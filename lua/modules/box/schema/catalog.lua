@@ -22,7 +22,7 @@ function M.grantee(kind, name_or_id)
     return tuple ~= nil and tuple[4] == kind and tuple[1] or nil
 end
 
--- Returns the id and the tuple.
+-- Returns the id and the tuple of a sequence.
 function M.sequence(name_or_id)
     local tuple = find('_vsequence', name_or_id)
     if tuple ~= nil then

@@ -9,7 +9,7 @@ local M = {}
 -- {'a', 'unsigned'}, {'a', type = 'unsigned'} and {name = 'a', 'unsigned'} are equal.
 local MEMBERS = {'name', 'type'}
 
--- The dictionary refuses a format with values left at positions.
+-- Returns the members of a field by name. The dictionary refuses values that are left at positions.
 local function named(given)
     local names, result = {}, {}
     for _, member in ipairs(MEMBERS) do

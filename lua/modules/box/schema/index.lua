@@ -152,7 +152,7 @@ function M.rename(space_id, index_id, name)
     box.space._index:update({space_id, index_id}, {{'=', 3, name}})
 end
 
--- A new id moves the row: only the name and the type may change with it.
+-- Changes the id of an index. This moves the row, so only the name and the type may change with it.
 local function alter_id(space_id, index_id, options)
     local others = ''
     for name in pairs(options) do

@@ -73,7 +73,7 @@ local FINDERS = {
     user = {function(name) return catalog.grantee('user', name) end, box_error.NO_SUCH_USER},
 }
 
--- The empty name stands for all objects of the type.
+-- Returns the id of an object; an empty name stands for all objects of the type.
 local function object_id(object_type, name)
     if name ~= nil and type(name) ~= 'string' and type(name) ~= 'number' then
         check.illegal('wrong object name type')
@@ -104,7 +104,7 @@ local function object_name(object_type, id)
     return box.space[VIEWS[object_type]]:get{id}[3]
 end
 
--- grant(user, role) and grant(user, privilege, object_type) are short forms.
+-- Completes the arguments of grant: grant(user, role) and grant(user, privilege, object_type) are short forms.
 local function expand(privilege, object_type, name)
     if name ~= nil then
         return privilege, object_type, name
@@ -118,7 +118,7 @@ local function is_role_grant(privilege, object_type, name)
     return object_type == 'role' and name ~= '' and privilege == 'execute'
 end
 
--- A text has no option; its error is that of a text that a program indexes by mistake.
+-- Returns the options as a table. A text is refused with the error of a program that indexes a text by mistake.
 local function option_table(options)
     if type(options) == 'string' then
         error("attempt to index local 'options' (a string value)", 2)

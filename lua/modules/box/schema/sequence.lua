@@ -91,14 +91,14 @@ function methods.next(self)
     return finish.value(python.sequence_next(self.id))
 end
 
--- The number is always of the 64-bit type.
+-- Returns the last value, always as a 64-bit integer.
 function methods.current(self)
     return ffi.cast('int64_t', finish.value(python.sequence_current(self.id)))
 end
 
--- A double becomes an integer as C converts it: towards zero, and INT64_MIN where it does not fit.
+-- Sets the last value. A double becomes an integer as C converts it: towards zero, and INT64_MIN if it is too large.
 function methods.set(self, value)
-    -- Of a text the digits in front count.
+    -- Of a text only the digits at its beginning count.
     local number = tonumber64(type(value) == 'string' and value:match('^%s*[+-]?%d+') or value)
     if number == nil then
         error('expected int64_t as 2 argument', 0)

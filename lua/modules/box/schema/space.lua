@@ -27,7 +27,7 @@ local CREATE_OPTIONS = {
     user = 'string, number', format = 'table', is_local = 'boolean', temporary = 'boolean', is_sync = 'boolean',
 }
 
--- _schema keeps the last id that was taken, so that the id of a dropped space is not used again.
+-- Takes the next id of a space. _schema keeps the last one taken, so that the id of a dropped space is not used again.
 local function next_id()
     local stored = box.space._schema:update({'max_id'}, {{'+', 2, 1}})
     if stored == nil then
@@ -37,7 +37,7 @@ local function next_id()
     return stored[2]
 end
 
--- A flag that is off is not stored.
+-- Returns the flags to store; a flag that is off is not stored.
 local function flags_of(options)
     return setmetatable({
         group_id = options.is_local and GROUP_LOCAL or nil,

@@ -90,7 +90,7 @@ function user.disable(name)
     user.revoke(name, SYSTEM_GRANTS, 'universe', nil, {if_exists = true})
 end
 
--- Also drops all objects that the user or role owns.
+-- Drops a user or role, and before it all objects that it owns.
 local function drop_owned(uid)
     for _, t in ipairs(box.space._vspace.index.owner:select{uid}) do
         box.space[t[1]]:drop()

@@ -41,7 +41,7 @@ local function encode_tuple(value)
     return msgpack.encode_tuple(value)
 end
 
--- Encodes a key: a table, a tuple, nothing or a single value.
+-- Encodes a key: a table, a tuple, a single value or nil.
 local function encode_key(key)
     if key == nil then
         return '\x90'
@@ -62,7 +62,7 @@ function bodies.select(space_id, index_id, iterator, offset, limit, key)
         OFFSET, encode(offset), LIMIT, encode(limit), KEY, encode_key(key))
 end
 
--- Encodes the option `after`: a position or a tuple, nil for the beginning.
+-- Encodes a select of a page. The option `after` is a position, a tuple, or nil for the beginning.
 function bodies.select_page(space_id, index_id, iterator, offset, limit, key, after, fetches)
     local kind, body = bodies.select(space_id, index_id, iterator, offset, limit, key)
     local count, rest = 7, FETCH_POSITION .. encode(fetches == true)
@@ -80,7 +80,7 @@ end
 
 bodies.select_after = bodies.select_page
 
--- Who announces that it knows errors among values gets them from then on.
+-- Encodes the announcement of features. With `with_errors` the server sends errors among values as extensions.
 function bodies.id(with_errors)
     return TYPE.id, map(2, string.char(VERSION), encode(PROTOCOL_VERSION), string.char(FEATURES),
         encode(with_errors and {0, 1, 2, 3, 4} or {0, 1, 3, 4}))
@@ -161,7 +161,7 @@ local function encode_params(params)
     return encode(list)
 end
 
--- A statement is a text, or the number of a prepared statement.
+-- Encodes a statement, given as a text or as the number of a prepared statement.
 local function encode_statement(statement)
     if type(statement) == 'number' then
         return STATEMENT_ID .. encode(statement)
@@ -234,7 +234,7 @@ local function values(body)
     return (get(msgpack.DEFAULTS, p, pos))
 end
 
--- A server's CALL_16 wraps each value into a tuple.
+-- Returns the first value of a reply of CALL_16, in which the server wraps each value into a tuple.
 local function first_value(body)
     local row = values(body)[1]
     if type(row) == 'table' then
@@ -292,12 +292,12 @@ local function sql_prepared(body)
     }
 end
 
--- Returns {rows, position}; without rows the position is nil.
+-- Returns {rows, position} of a page; without rows the position is nil.
 local function page(body, format)
     return {rows(body, format), sql_fields(body)[POSITION]}
 end
 
--- Returns {version, features}, the latter a set of names.
+-- Returns {version, features} of the server's protocol; features is a set of names.
 local function protocol(body)
     local fields, features = sql_fields(body), {}
     for _, name in pairs(FEATURE_NAMES) do
@@ -311,7 +311,7 @@ local function protocol(body)
     return {fields[VERSION] or 0, features}
 end
 
--- Returns {value}.
+-- Returns the value of an event in a list: {value}.
 local function event(body)
     return {sql_fields(body)[EVENT_DATA]}
 end
@@ -337,7 +337,7 @@ function results.without_header(body)
     return p and body:sub(pos + 1, skip(p, pos)) or ''
 end
 
--- Returns the position after a page.
+-- Returns the position at the end of a page.
 function results.position(body)
     return sql_fields(body)[POSITION]
 end

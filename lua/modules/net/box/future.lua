@@ -64,7 +64,7 @@ local function is_cancellation(problem)
     return errors.is(problem) and problem.type == 'FiberIsCancelled'
 end
 
--- An error that `on_push` raises ends the connection.
+-- Passes a pushed message to `on_push`. An error that it raises ends the connection.
 local function take_push(self, body)
     self._pushes = self._pushes + 1
     local message = self._buffer and store(self, body) or results.push(body)
@@ -127,7 +127,7 @@ function methods.is_ready(self)
     return self._is_done == true
 end
 
--- Returns the value, or nil and an error.
+-- Returns the value of the reply, or nil and an error.
 function methods.result(self)
     drain(self)
     if not self._is_done then
@@ -171,7 +171,8 @@ function methods.discard(self)
     end
 end
 
--- The state is the number of the message, or box.NULL after an error: the next step ends the loop.
+-- Returns the next message. The state is the number of the message, or box.NULL after an error, which ends the loop at
+-- the next step.
 local function next_message(iterator, i)
     if i == nil then
         return nil, nil

@@ -87,7 +87,7 @@ local function fetch_protocol(self, with_errors)
     return self.protocol
 end
 
--- Returns {version, features}, or nil if there has never been a connection.
+-- Returns {version, features} of the server's protocol, or nil if there has never been a connection.
 function methods.known_protocol(self)
     if self.protocol == nil and self.id ~= nil and (self.state == 'active' or self.state == 'fetch_schema') then
         return fetch_protocol(self)
@@ -146,7 +146,7 @@ local function serve(self)
     end
 end
 
--- Returns as text why an attempt ended.
+-- Returns the reason why an attempt has ended, as text.
 local function reason_of(problem)
     return errors.is(problem) and problem.message or tostring(problem)
 end
@@ -206,7 +206,7 @@ function methods.wait_state(self, wanted, timeout)
     end
 end
 
--- Leaves a server that ends: sends nothing more, and closes once every request has its reply.
+-- Leaves a server that shuts down: sends nothing more, and closes once every request has its reply.
 function methods.finish(self)
     if self.state ~= 'active' and self.state ~= 'fetch_schema' then
         return

@@ -81,7 +81,7 @@ function M.resume(conn)
     end
 end
 
--- Have `run` called, once, when the server begins to end.
+-- Calls `run` once when the server begins to shut down.
 function M.watch_shutdown(conn, run)
     if not conn._is_graceful then
         conn._is_graceful = true

@@ -58,7 +58,7 @@ show(sum > 80, sum < 101)
 busy:join()
 show(entry(busy, name))
 
--- What was measured stays, and is forgotten when it begins anew.
+-- Measured times stay after fiber.top_disable(), and begin at zero with the next fiber.top_enable().
 show(type(fiber.info()[fiber.id()].time), fiber.info()[fiber.id()].time > 0)
 fiber.top_disable()
 show(pcall(fiber.top))

@@ -1,4 +1,4 @@
--- Functional iteration: what every function gives, as an iterator, by values and for wrong arguments.
+-- Functional iteration: results of every function of `fun`, as iterators, by values and for wrong arguments.
 local fun = require('fun')
 local json = require('json')
 local null = json.decode('null')
@@ -24,7 +24,8 @@ local function shown(value)
     return '{' .. table.concat(result, ' ') .. '}'
 end
 
--- The values of an iterator, up to twelve steps of them; a state is told by its type, for iterators keep what they like.
+-- Returns the values of up to twelve steps of an iterator. A state is shown by its type alone, because each iterator
+-- keeps a state of its own kind.
 local function unrolled(iterator)
     local steps, gen, param, state = {}, iterator:unwrap()
     for _ = 1, 12 do
@@ -53,7 +54,7 @@ local environment = setmetatable({fun = fun, null = null, with_null = json.decod
     return ...
 end}, {__index = _G})
 
--- An error's text without the names of local variables, which are nobody's business.
+-- Returns an error's text without the names of local variables, which may differ.
 local function without_names(problem)
     return (tostring(problem):gsub("%l+ '[%w_]+' %(", '('))
 end
@@ -93,7 +94,7 @@ for _, source in ipairs(SOURCES) do
     try('fun.iter(' .. source .. ')')
 end
 
--- Functions that take only what they iterate.
+-- Functions whose only arguments are what they iterate.
 for _, name in ipairs({
     'head', 'car', 'tail', 'cdr', 'length', 'is_null', 'sum', 'product', 'min', 'minimum', 'max', 'maximum',
     'totable', 'tomap', 'enumerate', 'cycle', 'zip', 'chain',
@@ -106,7 +107,7 @@ for _, name in ipairs({
     end
 end
 
--- Functions of an argument and what they iterate, and the methods of the same names.
+-- Functions of an argument and what they iterate, with the values of that argument; each is also called as a method.
 local ARGUMENTS = {
     nth = {'0', '1', '2', '9', '-1', 'nil'},
     take_n = {'0', '2', '9', '-1', 'nil'}, drop_n = {'0', '2', '9', '-1'},
