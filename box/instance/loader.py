@@ -193,7 +193,7 @@ class LogLoader:
         """
         # Trying the first one alone costs little where transactions are not plain.
         end = self._add_plain(transactions, start, start + 1)
-        if end > start:
+        if start < end < len(transactions):
             stop, count = end, len(transactions[start])
             while stop < len(transactions) and count + len(transactions[stop]) <= _ROWS_A_RUN:
                 count += len(transactions[stop])

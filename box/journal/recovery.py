@@ -18,6 +18,8 @@ from box.wire.change import request_text
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
+_TRANSACTIONS_AT_ONCE: Final = 64
+"""The transactions that are handed on together where blocks are small: a lone writer makes a block for each."""
 _UNFINISHED: Final = "found a not finished transaction in the log"
 
 
@@ -149,20 +151,27 @@ class Recovery:
             yield from transactions
 
     def transaction_lists(self) -> Iterator[list[list[Row]]]:
-        """Yield the transactions that end in one block at a time. Raises the errors of `blocks`.
+        """Yield transactions, those of one block or of several small ones at a time. Raises the errors of `blocks`.
 
         Raises:
             XlogError: the last transaction has no end.
         """
         begun: list[Row] = []
-        for rows in self.blocks():
-            ended: list[list[Row]] = []
-            for row in rows:
-                begun.append(row)
-                if row.is_commit:
-                    ended.append(begun)
-                    begun = []
-            yield ended
+        ended: list[list[Row]] = []
+        try:
+            for rows in self.blocks():
+                for row in rows:
+                    begun.append(row)
+                    if row.is_commit:
+                        ended.append(begun)
+                        begun = []
+                if len(ended) >= _TRANSACTIONS_AT_ONCE or len(rows) >= _TRANSACTIONS_AT_ONCE:
+                    yield ended
+                    ended = []
+        except BoxError:
+            yield ended  # what was read before counts, also for what is told of the error
+            raise
+        yield ended
         if begun:
             error = XlogError(_UNFINISHED)
             if not self._force:

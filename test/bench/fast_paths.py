@@ -151,6 +151,14 @@ def _without_sorted_builds() -> None:
     SpaceLoad._append = lambda *_: False  # type: ignore[method-assign]
 
 
+def _without_log_runs() -> None:
+    from box.instance.loader import LogLoader
+    from box.txn.dml import Dml
+
+    LogLoader.add_run = lambda self, transactions, start: start  # type: ignore[method-assign]
+    Dml.load_changes = lambda *_, **options: []  # type: ignore[method-assign]
+
+
 def _without_packets() -> None:
     from box.replication.relay import RowFilter
     from box.wire.packet_run import rows_of
@@ -182,6 +190,7 @@ FAST_PATHS = {
     "rows_together": FastPath(("replicated together",), _without_rows_together),
     "tuple_runs": FastPath(("replicated join",), _without_tuple_runs),
     "sorted_builds": FastPath(("replicated join",), _without_sorted_builds),
+    "log_runs": FastPath(("start 1", "start 1000"), _without_log_runs),
     "packets": FastPath(("replicated send",), _without_packets),
 }
 
@@ -203,6 +212,8 @@ def measure(figure: str, way: str, count: int) -> float:
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
         if kind == "iproto":
             return _served(name, way, count, Path(directory))
+        if kind == "start":
+            return _started(int(name), way, count, Path(directory))
         if kind == "replicated":
             return REPLICATED[name](tuple(_program(way)), Path(directory), count) * 1e6
         command = _program(way, _HERE / "fast_paths.lua", directory, kind, count, name)
@@ -210,6 +221,21 @@ def measure(figure: str, way: str, count: int) -> float:
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
         return float(done.stdout)
+
+
+def _started(size: int, way: str, count: int, directory: Path) -> float:
+    """Return the microseconds of a row in a start from a log, whose transactions have `size` rows."""
+    script, seconds = _HERE / "log_start.lua", []
+    for rows in (count * 2, 1):
+        work_dir = directory / str(rows)
+        work_dir.mkdir()
+        for what in ("fill", "start"):
+            command = _program(way, script, work_dir, what, rows, size)
+            done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(done.stdout + done.stderr)
+        seconds.append(float(done.stdout))
+    return (seconds[0] - seconds[1]) / (count * 2) * 1e6
 
 
 def _served(name: str, way: str, count: int, directory: Path) -> float:
