@@ -316,7 +316,9 @@ end
 -- raises its error.
 function remote_methods._request(remote, method, opts, format, ...)
     opts = opts or {}
-    check_option(opts, 'return_raw', 'boolean')
+    if opts.return_raw ~= nil then
+        check_option(opts, 'return_raw', 'boolean')
+    end
     if opts.is_async then
         return send_async(remote, method, opts, format, ...)
     end
