@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _REST: Final = 16
 """The number of calls that take the general path without an attempt, after the wave has refused a packet."""
+_LONG_REST: Final = 64
+"""The same after a wave whose only function waited, as functions that write to the log do. A wave for each of them would
+cost more than the general path.
+"""
 
 
 class ServedCalls:
@@ -66,6 +70,8 @@ class ServedCalls:
             connection.reply(replies)
         if outcome is not None:
             self._end(connection, wave, outcome)
+            if count == 1 and isinstance(outcome, int):
+                self._rest = _LONG_REST
         return count
 
     def _end(self, connection: ServerConnection, wave: CallWaveLike, outcome: bytes | BoxError | int) -> None:
