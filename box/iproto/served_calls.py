@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _REST: Final = 16
 """The number of calls that take the general path without an attempt, after the wave has refused a packet."""
 _LONG_REST: Final = 64
-"""The same after a wave whose only function waited, as functions that write to the log do. A wave for each of them would
-cost more than the general path.
+"""The number after a wave whose only function waited, as functions that write to the log do. A wave for each of them
+would cost more than the general path.
 """
 
 

@@ -17,6 +17,7 @@ import pytest
 import uvloop
 
 from box.embed import LuaInstance
+from box.iproto import served_calls
 from box.iproto.served_calls import ServedCalls
 from box.wire.constants import GREETING_SIZE, RequestType
 from box.wire.error import decode_error_body
@@ -346,6 +347,7 @@ def test_replies_are_those_of_the_general_path(
     """Each request of a generated program gets the same reply in both ways, and statistics are equal at the end."""
     # With a log, the schema version of the replies behind it depends on the time that its own writes take.
     rows = [row for row in _program(seed) if wal_mode == "none" or b"hidden_ddl" not in row.body]
+    monkeypatch.setattr(served_calls, "_LONG_REST", 0)  # so that a wave is tried for every request
     monkeypatch.chdir(tmp_path)
     for name in ("waves", "general"):
         (tmp_path / name).mkdir()
@@ -390,6 +392,15 @@ def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert [decode_row(packet).sync for packet in packets] == list(range(1, 81))
     assert sum(taken) == 80
     assert len(taken) < 20
+
+
+def test_calls_after_one_that_waited_take_the_general_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """After a wave whose only function waited, 64 calls take the general path; then waves are tried again."""
+    rows = _numbered([_call("yields", n) for n in range(40)] + [_call("echo", n) for n in range(60)])
+    packets, taken = _serve(rows, monkeypatch, tmp_path)
+    assert sorted(decode_row(packet).sync for packet in packets) == list(range(1, 101))
+    assert taken[0] == 1
+    assert sum(taken) == 1 + (99 - 64)
 
 
 @pytest.mark.parametrize("is_wave", [True, False])
