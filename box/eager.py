@@ -146,6 +146,10 @@ class _StandIn:
     def cancel(self, msg: Any = None) -> bool:
         return self._task is not None and self._task.cancel(msg)
 
+    def get_name(self) -> str:
+        """Return the name of the real task, or one that no task has, because asyncio numbers them from 1."""
+        return "Task-0" if self._task is None else self._task.get_name()
+
     def cancelling(self) -> int:
         return 0 if self._task is None else self._task.cancelling()
 

@@ -103,7 +103,7 @@ class DecisionRecord:
         """Record a transaction of the log, or of another instance, if all its rows are NOPs."""
         first, last = rows[0], rows[-1]
         if last.type == RequestType.NOP and first.replica_id and all(row.type == RequestType.NOP for row in rows):
-            self._add(first.replica_id, _Range(first.lsn, last.lsn, "an earlier decision, which made it a NOP"))
+            self._add(first.replica_id, _Range(first.lsn, last.lsn, "an earlier decision (it made the row a NOP)"))
 
     def _add(self, origin_id: int, added: _Range) -> None:
         ranges = self._without_effect.setdefault(origin_id, [])

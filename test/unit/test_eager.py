@@ -63,3 +63,28 @@ def test_a_cancellation_after_the_end_of_what_was_waited_for() -> None:
         assert await task == "cancelled"
 
     asyncio.run(main())
+
+
+def test_the_current_task_of_a_first_step_has_a_name() -> None:
+    """A log line in the first step asks for the name of the current task, as for that of the real task later."""
+
+    async def named() -> list[str]:
+        names = [_current_name()]
+        await asyncio.sleep(0)
+        names.append(_current_name())
+        return names
+
+    async def run() -> list[str]:
+        task, _ = eager.first_step(asyncio.get_running_loop(), named())
+        assert task is not None
+        return [*await task, task.get_name()]
+
+    first, later, name = asyncio.run(run())
+    assert first.startswith("Task-")
+    assert later == name
+
+
+def _current_name() -> str:
+    task = asyncio.current_task()
+    assert task is not None
+    return task.get_name()
