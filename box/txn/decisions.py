@@ -16,9 +16,9 @@ instance has the decision of a later leader, applies no more rows of the author,
 The lsn of a PROMOTE is that of a synchronous row. If it falls between the rows of a ROLLBACK, its author had not
 received the ROLLBACK: otherwise these rows would have left its limbo.
 
-The record covers the decisions since the last snapshot, and at most the newest 64 ranges of each instance. A snapshot
-with `replication_keep_promotions` keeps what was confirmed. Tarantool
-2.10 and later refuse such rows as well, with the same text; 2.8.1 accepts them silently.
+The record has at most the newest 64 ranges of each instance. A snapshot with `replication_keep_promotions` keeps it;
+without the option the record covers the decisions since the last snapshot. Tarantool 2.10 and later refuse such rows as
+well, with the same text; 2.8.1 accepts them silently.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from box.errors import BoxError
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from box.txn.limbo import LimboOutcome
     from box.wire.messages import SynchroRequest
@@ -39,6 +39,9 @@ SPLIT_BRAIN: Final = 244
 """The error code that Tarantool 2.11 uses; the table of 2.8.1, which `box.error` lists, has no such code."""
 _RANGES: Final = 64
 """The number of ranges remembered for each instance; a contradiction concerns the newest rows of a former leader."""
+
+
+_BEFORE: Final = "a decision before the snapshot"
 
 
 class _Range(NamedTuple):
@@ -94,10 +97,20 @@ class DecisionRecord:
         """The lsn up to which the rows of an instance are confirmed, by its id."""
         return {owner_id: lsn for owner_id, (lsn, _) in self._confirmed.items()}
 
-    def restore(self, confirmed: Mapping[int, int]) -> None:
-        """Restore the confirmed lsns that a snapshot has kept."""
+    @property
+    def without_effect(self) -> dict[int, list[tuple[int, int]]]:
+        """The ranges (first lsn, last lsn) of rows that have no effect here, by the id of the rows' instance."""
+        ranges = self._without_effect.items()
+        return {origin_id: [(one.first, one.last) for one in found] for origin_id, found in ranges}
+
+    def restore(
+        self, confirmed: Mapping[int, int], without_effect: Mapping[int, Sequence[tuple[int, int]]] | None = None
+    ) -> None:
+        """Restore the confirmed lsns, and the ranges of rows without an effect, that a snapshot has kept."""
         for owner_id, lsn in confirmed.items():
-            self._confirmed[owner_id] = lsn, "a decision before the snapshot"
+            self._confirmed[owner_id] = lsn, _BEFORE
+        for origin_id, places in ({} if without_effect is None else without_effect).items():
+            self._without_effect[origin_id] = [_Range(first, last, _BEFORE) for first, last in places]
 
     def note_nops(self, rows: list[Row]) -> None:
         """Record a transaction of the log, or of another instance, if all its rows are NOPs."""

@@ -212,8 +212,8 @@ class PromotionRecord:
         limbo = self._limbo
         if not limbo.terms:
             return None
-        confirmed = self._decisions.confirmed
-        return Promotions(limbo.owner_id, dict(limbo.terms), self.latest, dict(self.void.ends), confirmed)
+        known, void = self._decisions, dict(self.void.ends)
+        return Promotions(limbo.owner_id, dict(limbo.terms), self.latest, void, known.confirmed, known.without_effect)
 
     def restore(self, kept: Promotions) -> None:
         """Restore what a snapshot has kept."""
@@ -222,7 +222,7 @@ class PromotionRecord:
         if kept.latest[1]:
             self.history.add(Promotion(self._limbo.greatest_term, *kept.latest, 0))
         self.void.restore(kept.void)
-        self._decisions.restore(kept.confirmed)
+        self._decisions.restore(kept.confirmed, kept.without_effect)
 
     def restore_claim(self, log_term: int, claim: Claim | None) -> None:
         """Restore the term of the log and its open claim from a snapshot, or from the instance that was joined."""

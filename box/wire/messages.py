@@ -16,7 +16,7 @@ CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term }
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
    of a leader or candidate  0x7a term of its log, 0x7b [[id, lsn], ...]                   see `RaftRequest`
    in a snapshot  0x79 [term, limbo owner, lsn], 0x7a and 0x7b as above
-                  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
+                  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }, ...]  see `Promotions`
 ```
 
 UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, except for the
@@ -26,7 +26,7 @@ key of its own, and its module `xlog` a string, but it skips what is a number in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -385,7 +385,8 @@ class Promotions:
     """The promotions known to an instance.
 
     They are the limbo's owner, the last term of each promoted instance, origin and lsn of the latest PROMOTE row, and,
-    by origin, the first and last of its newest rows if they are void, and the lsn up to which its rows are confirmed.
+    by origin, the first and last of its newest rows if they are void, the lsn up to which its rows are confirmed, and
+    the ranges (first, last) of its rows that have no effect here.
     """
 
     owner_id: int
@@ -393,6 +394,7 @@ class Promotions:
     latest: tuple[int, int]
     void: Mapping[int, tuple[int, int]]
     confirmed: Mapping[int, int] = field(default_factory=dict)
+    without_effect: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
 def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
@@ -415,7 +417,8 @@ def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
         fields[OwnKey.VOID_PROMOTIONS] = request.void_promotions
     if promotions is not None:
         known = promotions
-        kept = [known.owner_id, dict(known.terms), known.latest, dict(known.void), dict(known.confirmed)]
+        places = {origin_id: list(ranges) for origin_id, ranges in known.without_effect.items()}
+        kept = [known.owner_id, dict(known.terms), known.latest, dict(known.void), dict(known.confirmed), places]
         fields[OwnKey.PROMOTIONS] = kept
     return Row(RequestType.RAFT, group_id=GROUP_LOCAL, body=_pack(fields))
 
@@ -456,11 +459,14 @@ def decode_promotions(row: Row) -> Promotions | None:
     try:
         owner_id, terms, (origin_id, lsn), void, *newer = kept
         confirmed = newer[0] if newer else {}
+        told = newer[1] if len(newer) > 1 else {}
+        places = {origin: [(first, last) for first, last in found] for origin, found in told.items()}
         ranges = {origin: (first, last) for origin, (first, last) in void.items()}
-        pairs = chain(terms.items(), confirmed.items(), ranges.values())
+        pairs = chain(terms.items(), confirmed.items(), ranges.values(), [(origin, 0) for origin in places])
+        pairs = chain(pairs, chain.from_iterable(places.values()))
         numbers = [owner_id, origin_id, lsn, *ranges, *chain.from_iterable(pairs)]
     except (TypeError, ValueError, AttributeError):
         raise _invalid("raft body") from None
     for number in numbers:
         _uint(number, "raft body")
-    return Promotions(owner_id, terms, (origin_id, lsn), ranges, confirmed)
+    return Promotions(owner_id, terms, (origin_id, lsn), ranges, confirmed, places)

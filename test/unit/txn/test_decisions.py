@@ -215,6 +215,30 @@ def test_a_snapshot_keeps_what_was_confirmed() -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("is_nop", [False, True], ids=["rolled back", "came as a NOP"])
+def test_a_snapshot_keeps_what_has_no_effect(is_nop: bool) -> None:
+    """An instance that starts from a snapshot finds out that a former leader confirms what has no effect here."""
+
+    async def body() -> None:
+        earlier, later = World(quorum=3), World(quorum=3)
+        space = earlier.space(is_sync=True)
+        for lsn in (5,) if is_nop else (5, 6):
+            remote(earlier, space, 2, lsn, lsn)
+        earlier.journal.write()
+        earlier.synchro.recover(synchro(PROMOTE, 2, 5, 3, 1))
+        if is_nop:
+            earlier.synchro.promotions.note_nops([Row(RequestType.NOP, 2, 6)])
+        kept = earlier.synchro.promotions.kept()
+        assert kept is not None
+        assert kept.without_effect == {2: [(6, 6)]}
+        later.synchro.promotions.restore(kept)
+        with pytest.raises(BoxError, match="confirms what a decision before the snapshot has rolled back here"):
+            await later.synchro.apply(synchro(CONFIRM, 2, 6, 2, 7))
+        assert list(later.synchro.promotions.diverged) == [2]
+
+    asyncio.run(body())
+
+
 def test_a_promotion_that_knows_of_the_rollback_contradicts_nothing() -> None:
     """A promotion that decides about an older or a newer LSN than a rollback does not contradict it."""
 

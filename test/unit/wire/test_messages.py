@@ -215,9 +215,9 @@ def test_promotions_without_an_effect_in_a_raft_message() -> None:
 
 def test_promotions_in_the_raft_row_of_a_snapshot() -> None:
     """Promotions in a snapshot's raft row have a key that others skip."""
-    promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)}, {2: 30})
+    promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)}, {2: 30}, {1: [(3, 4), (5, 8)]})
     row = raft_row(RaftRequest(9, 2), promotions)
-    assert unpacked(row) == {0: 9, 1: 2, 0x7D: [2, {1: 7, 2: 9}, [2, 31], {1: [5, 8]}, {2: 30}]}
+    assert unpacked(row) == {0: 9, 1: 2, 0x7D: [2, {1: 7, 2: 9}, [2, 31], {1: [5, 8]}, {2: 30}, {1: [[3, 4], [5, 8]]}]}
     assert decode_promotions(row) == promotions
     earlier = Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 9, 0x7D: [2, {2: 9}, [2, 31], {}]}))
     assert decode_promotions(earlier) == Promotions(2, {2: 9}, (2, 31), {})
@@ -230,6 +230,10 @@ def test_promotions_in_the_raft_row_of_a_snapshot() -> None:
         [2, [], [0, 0], {}],
         [2, {}, [0, 0], {1: 5}],
         [2, {}, [0, 0], {}, 5],
+        [2, {}, [0, 0], {}, {}, 5],
+        [2, {}, [0, 0], {}, {}, {1: [5]}],
+        [2, {}, [0, 0], {}, {}, {1: [[5, -1]]}],
+        [2, {}, [0, 0], {}, {}, {-1: []}],
     ):
         with pytest.raises(BoxError, match="raft body"):
             decode_promotions(Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 9, 0x7D: broken})))
