@@ -20,6 +20,7 @@ from box.data.codec import pack, unpack
 from box.errors import illegal_params
 from box.schema.access import Privilege
 from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
+from box.schema.ddl.alter import is_empty
 from box.schema.ids import SpaceId, UserId, is_system_id
 from box.schema.newer import Version, dictionary_version, newer_notes
 from box.wire.change import Request
@@ -115,6 +116,7 @@ class SchemaUpgrade:
             ((2, 2, 1), self._describe_functions),
             ((2, 7, 1), self._drop_setuid),
             (DICTIONARY_VERSION, self._complete_structure),
+            ((2, 2, 1), self._move_checks),
             (DICTIONARY_VERSION, self._complete_built_ins),
         )
         for before, step in steps:
@@ -216,6 +218,25 @@ class SchemaUpgrade:
         for _, grantee, kind, object_id, _ in self._rows(SpaceId.PRIV):
             if (kind, object_id) == ("function", function_id):
                 await self._delete(SpaceId.PRIV, grantee, kind, object_id)
+
+    async def _move_checks(self) -> None:
+        """Move check constraints, which used to be an option of their space, to rows of their own.
+
+        A space with tuples keeps its option, which has no effect, because a constraint can be created only in an empty
+        one.
+        """
+        for row in self._rows(SpaceId.SPACE):
+            checks = row[5].get("checks")
+            if not isinstance(checks, list) or not all(isinstance(check, dict) and "expr" in check for check in checks):
+                continue
+            if checks and not is_empty(self._schema.space(row[0])):
+                self._log.warn(f"check constraints of space {row[2]} have no effect: it is not empty")
+                continue
+            del row[5]["checks"]
+            await self._replace(SpaceId.SPACE, row)
+            for number, check in enumerate(checks, 1):
+                name = check.get("name") or f"CK_CONSTRAINT_{number}_{row[2]}"
+                await self._replace(SpaceId.CK_CONSTRAINT, [row[0], name, False, "SQL", check["expr"], True])
 
     # -- structure and built-ins --------------------------------------------------------------------
 

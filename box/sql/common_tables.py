@@ -19,7 +19,7 @@ from box.sql import sql_nodes
 from box.sql.expression_compiler import is_aggregate
 from box.sql.from_clause import different_names
 from box.sql.parse.token_reader import generic
-from box.sql.scope import CommonRelation, KnownColumn, QueryScope
+from box.sql.scope import CommonRelation, KnownColumn, QueryScope, generated_name
 
 if TYPE_CHECKING:
     from box.sql.query import QueryCompiler
@@ -36,6 +36,24 @@ class CommonTables:
         for table in tables:
             scope.common[table.name] = CommonRelation(f"w{self._queries.new_alias()}", [], table, scope)
 
+    def columns_of(self, common: CommonRelation) -> list[KnownColumn]:
+        """Return the columns of a table that a FROM names.
+
+        As in Tarantool, each mention of the table gives new names to the result columns of its query without one.
+        """
+        if not common.is_ready:
+            self.make_ready(common)
+            return common.columns
+        queries, names = self._queries, common.names
+        shift = queries.names_given + 1 - names.start
+        queries.skip_names(len(names))
+        columns = [_copy(column) for column in common.columns]
+        if common.table.columns is None:
+            generated = {generated_name(number): generated_name(number + shift) for number in names}
+            for column in columns:
+                column.name = generated.get(column.name, column.name)
+        return columns
+
     def make_ready(self, common: CommonRelation) -> None:
         """Compile a table that is named for the first time.
 
@@ -47,7 +65,9 @@ class CommonTables:
         if common.is_open:
             raise generic(f"circular reference: {common.table.name}")
         common.is_open = True
+        first = self._queries.names_given + 1
         self._compile(common)
+        common.names = range(first, self._queries.names_given + 1)
         common.is_ready = True
 
     @staticmethod
@@ -70,7 +90,7 @@ class CommonTables:
                     "any" if column.kind in ("bool", "null") else "num" if column.kind == "int" else column.kind
                 )
             common.is_ready = True
-        query = queries.compile(select, common.scope)
+        query = queries.compile(select, common.scope, is_common=True)
         if is_recursive:
             query.is_recursive = True
             for column, known in zip(query.columns, common.columns, strict=True):

@@ -223,6 +223,11 @@ class ExpressionCompiler:
             suffix = f" COLLATE {collation_name(collation)}" if left.kind == right.kind == "str" and collation else ""
             sql = f"({left.sql} {op} {right.sql}{suffix})"
             return Typed(sql, _comparison_type(op), "bool", has_aggregate=has_aggregate)
+        if op == "=":
+            for column, other in ((left, right), (right, left)):
+                if _is_boolean_key(column) and other.kind in ("str", "bin"):
+                    sql = f"({column.sql} = lb_boolean_key({other.sql}))"
+                    return Typed(sql, "boolean", "bool", has_aggregate=has_aggregate)
         is_numeric = int(left.type in NUMERIC or right.type in NUMERIC)
         name = COMPARISONS[op][0]
         sql = f"{name}({boxed(left)}, {boxed(right)}, {is_numeric}, {collation})"
@@ -430,6 +435,11 @@ def is_constant(expr: sql_nodes.Expr) -> bool:
 def _comparison_type(op: str) -> str:
     """Return the type of a comparison. Tarantool 2.8.1 forgets that `>=` gives a boolean."""
     return "any" if op == ">=" else "boolean"
+
+
+def _is_boolean_key(operand: Typed) -> bool:
+    """Return whether Tarantool converts what is compared with this column to a key of an index, even without rows."""
+    return operand.kind == "bool" and operand.column is not None and operand.column.leads_index
 
 
 def _set_type(left: Typed, right: KnownColumn) -> str:

@@ -70,8 +70,8 @@ class FromCompiler:
             # The word of 2.11 before a table that is read as a whole; in 2.8.1 it is a table with an alias.
             return self._source(replace(source, name=source.alias, alias=None), scope)
         if common is not None:
-            self._queries.common.make_ready(common)
-            columns = [_placed(column, alias, place) for place, column in enumerate(common.columns)]
+            named = self._queries.common.columns_of(common)
+            columns = [_placed(column, alias, place) for place, column in enumerate(named)]
             return f"{common.sql} AS {alias}", [Relation(source.alias or source.name, alias, columns)]
         return self._table(source, alias)
 
@@ -93,8 +93,10 @@ class FromCompiler:
         if space.definition.opts.view:
             return self._view(space, name, alias)
         columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
-        for column in columns:
+        leading = {index.definition.parts[0].fieldno for index in space.indexes.values() if index.definition.parts}
+        for place, column in enumerate(columns):
             column.table = space.name
+            column.leads_index = place in leading
         if space.primary is None:
             raise unsupported("SQL", "spaces without primary key")
         return f"{table_name(space)} AS {alias}", [Relation(name, alias, columns)]

@@ -22,7 +22,7 @@ from box.sql.expression_compiler import ExpressionCompiler, collation_name, is_a
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, joined, truth
 from box.sql.parse.token_reader import generic, limit_exceeded
-from box.sql.scope import KnownColumn, QueryScope, Typed
+from box.sql.scope import KnownColumn, QueryScope, Typed, generated_name
 from box.sql.stored_values import Value, execute_error
 
 _COMPOUND_MAX: Final = 30
@@ -180,12 +180,21 @@ class QueryCompiler:
     def new_name(self) -> str:
         """Return a name for a result column without one."""
         self._unnamed += 1
-        return f"COLUMN_{self._unnamed}"
+        return generated_name(self._unnamed)
 
     @property
     def is_outermost(self) -> bool:
         """Return whether the query that is being compiled is not inside another one."""
         return self._depth == 1
+
+    @property
+    def names_given(self) -> int:
+        """The number of names that `new_name` has given."""
+        return self._unnamed
+
+    def skip_names(self, count: int) -> None:
+        """Leave out some names."""
+        self._unnamed += count
 
     @contextmanager
     def naming_kept(self) -> Iterator[None]:
@@ -199,8 +208,19 @@ class QueryCompiler:
 
     # --- queries ---
 
-    def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None, *, limit_name: str = "LIMIT") -> Query:
-        """Compile a query; `outer` is the scope around it. If `limit_name` is SINGLE, only a limit of 1 is allowed."""
+    def compile(
+        self,
+        select: sql_nodes.Select,
+        outer: QueryScope | None = None,
+        *,
+        limit_name: str = "LIMIT",
+        is_common: bool = False,
+    ) -> Query:
+        """Compile a query; `outer` is the scope around it. If `limit_name` is SINGLE, only a limit of 1 is allowed.
+
+        Parts of a compound query get names from the last to the first; `is_common` tells that it is the query of a WITH
+        clause, where the last part of a UNION comes at the end.
+        """
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
         if len(select.order_by or ()) > _COLUMNS_MAX:
@@ -211,12 +231,16 @@ class QueryCompiler:
         if len(select.cores) > _COMPOUND_MAX:
             what = "The number of UNION or EXCEPT or INTERSECT operations"
             raise limit_exceeded(what, len(select.cores), _COMPOUND_MAX)
-        compiled: list[_Core] = []
-        for number in reversed(range(len(select.cores))):
+        compiled: dict[int, _Core] = {}
+        places = list(reversed(range(len(select.cores))))
+        if is_common and select.operators and select.operators[-1].startswith("UNION"):
+            places.append(places.pop(0))
+        for number in places:
             order = select.order_by if len(select.cores) == 1 else None
-            compiled.insert(0, _Core(self, select.cores[number], scope, order))
+            compiled[number] = _Core(self, select.cores[number], scope, order)
         self._depth -= 1
-        query = self._assemble(select, compiled, self.common.prefix(scope))
+        cores = [compiled[number] for number in range(len(compiled))]
+        query = self._assemble(select, cores, self.common.prefix(scope))
         query.suffix = self._limits(select, limit_name)
         return query
 

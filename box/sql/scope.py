@@ -52,6 +52,8 @@ class KnownColumn:
     """True if it is a column of a space, not an expression."""
     table: str | None = None
     """The name of the space that the column comes from."""
+    leads_index: bool = False
+    """True if an index of the space begins with the column."""
     may_be_missing: bool = False
     """True if the column's relation may have no row, because LEFT JOIN allows that."""
 
@@ -162,3 +164,10 @@ class CommonRelation:
     """True if its compilation has begun."""
     is_ready: bool = False
     """True if its compilation has ended, so that other queries may read it."""
+    names: range = range(0)
+    """The numbers of the names that its compilation has given to result columns without one."""
+
+
+def generated_name(number: int) -> str:
+    """Return the name of a result column without one."""
+    return f"COLUMN_{number}"

@@ -196,7 +196,8 @@ class SpaceTable:
 
     def index(self, iid: int) -> Index:
         """Return the index with this id that the running statement sees. Raises NO_SUCH_INDEX_ID."""
-        return self.connection.indexes(self.space).get(iid) or self.space.index(iid)
+        found = self.connection.indexes(self.space).get(iid)
+        return self.space.index(iid) if found is None else found
 
     def Open(self) -> SpaceCursor:
         return SpaceCursor(self)

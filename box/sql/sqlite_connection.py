@@ -264,6 +264,7 @@ def _named(params: list[Stored]) -> dict[str, Stored]:
 _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
+    "lb_boolean_key": operators.boolean_key,
     "lb_neg": operators.negate,
     "lb_not": operators.bit_not,
     "lb_rank": operators.rank,

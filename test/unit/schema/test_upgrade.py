@@ -21,6 +21,7 @@ from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
 from box.schema.ids import SpaceId
 from box.schema.upgrade import SchemaUpgrade
 from box.session import Context
+from box.txn.pending import completed
 from box.wire.change import Request
 from box.wire.vclock import VClock
 
@@ -113,10 +114,12 @@ VERSIONS: dict[tuple[int, int, int], Callable[[Dictionary], None]] = {
 }
 
 
-def disk_of(version: tuple[int, int, int]) -> MemoryStorage:
-    """Make a disk with a snapshot of a version."""
+def disk_of(version: tuple[int, int, int], more: Callable[[Dictionary], None] | None = None) -> MemoryStorage:
+    """Make a disk with a snapshot of a version; `more` adds rows."""
     rows = present()
     VERSIONS[version](rows)
+    if more is not None:
+        more(rows)
     rows[SpaceId.SCHEMA][-1] = ["version", *version]
     disk = MemoryStorage()
     spaces = [SnapshotSpace(space_id, [pack(row) for row in tuples]) for space_id, tuples in rows.items()]
@@ -212,6 +215,38 @@ def test_an_upgrade_that_waits_for_its_call() -> None:
         await upgrade(node, ctx)
         node.dml.write(ctx, node.schema.space(512), Request.delete([3]))
         assert_upgraded(node, (2, 1, 3))
+        await node.close()
+
+    asyncio.run(main())
+
+
+def test_check_constraints_that_were_options_of_their_space() -> None:
+    """Check constraints become rows of `_ck_constraint`; a space with tuples keeps its option, with a warning."""
+
+    def more(rows: Dictionary) -> None:
+        rows[SpaceId.SPACE][-1][5] = {"checks": [{"expr": "a > 5"}]}
+        checks = [{"expr": "a > 5"}, {"name": "second", "expr": "a < 9"}]
+        format_ = [{"name": "A", "type": "integer"}]
+        rows[SpaceId.SPACE].append([513, ADMIN, "few", "memtx", 0, {"checks": checks}, format_])
+        rows[SpaceId.SPACE].append([514, ADMIN, "odd", "memtx", 0, {"checks": [7]}, format_])
+        rows[SpaceId.INDEX].append([513, 0, "pk", "tree", {"unique": True}, [[0, "integer"]]])
+
+    async def main() -> None:
+        node = Instance(disk=disk_of((2, 1, 3), more))
+        said: list[str] = []
+        node.log.warn = said.append  # type: ignore[method-assign]
+        await node.configure({"log_level": 0})
+        assert said == ["check constraints of space goods have no effect: it is not empty"]
+        options = {row[0]: row[5] for row in rows_of(node, SpaceId.SPACE) if row[0] >= 512}
+        assert options == {512: {"checks": [{"expr": "a > 5"}]}, 513: {}, 514: {"checks": [7]}}
+        assert rows_of(node, SpaceId.CK_CONSTRAINT) == [
+            [513, "CK_CONSTRAINT_1_few", False, "SQL", "a > 5", True],
+            [513, "second", False, "SQL", "a < 9", True],
+        ]
+        ctx = node.new_context()
+        await completed(node.dml.write(ctx, node.schema.space(513), Request.insert(pack([6]))))
+        with pytest.raises(BoxError, match="Check constraint failed 'second': a < 9"):
+            await completed(node.dml.write(ctx, node.schema.space(513), Request.insert(pack([9]))))
         await node.close()
 
     asyncio.run(main())

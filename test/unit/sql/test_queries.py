@@ -153,3 +153,9 @@ def test_a_negative_number_is_no_key_of_an_index_of_unsigned_values(db: Session)
         assert problem == ("SQL_TYPE_MISMATCH", "Type mismatch: can not convert -3 to unsigned")
     problem = db.error("select id from q where a = -3")
     assert problem[1] == "Supplied key type of part 0 does not match index part type: expected unsigned"
+
+
+def test_views_of_system_spaces_are_read_by_their_indexes(db: Session) -> None:
+    assert db.sql("""select "name" from "_vspace" where "id" = 281""") == [["_vspace"]]
+    assert db.sql("""select "id" from "_vspace" where "name" = '_vspace'""") == [[281]]
+    assert db.value("""select count(*) from "_vspace" """) == db.value("""select count(*) from "_space" """)

@@ -42,6 +42,35 @@ def test_a_query_has_the_rows_of_tarantool(w: Session, text: str, rows: list[lis
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("with q as (select 1 union all select 2) select * from q", ["COLUMN_1"]),
+        ("with q as (select 1 union all select 2) select * from q as a, q as b", ["COLUMN_1", "COLUMN_3"]),
+        ("with q(x) as (select 1 union all select 2) select a.x + b.x from q as a, q as b", ["COLUMN_5"]),
+        ("with q as (select 1, 2 intersect select 1, 2) select * from q, q as b",
+         ["COLUMN_3", "COLUMN_4", "COLUMN_7", "COLUMN_8"]),
+        ("with recursive q(x) as (values (1) union all select x + 1 from q where x < 4) select a.x + 1 from q a, q b",
+         ["COLUMN_5"]),
+        ("with q as (select 1 + id as z, 2 + id from w), r as (select * from q union select 1, 2)"
+         " select *, 8 from r, q, r as s", ["Z", "COLUMN_1", "Z", "COLUMN_4", "Z", "COLUMN_5", "COLUMN_8"]),
+        ("select (select 1), 2 from (select 3)", ["COLUMN_2", "COLUMN_3"]),
+    ],
+)  # fmt: skip
+def test_columns_without_a_name_are_counted_as_in_tarantool(w: Session, text: str, names: list[str]) -> None:
+    assert w.names(text) == names
+
+
+@pytest.mark.parametrize(("value", "shown"), [("'abc'", "abc"), ("x'44'", "varbinary"), ("'a' || 'b'", "ab")])
+def test_a_text_as_the_key_of_an_index_of_booleans(db: Session, value: str, shown: str) -> None:
+    """The text is converted to a key before the index is read, so an empty table gives the error too."""
+    db.sql("create table t (a boolean primary key, b boolean)")
+    error = "SQL_TYPE_MISMATCH", f"Type mismatch: can not convert {shown} to boolean"
+    for text in (f"select * from t where a = {value}", f"delete from t where {value} = a"):
+        assert db.error(text) == error
+    assert db.sql(f"select * from t where b = {value}") == db.sql("select * from t where a = null") == []
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("with q as (select * from q) select * from q", "circular reference: Q"),
