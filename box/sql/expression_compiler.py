@@ -219,6 +219,7 @@ class ExpressionCompiler:
         """Compile `left op right` for single values."""
         has_aggregate = left.has_aggregate or right.has_aggregate
         collation = self.collation(left, right)
+        self._note_keys(left, right)
         if are_alike(left, right):
             suffix = f" COLLATE {collation_name(collation)}" if left.kind == right.kind == "str" and collation else ""
             sql = f"({left.sql} {op} {right.sql}{suffix})"
@@ -232,6 +233,14 @@ class ExpressionCompiler:
         name = COMPARISONS[op][0]
         sql = f"{name}({boxed(left)}, {boxed(right)}, {is_numeric}, {collation})"
         return Typed(sql, _comparison_type(op), "bool", has_aggregate=has_aggregate)
+
+    def _note_keys(self, left: Typed, *rights: Typed) -> None:
+        """Note whether a negative integer may become the key of an index of unsigned numbers, which is an error."""
+        operands = (left, *rights)
+        if not any(one.type == "unsigned" and one.column is not None for one in operands):
+            return
+        if not all(one.kind not in NUMBERS or _is_surely_natural(one) for one in operands):
+            self.queries.allows_copies = False
 
     def _compare_rows(self, op: str, lefts: list[Typed], rights: list[Typed]) -> Typed:
         pairs = list(zip(lefts, rights, strict=True))
@@ -299,6 +308,7 @@ class ExpressionCompiler:
         for row in rows:
             if len(row) != 1:
                 raise _column_count(1, len(row))
+        self._note_keys(operands[0], *(row[0] for row in rows))
         if all(are_alike(operands[0], row[0]) for row in rows):
             suffix = f" COLLATE {collation_name(operands[0].collation)}" if operands[0].collation else ""
             items = ", ".join(row[0].sql for row in rows)
@@ -329,6 +339,8 @@ class ExpressionCompiler:
         if len(query.columns) != len(operands):
             raise _column_count(len(operands), len(query.columns))
         types = [_set_type(left, right) for left, right in zip(operands, query.columns, strict=True)]
+        for operand, column in zip(operands, query.columns, strict=True):
+            self._note_keys(operand, column.typed())
         query.box_unless([operand.kind for operand in operands])
         left = [
             _as_type(operand.sql if operand.kind == column.kind else boxed(operand), operand.kind, name, "lb_applied")
@@ -350,7 +362,7 @@ class ExpressionCompiler:
         return Typed(f"({row} {word} ({sql}))", "boolean", "bool")
 
     def _exists(self, expr: sql_nodes.Exists) -> Typed:
-        query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE")
+        query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE", asks_existence=True)
         if _has_one_row(expr.select):
             return Typed(f"EXISTS ({query.sql})", "boolean", "bool")
         # As in 2.8, a second row is an error here too.
@@ -435,6 +447,14 @@ def is_constant(expr: sql_nodes.Expr) -> bool:
 def _comparison_type(op: str) -> str:
     """Return the type of a comparison. Tarantool 2.8.1 forgets that `>=` gives a boolean."""
     return "any" if op == ">=" else "boolean"
+
+
+def _is_surely_natural(number: Typed) -> bool:
+    """Return whether a number is not negative, as far as the text tells; a parameter is looked at when it is known."""
+    if isinstance(number.literal, int | float):
+        return number.literal >= 0
+    is_column = number.column is not None and number.column.is_plain
+    return number.sql.startswith(":p") or (is_column and number.type == "unsigned")
 
 
 def _is_boolean_key(operand: Typed) -> bool:

@@ -39,19 +39,22 @@ class Pauses:
         spaces: list[Space],
         clock: Callable[[], float],
         has_node_ended: Callable[[], bool],
+        on_pause: Callable[[], None] | None = None,
     ) -> None:
         self._ctx = ctx
         self._reads = reads
         self._spaces = spaces
         self._clock = clock
         self._has_node_ended = has_node_ended
+        self._on_pause = on_pause
+        """Called before each pause; it may end the query by an error."""
         self._due = clock() + _TURN
         self._indexes: dict[int, dict[int, Index]] | None = None
         """The indexes of the spaces when they were frozen, by the id of the space and their own; None before."""
         self._frozen: dict[Index, FrozenIndex] = {}
         self._cursors: dict[Any, tuple[Index, Cursor]] = {}
         if reads.has_versions:  # outside of a transaction, the entries of an index are not always tuples
-            self._freeze()
+            self.freeze()
 
     @staticmethod
     def are_possible(ctx: Context, spaces: list[Space]) -> bool:
@@ -67,14 +70,17 @@ class Pauses:
         """
         if self._clock() < self._due:
             return
+        if self._on_pause is not None:
+            self._on_pause()
         if self._indexes is None:
-            self._freeze()
+            self.freeze()
         wait_for(asyncio.sleep(0))
         if self._has_node_ended():
             raise fiber_is_cancelled()
         self._due = self._clock() + _TURN
 
-    def _freeze(self) -> None:
+    def freeze(self) -> None:
+        """Let the query see the spaces as they are now."""
         self._indexes = {}
         for space in self._spaces:
             self._indexes[space.id] = dict(space.indexes)

@@ -153,6 +153,14 @@ def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]
     return [*terms, f"{sql}{collate}{suffix}"]
 
 
+def _is_ordered_by_groups(select: sql_nodes.Select) -> bool:
+    """Return whether a query gives the groups of its rows, or one row, so that the order of a scan does not show."""
+    core = select.cores[0]
+    if len(select.cores) > 1 or core.values is not None:
+        return False
+    return core.group_by is not None or not core.sources or any(map(is_aggregate, core.columns))
+
+
 class QueryCompiler:
     """Compiles the queries of one statement, for the given values of its parameters."""
 
@@ -162,6 +170,8 @@ class QueryCompiler:
         self.is_in_trigger = False
         self.has_full_names = False
         """True if result columns are named `TABLE.COLUMN`."""
+        self.allows_copies = True
+        """False if the query could give other rows, or no error, on copies of the spaces (`box.sql.copies`)."""
         self.calls = CallCompiler(self)
         self.sources = FromCompiler(self)
         self.common = CommonTables(self)
@@ -215,6 +225,7 @@ class QueryCompiler:
         *,
         limit_name: str = "LIMIT",
         is_common: bool = False,
+        asks_existence: bool = False,
     ) -> Query:
         """Compile a query; `outer` is the scope around it. If `limit_name` is SINGLE, only a limit of 1 is allowed.
 
@@ -226,6 +237,9 @@ class QueryCompiler:
         if len(select.order_by or ()) > _COLUMNS_MAX:
             raise limit_exceeded("The number of terms in ORDER BY clause", len(select.order_by or ()), _COLUMNS_MAX)
         scope = QueryScope(outer=outer)
+        is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
+        if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
+            self.allows_copies = False
         self._depth += 1
         self.common.declare(select.common, scope)
         if len(select.cores) > _COMPOUND_MAX:

@@ -13,8 +13,10 @@ from box.data.collation import name_of
 from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
+from box.sql.copies import Copies, CopiesWanted
 from box.sql.kinds import parameter_type
 from box.sql.params import kinds
+from box.sql.pauses import Pauses
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import ResultField, ResultFields, Rows, field_of
 from box.sql.scope import QueryScope
@@ -34,8 +36,12 @@ ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
 _CALL: Final = "lb_call("
 """How the SQL of a compiled query calls a function of a user."""
+_ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(")
+"""Functions that show the order of a scan, or may change what is read."""
 _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
+_SHARE: Final = 4
+"""Copies of spaces take at most this part of `memtx_memory`."""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -43,10 +49,13 @@ _CACHED: Final = 1000
 class Compiled:
     """An analysed query."""
 
-    __slots__ = ("booleans", "fields", "scans", "sql", "tables", "used")
+    __slots__ = ("allows_copies", "booleans", "fields", "scans", "sql", "tables", "used")
 
-    def __init__(self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space]) -> None:
+    def __init__(
+        self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space], *, allows_copies: bool
+    ) -> None:
         self.sql = sql
+        self.allows_copies = allows_copies and not any(name in sql for name in _ORDERED)
         self.booleans = booleans
         self.fields = fields
         self.used = used
@@ -83,6 +92,7 @@ class QueryRunner:
         self._has_node_ended = has_node_ended
         self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
+        self._copies = Copies(lambda: dml.memory_limit // _SHARE)
         self._compiled: dict[Any, Compiled] = {}
 
     # --- analysis ---
@@ -125,7 +135,8 @@ class QueryRunner:
             collation = name_of(column.collation) if column.collation else None
             fields.append(field_of(column, span, collation))
         booleans = [column.kind == "bool" for column in query.columns]
-        return Compiled(query.sql, booleans, ResultFields(fields), list(used.values()))
+        allows_copies = compiler.allows_copies
+        return Compiled(query.sql, booleans, ResultFields(fields), list(used.values()), allows_copies=allows_copies)
 
     # --- running ---
 
@@ -160,19 +171,45 @@ class QueryRunner:
         with self.connection() as connection:
             connection.declare(compiled.tables)
             env, pausing = self.environment(ctx), compiled.tables if may_pause else None
-            booleans = compiled.booleans
-            loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
-            is_plain = not any(booleans)
-            found: list[list[Value]] = []
+            with _translating():
+                return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params), pausing))
+
+    def fetch_long(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
+        """Return all rows of a query that may take long, inside of `run_apart`; it may run on copies of its spaces."""
+        env, spaces, copies = self.environment(ctx), compiled.tables, self._copies
+        if not (compiled.allows_copies and Pauses.are_possible(ctx, spaces) and copies.suit(env, spaces, params)):
+            return self.fetch(ctx, compiled, params, may_pause=True)
+        if not copies.are_worthwhile(spaces):
             try:
-                for row in connection.rows(env, compiled.sql, stored_params(params), pausing):
-                    if is_plain and bytes not in map(type, row):
-                        found.append(list(row))
-                    else:
-                        found.append([loader(item) for loader, item in zip(loaders, row, strict=True)])
-            except apsw.Error as error:
-                raise translated(error) from None
-            return found
+                return self._fetch_counted(env, compiled, params)
+            except CopiesWanted:
+                pass
+        with copies.lend(env, spaces) as connection, _translating():
+            return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
+
+    def _fetch_counted(self, env: Environment, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
+        """Run a query on its spaces, and count the rows that it reads. Raises CopiesWanted if there are many."""
+        spaces, copies = compiled.tables, self._copies
+        with self.connection() as connection:
+            connection.declare(spaces)
+            before = [connection.tables[space.id].rows_read for space in spaces]
+
+            def counts() -> list[int]:
+                now = [connection.tables[space.id].rows_read for space in spaces]
+                return [second - first for first, second in zip(before, now, strict=True)]
+
+            def on_pause() -> None:
+                if copies.are_worthwhile(spaces, sum(counts())):
+                    raise CopiesWanted
+
+            try:
+                with _translating():
+                    return _loaded(
+                        compiled, connection.rows(env, compiled.sql, stored_params(params), spaces, on_pause)
+                    )
+            finally:
+                for space, count in zip(spaces, counts(), strict=True):
+                    copies.note(space, count)
 
     async def rows(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
         """Return all rows of a query that is part of a change. Only a function in it may wait."""
@@ -201,7 +238,7 @@ class QueryRunner:
         if compiled.is_surely_short:
             rows = self.fetch(ctx, compiled, params)
         else:
-            rows = await run_apart(lambda: self.fetch(ctx, compiled, params, may_pause=True))
+            rows = await run_apart(lambda: self.fetch_long(ctx, compiled, params))
         return Rows(fields, rows, self.has_full_metadata(ctx))
 
     def evaluate(
@@ -217,6 +254,32 @@ class QueryRunner:
             return Query([KnownColumn("", item.type, item.kind)], [("SELECT ", [[item]], "")], [])
 
         return self.fetch(ctx, self.compiled(ctx, key, make, params), params)[0][0]
+
+
+@contextmanager
+def _translating() -> Iterator[None]:
+    """Raise errors of SQLite as errors of a statement."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translated(error) from None
+
+
+def _loaded(compiled: Compiled, cursor: apsw.Cursor) -> list[list[Value]]:
+    """Return the rows of a query."""
+    booleans = compiled.booleans
+    loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
+    is_plain = not any(booleans)
+    found: list[list[Value]] = []
+    try:
+        for row in cursor:
+            if is_plain and bytes not in map(type, row):
+                found.append(list(row))
+            else:
+                found.append([loader(item) for loader, item in zip(loaders, row, strict=True)])
+    finally:
+        cursor.close(True)
+    return found
 
 
 def _with_parameter_types(select: sql_nodes.Select, fields: ResultFields, params: Sequence[Value]) -> ResultFields:

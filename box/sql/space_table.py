@@ -66,6 +66,9 @@ class RunningStatement(Protocol):
     being_declared: Space | None
     """The space whose virtual table is being declared."""
 
+    tables: dict[int, SpaceTable]
+    """The virtual tables by the id of their space."""
+
     may_read_ahead: bool
     """True unless the statement could notice that a scan reads tuples before SQLite asks for them."""
 
@@ -93,6 +96,8 @@ class SpaceTable:
         self.connection = connection
         self.space = space
         self.decoder = RowDecoder(space)
+        self.rows_read = 0
+        """The number of rows that all statements have read."""
 
     # --- planning ---
 
@@ -272,6 +277,7 @@ class SpaceCursor:
         if None in key or _NOTHING in key:
             return
         table = self._table
+        table.rows_read += 1
         raw = self._connection.find(table.space, self._plan["index"], key)
         if raw is not None:
             self._row = row = table.decoder.row(raw)
@@ -338,6 +344,7 @@ class SpaceCursor:
         raws = self._source.fetch(self._size)
         if not raws:
             return None
+        self._table.rows_read += len(raws)
         if len(raws) < self._size:
             self._source = _NO_TUPLES
         if self._connection.may_read_ahead:
@@ -442,6 +449,7 @@ class SpaceModule:
         space = self._connection.being_declared
         assert space is not None
         columns = ", ".join(f"c{number}" for number in range(len(space.definition.fields)))
-        return f"CREATE TABLE x({columns})", SpaceTable(self._connection, space)
+        table = self._connection.tables[space.id] = SpaceTable(self._connection, space)
+        return f"CREATE TABLE x({columns})", table
 
     Connect = Create

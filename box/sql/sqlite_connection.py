@@ -16,7 +16,7 @@ from box.data.collation import sort_key_function
 from box.sql import aggregates, builtins, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
-from box.sql.space_table import ScanSource, SpaceModule
+from box.sql.space_table import ScanSource, SpaceModule, SpaceTable
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
 
@@ -74,17 +74,19 @@ class Connection:
     """A connection to an empty SQLite database; spaces are its virtual tables."""
 
     def __init__(self) -> None:
-        self._db = apsw.Connection(":memory:", statementcachesize=200)
+        self.db = apsw.Connection(":memory:", statementcachesize=200)
         self._env: Environment | None = None
         self._pauses: Pauses | None = None
         self.being_declared: Space | None = None
         self.may_read_ahead = False
+        self.tables: dict[int, SpaceTable] = {}
+        """The virtual tables by the id of their space."""
         self._declared: dict[int, tuple[Space, Any]] = {}
         self._module = SpaceModule(self)
-        add_module: Callable[..., None] = self._db.create_module
+        add_module: Callable[..., None] = self.db.create_module
         add_module("box", self._module, use_bestindex_object=True, iVersion=2, read_only=True)
-        self._db.set_progress_handler(self._on_progress, _STEPS)
-        self._db.collation_needed(self._add_collation)
+        self.db.set_progress_handler(self._on_progress, _STEPS)
+        self.db.collation_needed(self._add_collation)
         self._add_functions()
 
     @property
@@ -107,9 +109,9 @@ class Connection:
             if known is not None and known[0] is space and known[1] == mark:
                 continue
             if known is not None:
-                self._db.execute(f"DROP TABLE temp.t{space.id}")
+                self.db.execute(f"DROP TABLE temp.t{space.id}")
             self.being_declared = space
-            self._db.execute(f"CREATE VIRTUAL TABLE temp.t{space.id} USING box")
+            self.db.execute(f"CREATE VIRTUAL TABLE temp.t{space.id} USING box")
             self.being_declared = None
             self._declared[space.id] = (space, mark)
 
@@ -133,18 +135,29 @@ class Connection:
 
     # --- running ---
 
+    def begin(self, env: Environment, spaces: list[Space], on_pause: Callable[[], None] | None = None) -> Pauses:
+        """Begin a statement with pauses, which reads these spaces; `on_pause` is called before each pause."""
+        self._env = env
+        self._pauses = Pauses(env.ctx, env.reads, spaces, env.clock, env.has_node_ended, on_pause)
+        return self._pauses
+
     def rows(
-        self, env: Environment, sql: str, params: list[Stored], spaces: list[Space] | None = None
-    ) -> Iterator[tuple[Any, ...]]:
-        """Start a query. Returns an iterator of its rows. One that reads just these spaces may pause."""
+        self,
+        env: Environment,
+        sql: str,
+        params: list[Stored],
+        spaces: list[Space] | None = None,
+        on_pause: Callable[[], None] | None = None,
+    ) -> apsw.Cursor:
+        """Start a query. Returns its rows. One that reads just these spaces may pause, see `begin`."""
         self._env = env
         if spaces is not None and Pauses.are_possible(env.ctx, spaces) and "lb_call(" not in sql:
-            self._pauses = Pauses(env.ctx, env.reads, spaces, env.clock, env.has_node_ended)
+            self.begin(env, spaces, on_pause)
         # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
         try:
-            return iter(self._db.execute(sql, _named(params) if params else None))
+            return self.db.execute(sql, _named(params) if params else None)
         except apsw.Error as error:
             raise translated(error) from None
 
@@ -169,10 +182,10 @@ class Connection:
             a, b = key(left), key(right)
             return (a > b) - (a < b)
 
-        self._db.create_collation(name, compare)
+        self.db.create_collation(name, compare)
 
     def _add_functions(self) -> None:
-        add: Callable[..., None] = self._db.create_scalar_function
+        add: Callable[..., None] = self.db.create_scalar_function
         for name, function in (*operators.ARITHMETIC.values(), *operators.COMPARISONS.values()):
             add(name, function, deterministic=True)
         for name, plain in _PLAIN_FUNCTIONS.items():
@@ -186,9 +199,9 @@ class Connection:
         add("lb_call", self._call)
         add("lb_randomblob", self._randomblob)
         for name, (factory, count) in _AGGREGATES.items():
-            self._db.create_aggregate_function(name, partial(_guarded, factory), count)
+            self.db.create_aggregate_function(name, partial(_guarded, factory), count)
         for name, factory in aggregates.SAFE.items():
-            self._db.create_aggregate_function(name, factory, 1)
+            self.db.create_aggregate_function(name, factory, 1)
 
     def _call(self, name: Stored, *args: Any) -> Stored:
         """Call a function of `_func`."""

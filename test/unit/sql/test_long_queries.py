@@ -146,7 +146,7 @@ def test_turns_are_short() -> None:
         async with Node() as node:
             await node.execute("create table t (id int primary key, a int, s text)")
             await node.execute(_FILL)
-            task = asyncio.create_task(node.execute("select count(*) from t as x, t as y where x.id % 7 = y.a"))
+            task = asyncio.create_task(node.execute("select count(*) from t as x, t as y, t as z where x.id % 7 = y.a"))
             while not task.done() and len(turns) < 40:
                 begin = time.thread_time()
                 await asyncio.sleep(0)
