@@ -1,7 +1,7 @@
 """Copies of spaces in tables of SQLite, for queries that read many rows of spaces that do not change meanwhile.
 
 SQLite calls Python for each row that it reads from a space (`box.sql.space_table`): some microseconds. To copy a row
-costs about as much, and to read it again next to nothing. So a query runs on copies after so many rows have been read
+costs twice as much, and to read it again next to nothing. So a query runs on copies after so many rows have been read
 from its spaces, since they changed last, as would have paid for them; a query that reads many rows itself is stopped
 and begins anew:
 
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.sql.pauses import Pauses
 
-_READS: Final = 1.5
-"""Rows that are read from spaces before they are copied, for each of their rows. A copy is worth one or two scans."""
+_READS: Final = 2
+"""Rows that are read from spaces before they are copied, for each of their rows: to copy a row costs as much."""
+_OWN_READS: Final = 3
+"""So many reads of a running query count as one: what it has done is lost, and it may be about to end."""
 _LEAST_READS: Final = 5000
 """Rows that are read at least: some ten milliseconds."""
 _BATCH: Final = 256
@@ -57,7 +59,7 @@ class CopiesWanted(Exception):
     """Raised in a query whose spaces should be copied: it begins anew."""
 
 
-class _Known:
+class _CopyState:
     """What is known of a space: how many rows were read since its last change, and its copy."""
 
     __slots__ = ("_index", "_version", "definitions", "is_copied", "last_used", "reads", "size")
@@ -88,7 +90,7 @@ class Copies:
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
         self._connection: Connection | None = None
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _CopyState] = {}
         self._is_busy = False
         self._uses = 0
 
@@ -110,14 +112,14 @@ class Copies:
         if space.primary is not None and not self._is_busy:
             self._of(space).reads += rows
 
-    def _of(self, space: Space) -> _Known:
+    def _of(self, space: Space) -> _CopyState:
         known = self._known.get(space.id)
         if known is None or not known.is_of(space) or not known.has_shape_of(space):
             self._forget(space.id)
-            known = self._known[space.id] = _Known(space)
+            known = self._known[space.id] = _CopyState(space)
         return known
 
-    def are_worthwhile(self, spaces: Sequence[Space], reads: int = 0) -> bool:
+    def are_worthwhile(self, spaces: Sequence[Space], own_reads: int = 0) -> bool:
         """Return whether a query should run on copies now, after so many reads of its own."""
         if self._is_busy:
             return False
@@ -125,7 +127,7 @@ class Copies:
         missing = [space for space, one in zip(spaces, known, strict=True) if not one.is_copied]
         if not missing:
             return True
-        reads += sum(one.reads for one in known)
+        reads = own_reads // _OWN_READS + sum(one.reads for one in known)
         if reads < max(_LEAST_READS, _READS * sum(len(_primary(space)) for space in missing)):
             return False
         size = sum(one.size for one in known) + sum(_estimate(space) for space in missing)
@@ -159,7 +161,7 @@ class Copies:
                 self.close()
             self._is_busy = False
 
-    def _copy(self, connection: Connection, pauses: Pauses, space: Space, known: _Known) -> None:
+    def _copy(self, connection: Connection, pauses: Pauses, space: Space, known: _CopyState) -> None:
         """Copy a space as it was when the pauses froze it."""
         db, before = connection.db, _used_bytes(connection)
         name, count = f"t{space.id}", len(space.definition.fields)

@@ -192,10 +192,10 @@ class QueryRunner:
         spaces, copies = compiled.tables, self._copies
         with self.connection() as connection:
             connection.declare(spaces)
-            before = [connection.tables[space.id].rows_read for space in spaces]
+            before = [connection.tables[space.id].reads for space in spaces]
 
             def counts() -> list[int]:
-                now = [connection.tables[space.id].rows_read for space in spaces]
+                now = [connection.tables[space.id].reads for space in spaces]
                 return [second - first for first, second in zip(before, now, strict=True)]
 
             def on_pause() -> None:

@@ -32,6 +32,8 @@ _NO_ROWS: Final[Iterator[Any]] = iter(())
 _FIRST_BATCH: Final = 8
 _BATCH: Final = 256
 """The greatest number of rows that are decoded at once."""
+_SCAN_READS: Final = 3
+"""To begin a scan, or to find a row by its key, costs as much as to read so many rows of a scan."""
 _ROW_COST: Final = 1.0
 _SEEK_COST: Final = 5.0
 """The costs, for SQLite's planner, of finding the first row and of reading a row. Only their ratio matters."""
@@ -96,8 +98,8 @@ class SpaceTable:
         self.connection = connection
         self.space = space
         self.decoder = RowDecoder(space)
-        self.rows_read = 0
-        """The number of rows that all statements have read."""
+        self.reads = 0
+        """The number of rows that all statements have read; a scan counts as some rows more."""
 
     # --- planning ---
 
@@ -249,6 +251,7 @@ class SpaceCursor:
         self._point: tuple[str, ...] | None = None
 
     def Filter(self, number: int, text: str | None, args: tuple[Any, ...]) -> None:
+        self._table.reads += _SCAN_READS
         if text != self._text:
             self._prepare(text)
         if self._point is not None:
@@ -277,7 +280,6 @@ class SpaceCursor:
         if None in key or _NOTHING in key:
             return
         table = self._table
-        table.rows_read += 1
         raw = self._connection.find(table.space, self._plan["index"], key)
         if raw is not None:
             self._row = row = table.decoder.row(raw)
@@ -344,7 +346,7 @@ class SpaceCursor:
         raws = self._source.fetch(self._size)
         if not raws:
             return None
-        self._table.rows_read += len(raws)
+        self._table.reads += len(raws)
         if len(raws) < self._size:
             self._source = _NO_TUPLES
         if self._connection.may_read_ahead:
