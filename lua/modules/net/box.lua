@@ -1,5 +1,5 @@
 -- require('net.box'): requests to other instances. The connection `self` is to this instance.
-local console = require('net.box.console')
+local console = require('net.box.console_client')
 local errors = require('internal.error')
 local fiber = require('fiber')
 local log = require('log')

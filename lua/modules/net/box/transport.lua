@@ -12,7 +12,7 @@
 -- requires(protocol), schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil,
 -- connect_timeout(). Without `events.schema` the server's spaces are not loaded.
 --
--- `serve` and `hang_up` are the conversation of one connection and its end. net.box.console replaces them where the
+-- `serve` and `hang_up` are the conversation of one connection and its end. net.box.console_client replaces them where the
 -- server speaks the protocol of the text console.
 local errors = require('internal.error')
 local fiber = require('fiber')
