@@ -211,7 +211,7 @@ class DatabaseConnection:
         result, count = SqlResult(), 0
         for number, params in enumerate(given, 1):
             names = sql.parameters(text) if isinstance(params, Mapping) else ()
-            result = result_of(await sql.execute(ctx, text, values_of(params, names)))
+            result = await result_of(ctx, await sql.execute(ctx, text, values_of(params, names)))
             count += result.row_count
             if number % _STEPS == 0:
                 await asyncio.sleep(0)

@@ -157,10 +157,10 @@ async def _outcome(core: Instance, ctx: Context, work: Awaitable[Result]) -> Sql
             core.txns.rollback(ctx)
     if is_left_open:
         raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
-    return result_of(result)
+    return await result_of(ctx, result)
 
 
-def result_of(result: Result) -> SqlResult:
+async def result_of(ctx: Context, result: Result) -> SqlResult:
     """Convert the result of a statement to the form that programs get."""
     from box.sql.result import Rows
 
@@ -168,7 +168,10 @@ def result_of(result: Result) -> SqlResult:
         return SqlResult((), (), result.row_count, result.autoincrement_ids)
     columns = _columns(result.fields)
     kind = row_type("row", tuple(column.name for column in columns))
-    return SqlResult(map(kind, result.rows), columns)
+    found: list[NamedRow] = []
+    async for piece in result.pieces(ctx):
+        found.extend(map(kind, piece))
+    return SqlResult(found, columns)
 
 
 def _columns(fields: Iterable[ResultField]) -> list[SqlColumn]:

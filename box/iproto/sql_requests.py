@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from box.data.codec import pack
+from box.data.codec import pack, pack_array_header
 from box.sql.result import Result, Rows
 from box.wire.constants import Key
 
@@ -43,9 +43,9 @@ async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
         BoxError: see `Sql.execute` and `Sql.execute_prepared`.
     """
     if request.text is not None:
-        return encode_result(await sql.execute(ctx, request.text, request.params))
+        return await encode_result(ctx, await sql.execute(ctx, request.text, request.params))
     assert request.statement_id is not None
-    return encode_result(await sql.execute_prepared(ctx, request.statement_id, request.params))
+    return await encode_result(ctx, await sql.execute_prepared(ctx, request.statement_id, request.params))
 
 
 def point_of(sql: Sql, ctx: Context, request: SqlRequest) -> Point | None:
@@ -73,10 +73,13 @@ def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
     return pack({})
 
 
-def encode_result(result: Result) -> bytes:
+async def encode_result(ctx: Context, result: Result) -> bytes:
     """Return the body of the reply to a statement."""
     if isinstance(result, Rows):
-        return rows_head(result.fields, result.is_full) + pack(result.rows)
+        parts = [rows_head(result.fields, result.is_full), pack_array_header(len(result.rows))]
+        async for piece in result.pieces(ctx):
+            parts.append(pack(piece)[len(pack_array_header(len(piece))) :])
+        return b"".join(parts)
     if not result.autoincrement_ids:
         return changed_body(result.row_count)
     info = {_ROW_COUNT: result.row_count, _AUTOINCREMENT_IDS: result.autoincrement_ids}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from box.session import Context
     from box.sql.scope import KnownColumn
     from box.sql.stored_values import Value
+
+_PIECE: Final = 1000
+"""The number of rows of a result that are converted in one turn of the loop: that takes about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,22 @@ class Rows:
     rows: list[list[Value]]
     is_full: bool = False
     """True if the session wants complete metadata."""
+
+    async def pieces(self, ctx: Context) -> AsyncIterator[list[list[Value]]]:
+        """Yield the rows in lists, and keep none. Outside of a transaction, which a pause could abort, each list has a
+        turn of the loop for itself.
+        """
+        rows, self.rows = self.rows, []
+        if len(rows) <= _PIECE or ctx.txn is not None:
+            yield rows
+            return
+        rows.reverse()
+        while rows:
+            piece = rows[-_PIECE:]
+            del rows[-_PIECE:]
+            piece.reverse()
+            yield piece
+            await asyncio.sleep(0)
 
 
 @dataclass(slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from box.data.codec import pack, unpack
+from box.data.codec import pack, pack_array_header, unpack
 from box.errors import illegal_params
 from lua.bindings.binding import Binding, Outcome, guarded, text, waiting
 
 if TYPE_CHECKING:
+    from box.session import Context
     from box.sql.prepared import Prepared
     from box.sql.result import Result
 
@@ -19,12 +20,15 @@ class SqlBinding(Binding):
     @waiting("sql_execute")
     async def execute(self, source: bytes, params: bytes) -> bytes:
         """Run a statement. Raises the errors of `Sql.execute`."""
-        return _packed(await self.node.sql.execute(self.ctx, text(source), _values(params)))
+        ctx = self.ctx
+        return await _packed(ctx, await self.node.sql.execute(ctx, text(source), _values(params)))
 
     @waiting("sql_execute_prepared")
     async def execute_prepared(self, statement_id: float, params: bytes) -> bytes:
         """Run a prepared statement. Raises the errors of `Sql.execute_prepared`."""
-        return _packed(await self.node.sql.execute_prepared(self.ctx, int(statement_id), _values(params)))
+        return await _packed(
+            self.ctx, await self.node.sql.execute_prepared(self.ctx, int(statement_id), _values(params))
+        )
 
     @guarded("sql_prepare")
     def prepare(self, source: bytes) -> Outcome:
@@ -65,14 +69,16 @@ def _values(packed: bytes) -> list[Any]:
     return found
 
 
-def _packed(result: Result) -> bytes:
+async def _packed(ctx: Context, result: Result) -> bytes:
     from box.sql.result import Rows, metadata_maps
 
-    found: dict[str, Any]
     if isinstance(result, Rows):
-        found = {"metadata": metadata_maps(result), "rows": [pack(row) for row in result.rows]}
-        return pack(found)
-    found = {"row_count": result.row_count}
+        count, parts = len(result.rows), []
+        async for piece in result.pieces(ctx):
+            parts += [pack(pack(row)) for row in piece]
+        head = pack({"metadata": metadata_maps(result), "rows": []})
+        return b"".join((head[:-1], pack_array_header(count), *parts))
+    found: dict[str, Any] = {"row_count": result.row_count}
     if result.autoincrement_ids:
         found["autoincrement_ids"] = result.autoincrement_ids
     return pack(found)

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from box import Node
+from box.data.codec import unpack
 from box.errors import BoxError
-from box.sql import pauses
+from box.iproto.sql_requests import encode_result
+from box.sql import pauses, result
+from box.wire.constants import Key
 
 from .conftest import Session, Start
 
@@ -170,5 +173,46 @@ def test_the_node_stops_during_a_query() -> None:
             await asyncio.sleep(0.02)
         with pytest.raises((BoxError, asyncio.CancelledError)):
             await asyncio.wait_for(task, 10)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, _ROWS])
+def test_a_large_result_is_converted_in_pieces(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Others have turns meanwhile, but not in a transaction; programs, Lua and clients get the same rows."""
+    monkeypatch.setattr(result, "_PIECE", 10)
+    monkeypatch.setattr(pauses, "_TURN", 10.0)
+    query = f"select id, s from t order by id limit {count}"
+
+    async def run() -> None:
+        async with Node() as node:
+            await node.execute("create table t (id int primary key, a int, s text)")
+            await node.execute(_FILL)
+            rows = [(number, "row") for number in range(count)]
+            turns = 0
+
+            async def beside() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            task = asyncio.create_task(beside())
+            await asyncio.sleep(0)
+            turns = 0
+            assert [tuple(row) for row in await node.execute(query)] == rows
+            assert turns == (-(-count // 10) if count > 10 else 0)
+            task.cancel()
+            source = "local r = box.execute(...).rows local k = {} for i, t in ipairs(r) do k[i] = t[1] end return k"
+            assert list(await node.eval(source, query)) == [number for number, _ in rows]
+            core = node._embedding.core
+            ctx = core.new_context()
+            body = await encode_result(ctx, await core.sql.execute(ctx, query, []))
+            assert [tuple(row) for row in unpack(body)[Key.DATA]] == rows
+            async with node.transaction():
+                others: list[int] = []
+                asyncio.get_running_loop().call_soon(others.append, 1)
+                assert len(await node.execute(query)) == count
+                assert others == []
 
     asyncio.run(run())
