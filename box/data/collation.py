@@ -192,6 +192,7 @@ def _primary_weight(char: str) -> bytes:
     category = unicodedata.category(char)
     digit = unicodedata.digit(char, None)
     value = ord(char) if digit is None else digit
+    # Three bytes hold every code point, the last of which is U+10FFFF.
     return bytes((5 if category == "Sc" else _CLASSES[category[0]],)) + value.to_bytes(3, "big")
 
 
@@ -211,6 +212,8 @@ def _root_tertiary(text: str) -> bytes:
         if unicodedata.combining(char):
             accents += ord(char).to_bytes(3, "big")
         else:
+            # Lower than any accent, whose code points begin at U+0300: a letter without one sorts before one with it.
             accents += b"\x00\x00\x01"
             cases.append(2 if char.isupper() else 1)
+    # The levels end with a byte that is lower than any weight, so that a prefix sorts first at each level.
     return b"\x00".join((_root_primary(text), bytes(accents), bytes(cases)))
