@@ -77,6 +77,7 @@ def _table() -> Iterator[Collation]:
     for index, name in enumerate(_LOCALES):
         locale = _ICU_LOCALES.get(name, name)
         for level, strength in enumerate(_STRENGTHS):
+            # Three strengths of each locale, after the four collations above.
             yield Collation(4 + 3 * index + level, f"unicode_{name}_s{level + 1}", "ICU", locale, strength)
 
 
@@ -97,6 +98,7 @@ def collation_by_id(collation_id: int) -> Collation | None:
 
 
 _FIRST_ORDER: Final = 1 << 32
+"""The order of the first collation that a user has made: beyond all ids, which have 32 bits."""
 _own: Final[list[Collation]] = []
 _orders: Final[dict[Collation, int]] = {}
 

@@ -13,6 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final, cast
 
 from box.data.codec import unpack
+from box.data.marks import ARRAY16, ARRAY32
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.long_read import LONG
 from box.iproto.calling import CallingHalf
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
 
 
-_LONG_ARRAYS: Final = (0xDC, 0xDD)
+_LONG_ARRAYS: Final = (ARRAY16, ARRAY32)
 """The marks of MessagePack arrays with 16 and 32 bits of length; shorter ones begin with 0x90 to 0x9f."""
 _LOOK_EVERY: Final = 16
 """The number of quick requests after which a turn looks at the clock."""

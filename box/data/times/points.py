@@ -22,16 +22,19 @@ from typing import Any, ClassVar, Final
 from msgpack import Packer, unpackb
 
 from box.data.marks import FIXMAP, NEGATIVE_FIXINT
-from box.data.times.calendar import EPOCH_ORDINAL, GREATEST_DAY
+from box.data.times.calendar import GREATEST_DAY, LEAST_DAY
 from box.data.times.shown import datetime_text, interval_text, zone_name
 from box.data.times.zones import GREATEST_INDEX, index_of
 
 DATETIME_EXT: Final = 4
 INTERVAL_EXT: Final = 6
-LEAST_SECOND: Final = (-(2**31) - EPOCH_ORDINAL) * 86_400
+"""The types of the MessagePack extensions."""
+LEAST_SECOND: Final = LEAST_DAY * 86_400
 GREATEST_SECOND: Final = GREATEST_DAY * 86_400
-LEAST_OFFSET: Final = -720
-GREATEST_OFFSET: Final = 840
+"""The first and the last second since 1970: Tarantool counts days in 32 bits, see `box.data.times.calendar`."""
+LEAST_OFFSET: Final = -12 * 60
+GREATEST_OFFSET: Final = 14 * 60
+"""The offsets in minutes between which the world's time zones are, and which Tarantool accepts."""
 ADJUSTMENTS: Final = ("excess", "none", "last")
 
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -43,6 +46,7 @@ _LAST: Final = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(seconds
 _SHORT: Final = struct.Struct("<q")
 _LONG: Final = struct.Struct("<qihh")
 _NANOSECOND_LIMIT: Final = 2_000_000_000
+"""Tarantool accepts two seconds of nanoseconds, which has room for a leap second."""
 _INT32: Final = range(-(2**31), 2**31)
 _INT64: Final = range(-(2**63), 2**63)
 
