@@ -25,6 +25,7 @@ from box.wire.tuple_run import TupleRun
 _PROGRESS: Final = 100_000
 """The number of rows after which the log reports the progress, as in Tarantool."""
 _TUPLES_A_TURN: Final = 512
+"""The number of tuples that are loaded from a snapshot without giving way."""
 _STANDBY_PAUSE: Final = 0.01
 """The pause between two checks of the other instance's log while it grows, in seconds."""
 _LOCK_PAUSE: Final = 0.1
