@@ -187,7 +187,7 @@ class Interruption:
 
     def _take_hook(self, state: bytes, every: float) -> None:
         assert self._hook is not None
-        self._hook.take(int(state, 16), int(every))
+        self._hook.take(int(state, 16), int(every))  # the address as Lua prints it
 
     # -- the thread that reads signals -----------------------------------------------------------------------------
 
