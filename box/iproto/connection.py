@@ -432,6 +432,8 @@ class ServerConnection(CallingHalf):
             except (IndexError, KeyError, struct.error):
                 mark = 0
             # The usual header (`headers.py`); 5 bytes are its mark and length, which the length does not count.
+            # Literals, as the loop runs for every packet: ce is a length of four bytes, 82 00 a map of two pairs with
+            # the type first, 1 the key of the sync.
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
                 if kind > 3 and kind in _CALLS and stop <= end:

@@ -48,6 +48,7 @@ Stored = None | int | float | str | bytes
 
 def store(value: Value) -> Stored:
     """Convert a Python value for SQLite."""
+    # The bytes in front are those of the module's table.
     kind = type(value)
     if kind is int:
         return value if value <= INT_MAX else big(value)
