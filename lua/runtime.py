@@ -435,7 +435,7 @@ class Runtime:
         """Give up every fiber, wait and timer, cancel running calls and free the Lua state."""
         if self.closed:
             return
-        self.invoke_now(self._entries["finalize"])
+        self.invoke_now(self._entries["finalize"])  # first, while what the finalizers call is still there
         self.closed = True
         tasks = self.waits.close()
         futures = list(self._activations.values())
