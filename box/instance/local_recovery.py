@@ -149,6 +149,7 @@ class LocalRecovery:
         try:
             while True:
                 now = loop.time()
+                # Once the lock is taken nobody else writes, so that the read that follows finds everything.
                 is_last = now >= next_attempt and self.is_standby and take_over()
                 next_attempt = max(next_attempt, now + _LOCK_PAUSE) if now >= next_attempt else next_attempt
                 reader.looks_for_files = is_last or reader.is_at_end_of_file or now >= next_scan
