@@ -378,9 +378,7 @@ class Runtime:
         (result,) = await self.call_raw(handle, *prefix, source, args, chunk, ctx=ctx, name=name)
         return cast(bytes, result)
 
-    async def call(
-        self, target: str | int, args: bytes = _NO_ARGS, ctx: Any = None, *, name: str = "lua"
-    ) -> bytes:
+    async def call(self, target: str | int, args: bytes = _NO_ARGS, ctx: Any = None, *, name: str = "lua") -> bytes:
         """Call a function by name ('a.b', 'a.b:method') or handle; arguments and results are MessagePack arrays.
 
         Raises:
