@@ -225,7 +225,8 @@ class WalWriter:
                 self._check_space()
             if is_armed:
                 self._make_rows(entries)
-            clock = self.vclock.copy()  # the vclock itself moves only when the rows are in the file
+            # A copy: the vclock itself moves only when the rows are in the file.
+            clock = self.vclock.copy()
             blocks = self.rows.encode(entries, clock, self._storage.now())
             if is_armed:
                 self._inject_into_rows(entries, blocks)
