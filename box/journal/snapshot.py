@@ -21,7 +21,6 @@ from operator import itemgetter
 from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from box.data.marks import FIXMAP, FLOAT64, UINT32
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
@@ -32,6 +31,7 @@ from box.journal.threads import SystemThreads
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import Key, RequestType
+from box.wire.marks import FIXMAP, FLOAT64, UINT32
 from box.wire.row import Row, encode_uint
 from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
