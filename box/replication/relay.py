@@ -236,7 +236,7 @@ class Relay:
             finally:
                 await end_all([rows])
             vclock = self.vclock.copy()
-            # Local rows are never sent, so nobody need look for those that an acknowledgement cannot have.
+            # Acknowledgements have no component 0. Local rows are never sent, so none of them is to be looked for.
             vclock.reset(0, self.host.instance.vclock[0])
 
     async def _send_raft(self, connection: PeerConnection, rows: asyncio.Task[None]) -> None:
