@@ -89,6 +89,7 @@ __all__ = [
 ]
 
 _MESSAGE_SIZE = 511
+"""The bytes of a message after which Tarantool cuts it: its buffer has 512, one for the final zero."""
 _ROOT = __file__.removesuffix("box/errors.py")
 _CODES = {int(code): code for code in ErrorCode}
 _CLIENT_ERRORS = frozenset({"ClientError", "AccessDeniedError"})

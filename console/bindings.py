@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lua.text_console.text_table import Screen
 
 _END_OF_REPLY = b"\n...\n"
+"""The end of a YAML document, which ends each answer of a text console."""
 
 
 class TerminalConsole:
@@ -89,6 +90,7 @@ class TerminalConsole:
     async def _exchange(self, host: bytes, port: float, line: bytes) -> bytes | None:
         """Send one line to a test runner's inspector. Returns its reply, or None without one."""
         try:
+            # The reply is read as a whole, for which asyncio's limit is 64 KB.
             reader, writer = await asyncio.open_connection(host.decode(), int(port), limit=1 << 26)
         except OSError:
             return None

@@ -122,7 +122,7 @@ class Program:
 
     def _end(self, code: int) -> None:
         if not self._stop.done():
-            self._stop.set_result(code & 0xFF)
+            self._stop.set_result(code & 0xFF)  # the system keeps eight bits of an exit code
 
     def _die(self) -> None:
         """End the process after a panic of the node; no reply, trigger or anything else may happen."""

@@ -17,6 +17,7 @@ from lua.standard_output import OUTPUT
 _T = TypeVar("_T")
 
 _READ_SIZE: Final = 65536
+"""The bytes of the standard input that are read at once."""
 
 
 def open_missing() -> None:

@@ -18,6 +18,7 @@ from typing import Final
 from lua.standard_output import OUTPUT
 
 _PIECE: Final = 65536
+"""The bytes that are written at once; after each piece waiting writers hear how much is left."""
 _MOST: Final = 16 * 1024 * 1024
 """The bytes that may wait to be written; beyond that a writer has to wait."""
 

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
+from box.data.marks import FIXARRAY
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
 from box.wire.constants import PACKAGE_VERSION
@@ -37,6 +38,7 @@ _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 """Errors that say that a file is not there. After others, such as EMFILE, it may well be."""
 _FLAVOURS = ("luajit20", "luajit21")
+_NO_ARGS = bytes((FIXARRAY,))
 _TICK_WANTED, _NEXT_ID, _DEAD = 1, 2, 7  # The numbers of cells; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there
 _CELLS = 8
 
@@ -355,7 +357,7 @@ class Runtime:
     async def eval(
         self,
         source: bytes,
-        args: bytes = b"\x90",
+        args: bytes = _NO_ARGS,
         ctx: Any = None,
         chunk_name: str | None = None,
         *,
@@ -376,7 +378,7 @@ class Runtime:
         (result,) = await self.call_raw(handle, *prefix, source, args, chunk, ctx=ctx, name=name)
         return cast(bytes, result)
 
-    async def call(self, target: str | int, args: bytes = b"\x90", ctx: Any = None, *, name: str = "lua") -> bytes:
+    async def call(self, target: str | int, args: bytes = _NO_ARGS, ctx: Any = None, *, name: str = "lua") -> bytes:
         """Call a function by name ('a.b', 'a.b:method') or handle; arguments and results are MessagePack arrays.
 
         Raises:
@@ -431,7 +433,7 @@ class Runtime:
         """Give up every fiber, wait and timer, cancel running calls and free the Lua state."""
         if self.closed:
             return
-        self.invoke_now(self._entries["finalize"])
+        self.invoke_now(self._entries["finalize"])  # first, while what the finalizers call is still there
         self.closed = True
         tasks = self.waits.close()
         futures = list(self._activations.values())

@@ -14,7 +14,9 @@ from itertools import cycle
 from typing import Final
 
 SALT_SIZE: Final = 4
+"""The last word that LuaJIT hashes of a string has four bytes."""
 _COUNT: Final = 4096
+"""The number of salts before the first one comes again."""
 _SALTS: Final = tuple(number.to_bytes(SALT_SIZE, "little") for number in range(_COUNT))
 
 

@@ -102,6 +102,7 @@ class Icu:
 
         def key(text: str) -> bytes:
             units = text.encode(_UTF16, "surrogatepass")
+            # A guess that usually saves the second call; if it is too small, ICU tells the size that it needs.
             room = 32 + 4 * len(units)
             while True:
                 buffer = ctypes.create_string_buffer(room)

@@ -22,8 +22,11 @@ from box.data.json_path import Path, PathError, PathLexer, Step
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 
 MAX_OPERATIONS: Final = 4000
+"""Tarantool's limit of operations in one request."""
 _INT32_MAX: Final = 2**31 - 1
+"""The greatest field number that an operation can name, an int32_t in Tarantool."""
 _FLOAT32_MAX: Final = 3.4028234663852886e38
+"""The greatest single-precision number; a greater result is stored as a double."""
 _ARGUMENTS: Final = {"=": 3, "!": 3, "+": 3, "-": 3, "&": 3, "|": 3, "^": 3, "#": 3, ":": 5}
 
 # 38 digits and a least exponent of -38, as Tarantool has them; what rounds to nothing becomes zero without an error.
@@ -141,7 +144,7 @@ class Operation:
         other = self.argument
         if type(old) is int and type(other) is int:
             total = old + other if self.opcode == "+" else old - other
-            if not -(2**63) <= total < 2**64:
+            if not -(2**63) <= total < 2**64:  # what MessagePack's signed and unsigned integers hold together
                 raise client_error(ErrorCode.UPDATE_INTEGER_OVERFLOW, self.opcode, self.field_text)
             return total
         if not _is_number(old):

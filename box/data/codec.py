@@ -34,6 +34,7 @@ from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
 
 from box.data.deep import COUNTED, FIXED, MAX_NESTING, SIZED, end_of_scalar, read_container, too_deep
 from box.data.error_body import ERROR_EXT, decode_error_stack, encode_error_stack
+from box.data.marks import ARRAY16, ARRAY32, FIXMAP, FIXSTR, FLOAT32, MAP32, UINT64
 from box.data.times import bodies
 from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -41,14 +42,15 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 DECIMAL_EXT: Final = 1
 UUID_EXT: Final = 2
 MAX_DECIMAL_DIGITS: Final = 38
+"""The greatest number of digits in a decimal of Tarantool, and the greatest of its scale."""
 
 _TOO_DEEP: Final = "recursion limit exceeded"
 """The beginning of the C extension's message about a value with too many levels."""
-_ARRAY32: Final = struct.Struct(">BI").pack
+_ARRAY_HEADER: Final = struct.Struct(">BI").pack
 _MARK_VALUE: Final = 0xF1E2_D3C4_B5A6_9781
 """The value of the mark between values. Nothing else decodes to it: signed integers are smaller, and a double of that
 size is even."""
-_MARK: Final = struct.pack(">BQ", 0xCF, _MARK_VALUE)
+_MARK: Final = struct.pack(">BQ", UINT64, _MARK_VALUE)
 """The bytes of the mark. Two marks cannot overlap, because the first byte does not occur again in them."""
 _INVALID = (ValueError, IndexError, struct.error, RecursionError)
 
@@ -134,19 +136,19 @@ def _pack_deep(value: Any) -> bytes:
 
 def pack_float32(value: float) -> bytes:
     """Return the 5-byte form of a number that fits a single-precision float."""
-    return b"\xca" + struct.pack(">f", value)
+    return struct.pack(">Bf", FLOAT32, value)
 
 
 def pack_array_header(size: int) -> bytes:
     """Return the header of an array of `size` elements."""
-    if size < 16:
+    if size < 16:  # the mark has four bits for it
         return bytes((0x90 | size,))
     return b"\xdc" + size.to_bytes(2, "big") if size < 0x10000 else b"\xdd" + size.to_bytes(4, "big")
 
 
 def pack_map_header(size: int) -> bytes:
     """Return the header of a map of `size` pairs."""
-    if size < 16:
+    if size < 16:  # the mark has four bits for it
         return bytes((0x80 | size,))
     return b"\xde" + size.to_bytes(2, "big") if size < 0x10000 else b"\xdf" + size.to_bytes(4, "big")
 
@@ -250,7 +252,7 @@ def unpack_many(raws: Sequence[bytes]) -> list[Any] | None:
         return None
     try:
         values = unpackb(
-            _ARRAY32(0xDD, 2 * count) + joined,
+            _ARRAY_HEADER(ARRAY32, 2 * count) + joined,
             strict_map_key=False,
             ext_hook=decode_ext,
             unicode_errors="surrogateescape",
@@ -299,8 +301,8 @@ def unpack_without_texts(raw: bytes, count: int) -> list[Any] | None:
             return None
         while len(fields) < size:
             start, mark = pos, raw[pos]
-            if 0x80 <= mark < 0xA0 or 0xDC <= mark < 0xE0:
-                return None
+            if FIXMAP <= mark < FIXSTR or ARRAY16 <= mark <= MAP32:
+                return None  # a map or an array: its size says nothing about the time that decoding it takes
             pos = skip(raw, pos)
             is_left_out = mark in _EMPTY_OF and len(fields) >= count
             fields.append(_EMPTY_OF[mark] if is_left_out else unpack(raw[start:pos]))
@@ -335,6 +337,7 @@ def skip(raw: bytes, pos: int) -> int:
                 width, extra = SIZED[byte]
                 pos += 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
             elif byte < 0xA0:
+                # A map or an array with the number of its pairs or elements in the mark; a pair is two values.
                 pending += (byte & 0x0F) << (byte < 0x90)
                 pos += 1
             else:

@@ -77,6 +77,7 @@ def _table() -> Iterator[Collation]:
     for index, name in enumerate(_LOCALES):
         locale = _ICU_LOCALES.get(name, name)
         for level, strength in enumerate(_STRENGTHS):
+            # Three strengths of each locale, after the four collations above.
             yield Collation(4 + 3 * index + level, f"unicode_{name}_s{level + 1}", "ICU", locale, strength)
 
 
@@ -97,6 +98,7 @@ def collation_by_id(collation_id: int) -> Collation | None:
 
 
 _FIRST_ORDER: Final = 1 << 32
+"""The order of the first collation that a user has made: beyond all ids, which have 32 bits."""
 _own: Final[list[Collation]] = []
 _orders: Final[dict[Collation, int]] = {}
 
@@ -192,6 +194,7 @@ def _primary_weight(char: str) -> bytes:
     category = unicodedata.category(char)
     digit = unicodedata.digit(char, None)
     value = ord(char) if digit is None else digit
+    # Three bytes hold every code point, the last of which is U+10FFFF.
     return bytes((5 if category == "Sc" else _CLASSES[category[0]],)) + value.to_bytes(3, "big")
 
 
@@ -211,6 +214,8 @@ def _root_tertiary(text: str) -> bytes:
         if unicodedata.combining(char):
             accents += ord(char).to_bytes(3, "big")
         else:
+            # Lower than any accent, whose code points begin at U+0300: a letter without one sorts before one with it.
             accents += b"\x00\x00\x01"
             cases.append(2 if char.isupper() else 1)
+    # The levels end with a byte that is lower than any weight, so that a prefix sorts first at each level.
     return b"\x00".join((_root_primary(text), bytes(accents), bytes(cases)))

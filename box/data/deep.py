@@ -57,7 +57,7 @@ def end_of_scalar(raw: bytes, pos: int) -> int:
     if size := FIXED[byte]:
         end = pos + size
     else:
-        if byte not in SIZED:
+        if byte not in SIZED:  # MessagePack gives a meaning to every other byte; containers never come here
             raise ValueError("reserved byte 0xc1")
         width, extra = SIZED[byte]
         end = pos + 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")

@@ -19,6 +19,7 @@ import msgpack
 from box.errors import BoxError, ErrorCode, client_error, note_place
 
 ERROR_EXT: Final = 3
+"""The type of the MessagePack extension that holds an error."""
 _NAMES: Final = ("type", "file", "line", "message", "errno", "code", "fields")
 _TYPE, _FILE, _LINE, _MESSAGE, _ERRNO, _CODE, _FIELDS = range(7)
 _ACCESS_FIELDS: Final = ("object_type", "object_name", "access_type")

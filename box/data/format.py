@@ -20,6 +20,7 @@ from msgpack import unpackb
 from box.data.codec import decode_ext, split_array, unpack, unpack_heads, unpack_many, unpack_without_texts
 from box.data.json_path import ANY_INDEX, Path, Step, path_text
 from box.data.keydef import KeyDef, PartDef
+from box.data.marks import FLOAT32
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
 
@@ -201,11 +202,11 @@ class _FieldTree:
     def _check_single_floats(self, raw: bytes, count: int) -> None:
         """Check that no field of type `double` has a single-precision float, a difference that decoding loses."""
         doubles = [number for number, node in enumerate(self.nodes[:count]) if node.type is FieldType.DOUBLE]
-        if not doubles or 0xCA not in raw:
+        if not doubles or FLOAT32 not in raw:
             return
         elements = split_array(raw)
         for number in doubles:
-            if elements[number][0] == 0xCA:
+            if elements[number][0] == FLOAT32:
                 raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self.nodes[number]), "double", "float")
 
 
@@ -413,5 +414,7 @@ def _common_case(tree: _FieldTree, has_doubles: bool) -> str:
     if tree.inner:
         checks.append("False")
     elif has_doubles:
-        checks.append("0xCA not in raw")
+        # A cheap test for "no single-precision float", whose mark this is; the byte may also be part of another value,
+        # which the slow path then finds out.
+        checks.append(f"{FLOAT32} not in raw")
     return " and ".join(["type(f) is list", size, *checks])

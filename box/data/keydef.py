@@ -140,6 +140,7 @@ _NUMBERS: Final = (int, float, Decimal)
 
 
 def _scalar(value: Any, text_key: Callable[[str], bytes] = _utf8) -> tuple[int, Any]:
+    # The order of Tarantool's classes. 5 is that of UUIDs, which a scalar field does not take; datetimes come after it.
     kind = type(value)
     if kind is str:
         return 3, text_key(value)

@@ -21,7 +21,9 @@ from box.errors import BoxError
 
 _MAX_DEPTH: Final = 32
 _MAX_BYTES: Final = 1023
+"""Tarantool formats into a static buffer of 1,024 bytes, of which one is the final zero."""
 
+# All control characters, except that those with a letter of their own are written with it.
 _ESCAPES: Final = {
     **{code: f"\\u{code:04x}" for code in (*range(0x20), 0x7F)},
     **{ord(char): f"\\{letter}" for char, letter in zip('\b\f\n\r\t"\\/', 'bfnrt"\\/', strict=True)},
@@ -34,7 +36,7 @@ def tuple_str(raw: bytes) -> str:
         text = value_str(unpack(raw))
     except BoxError:
         return "<failed to format tuple>"
-    if len(text) <= _MAX_BYTES // 4:
+    if len(text) <= _MAX_BYTES // 4:  # UTF-8 takes at most four bytes for a character
         return text
     return text.encode("utf-8", "surrogateescape")[:_MAX_BYTES].decode("utf-8", "surrogateescape")
 

@@ -28,6 +28,7 @@ IteratorName = Literal[
 ]  # fmt: skip
 """The names of iterators, in upper or lower case. TREE indexes take EQ, REQ, ALL, LT, LE, GE and GT."""
 
+# What MessagePack's signed and unsigned integers hold together.
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 _TEXTS: Final = (str, bytes, bytearray, memoryview)
@@ -98,7 +99,8 @@ def limit_of(limit: int | None) -> int:
     return limit
 
 
-NO_LIMIT: Final = 0xFFFFFFFF
+NO_LIMIT: Final = 2**32 - 1
+"""What Tarantool takes for no limit: the greatest number of 32 bits, as which a request carries it."""
 
 
 def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) -> IteratorType:

@@ -43,7 +43,9 @@ else:
     R = TypeVar("R")
 
 MAX_BYTES: Final = 64 * 1024 * 1024
+"""The default of `max_bytes`, see `changes`."""
 _OWN_SIZE: Final = 100
+"""About the bytes of a waiting change without its tuples."""
 
 
 class Change(NamedTuple, Generic[R]):

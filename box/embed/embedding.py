@@ -175,6 +175,7 @@ class Embedding:
         found = self._codecs.get((space, row))
         if found is None:
             found = self._codecs[space, row] = RowCodec(space) if row is None else RecordCodec(space, row)
+            # A changed schema has new spaces. The codecs of old ones are dropped now and then, when they may be many.
             if len(self._codecs) > 4 * len(self.core.schema.spaces):
                 alive = set(self.core.schema.spaces.values())
                 self._codecs = {key: codec for key, codec in self._codecs.items() if key[0] in alive}

@@ -90,6 +90,8 @@ class Cursor(ABC):
 class Index(ABC):
     """The common base of indexes: definition, keys, error texts, scans by cursors."""
 
+    FIRST_CHUNK = 16
+    """The number of entries that a scan fetches first, because many callers stop early; later chunks grow."""
     MAX_CHUNK = 1024
     """The greatest number of entries that a scan fetches at once."""
     has_pages: ClassVar[bool] = False
@@ -294,7 +296,7 @@ class Index(ABC):
         return self._steps(self.cursor(iterator, values))
 
     def _steps(self, cursor: Cursor) -> Iterator[Entry]:
-        limit = 16
+        limit = self.FIRST_CHUNK
         while chunk := cursor.fetch(limit):
             version = self.version
             limit = min(limit * 4, self.MAX_CHUNK)
@@ -302,7 +304,7 @@ class Index(ABC):
                 yield entry
                 if self.version != version:
                     cursor.rewind(used)
-                    limit = 16
+                    limit = self.FIRST_CHUNK  # another change is likely, which would throw the rest away again
                     break
 
     def scan_chunks(self, iterator: int, values: list[Any], size: int = MAX_CHUNK) -> Iterator[list[Entry]]:

@@ -26,6 +26,7 @@ from box.index.base import IndexDef, IteratorType
 from box.index.placed import PlacedIndex, Search
 
 _NUMBER_BITS: Final = 64
+"""The bits that an equality compares of a number, which Tarantool indexes as an integer of this width."""
 _BYTES_AN_ENTRY: Final = 24
 """The memory that Tarantool needs to number a tuple, in bytes: an entry in a table and one in a hash."""
 _BITS_OF_BYTE: Final = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))

@@ -26,6 +26,7 @@ SLICE: Final = 1024
 _SAMPLES: Final = 4
 """Sampled keys per bucket. With four, few buckets become more than twice as large as intended."""
 _MOST_BUCKETS: Final = 4096
+"""The number of buckets at most: from four million entries on buckets become larger than a slice."""
 _PLACED_SLICE: Final = 128
 """The number of entries that are put into a bitset in one turn, which takes one or two milliseconds."""
 

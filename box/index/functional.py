@@ -23,6 +23,7 @@ from box.index.packed import pack_parts
 from box.index.tree import TreeIndex, excluded_fields, has_nil
 
 _KEPT_RESULTS: Final = 64
+"""The tuples whose keys are kept: one change asks several times for the keys of the old and of the new tuple."""
 
 
 class KeyFunction(Protocol):

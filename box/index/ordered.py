@@ -154,6 +154,7 @@ class OrderedIndex(Index):
         self.version += 1
 
     def _tell(self, sort_key: SortKey, new: Entry | None) -> None:
+        # Listeners know the base. So a change that lies over this key is merged, and told, before the next one.
         if self.is_layered and (laid := self._tree.over.pop(sort_key, None)) is not None:
             self._merge_one(sort_key, laid)
         old = self.find(sort_key)
@@ -267,7 +268,7 @@ class OrderedIndex(Index):
             nodes, _ = children(node)
             if not nodes:
                 break
-            seed, choice = divmod(seed, len(nodes))
+            seed, choice = divmod(seed, len(nodes))  # the seed's digits, in base of each node's size, choose the way
             node = nodes[choice]
         values = list(node.values())
         return values[seed % len(values)] if values else None
@@ -395,6 +396,7 @@ class BackwardCursor(Cursor):
             found = list(leaf.items(*self.bounds))
             found.reverse()
             ahead += found
+            # The first leaf may have nothing within the bounds because it lies above them.
             if not found and self._is_below(leaf):
                 break
         self._start = self.bounds
@@ -458,6 +460,7 @@ def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
     """
     if isinstance(node, LEAVES):
         return (), ()
+    # BTrees gives no other access to inner nodes: the first part of their state has children and keys in turn.
     state = node.__getstate__()
     if state is None or len(state) == 1:
         return (), ()

@@ -19,6 +19,7 @@ from box.data.collation import is_binary
 from box.data.keydef import TOP, KeyDef, PartDef
 from box.data.types import FieldType, compiled_source
 
+# A zero in a text becomes 00 ff, which is greater than the end, so that a text sorts before every longer one.
 _END: Final = b"\0\0"
 _NUMBER: Final = struct.Struct(">Q").pack
 _NUL: Final = b"\0"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index.base import Index
 
+# The digits of base64. A decoder skips other bytes, as Tarantool's does.
 _DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _OTHERS: Final = bytes(set(range(256)) - set(_DIGITS))
 
@@ -95,12 +96,12 @@ def _check_values(index: Index, values: list[Any]) -> tuple[Any, ...]:
 
 
 def _encode(values: list[Any]) -> bytes:
-    return b64encode(pack(values)).rstrip(b"=")
+    return b64encode(pack(values)).rstrip(b"=")  # without padding, as 2.11 writes it
 
 
 def _decode(position: bytes) -> list[Any]:
     digits = position.translate(None, _OTHERS)
-    try:
+    try:  # Python's decoder wants the padding back, up to a multiple of four digits
         values = unpack(b64decode(digits + b"=" * (-len(digits) % 4)))
     except (Base64Error, ValueError, BoxError):
         raise _invalid() from None

@@ -32,6 +32,7 @@ from box.index.rtree_search import NeighborCursor, SpatialCursor
 DEFAULT_DIMENSION: Final = 2
 DEFAULT_DISTANCE: Final = "euclid"
 _COST: Final = 190
+"""The bytes of an entry without its coordinates."""
 _COST_OF_DIMENSION: Final = 20
 """The bytes of an entry for each dimension: a point has a number in the key and a part of the code, and after a read
 also a number in its page.

@@ -34,6 +34,7 @@ from box.errors import ErrorCode, client_error
 from box.index.base import IteratorType
 
 MAX_DIMENSION: Final = 20
+"""Tarantool's limit of dimensions."""
 _ROUNDED_UP: Final = 1 + 2**-48
 """A factor that is greater than the rounding error of a calculated distance."""
 _EXACT: Final = 2**53
@@ -233,6 +234,7 @@ def _words(dimension: int) -> tuple[int, int]:
 
 def _table(dimension: int, width: int) -> list[int]:
     """Return a table that spreads bits: each number of `width` bits with `dimension` - 1 zeros before each bit."""
+    # Bytes first: a number of 16 bits is two of them, the higher one moved by the spread width of the lower one.
     spread = [sum((byte >> bit & 1) << bit * dimension for bit in range(8)) for byte in range(256)]
     if width == 8:
         return spread

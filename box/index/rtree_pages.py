@@ -28,10 +28,15 @@ from box.index.rtree_geometry import Box, Geometry, Selection
 from box.index.untracked import untracked_list
 
 _MOST_KEYS: Final = 64
+"""A page with more keys than this is cut."""
 _USUAL_KEYS: Final = 48
+"""The keys after a cut or a merge at most, so that a page can grow for a while before it is cut again."""
 _LEAST_PART: Final = 20
+"""The keys after a cut at least, so that a page is not merged again at once."""
 _LEAST_KEYS: Final = 12
+"""A page with fewer keys than this is merged with its neighbour, if both fit into one."""
 _MOST_ROWS: Final = 32
+"""The rows of a node at most: pages, or nodes below it."""
 _LOWEST: Final = ()
 """The empty tuple sorts before every key: it is where the first page begins."""
 KeyRange = tuple[SortKey, SortKey | None, bool, bool]

@@ -37,6 +37,7 @@ _FEW: Final = 32
 _LEAST_SQUARE: Final = 1e-280
 """Squares of distances below this one are too small to be exact."""
 _ALL: Final = 1 << 62
+"""More groups than there can be: a search that does not pause."""
 _key_of: Final = itemgetter(0)
 
 
@@ -375,6 +376,7 @@ class NeighborView(SlicedView):
             self._calculate()
             return []
         ready, order, found = self._ready, self._order, self._found
+        # Here single pages are opened, not groups; each has at most 64 keys whose distances are calculated.
         opened = 0
         while order and opened < _GROUPS_A_STEP * 8:
             if len(ready) >= limit and ready[limit - 1][0] <= found[order[-1]]:

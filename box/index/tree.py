@@ -93,7 +93,7 @@ class TreeIndex(OrderedIndex):
         return self._places(self.cursor_after(iterator, values, after))
 
     def _places(self, cursor: ForwardCursor | BackwardCursor) -> Iterator[tuple[SortKey, Entry]]:
-        limit = 16
+        limit = self.FIRST_CHUNK
         while cursor.fetch(limit):
             pairs, version = cursor.pairs, self.version
             limit = min(limit * 4, self.MAX_CHUNK)

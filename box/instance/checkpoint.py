@@ -307,7 +307,7 @@ class Checkpoints:
 
     def set_threshold(self, size: float) -> None:
         """Set `checkpoint_wal_threshold`: a checkpoint is made after that many bytes of the log."""
-        self._journal.checkpoint_threshold = int(min(size, 2.0**63))
+        self._journal.checkpoint_threshold = int(min(size, 2.0**63))  # infinity has no integer
 
     def _request(self) -> None:
         """Request a checkpoint from the daemon, because the log has reached the threshold."""

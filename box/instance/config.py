@@ -21,7 +21,8 @@ from box.net import uri as uris
 from box.txn.isolation import Isolation, level_of
 from box.wire.greeting import is_version
 
-_QUOTA_MAX = 4398046510080
+_QUOTA_MAX = 1024 * (2**32 - 1)
+"""Tarantool counts memory in units of 1,024 bytes with 32 bits."""
 _NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"
 
 Value = Any
@@ -162,7 +163,7 @@ def _int32(value: float) -> int:
     """Convert a number to a 32-bit option: the low 32 bits of `_int64`, signed, so that 2^40 tuples or threads become
     0.
     """
-    low = _int64(value) & 0xFFFFFFFF
+    low = _int64(value) % 2**32
     return low - 2**32 if low >= 2**31 else low
 
 
@@ -292,7 +293,7 @@ def _check_uuid(values: Values, name: str) -> None:
         parsed = uuid.UUID(text)
     except ValueError:
         raise _bad(name, text) from None
-    if len(text) != 36:
+    if len(text) != 36:  # Tarantool wants the hyphens, Python does not
         raise _bad(name, text)
     if parsed.int == 0:
         raise _bad(name, "nil UUID is reserved")
@@ -316,6 +317,7 @@ def _check_replication(values: Values) -> None:
 
 
 def _check_sizes(values: Values) -> None:
+    # The bounds are Tarantool's; those whose text does not name them are in `box.cc`.
     _require(values, "readahead", "specified value is out of bounds", lambda size: _int32(size) >= 128)
     _require(values, "checkpoint_count", "the value must not be less than one", lambda count: _int32(count) >= 1)
     _require(values, "wal_max_size", "the value must be greater than one", lambda size: _int64(size) > 1)

@@ -96,7 +96,7 @@ class JournalOpening:
         limit.
         """
         if self._journal is not None:
-            self._journal.queue_max_size = int(size) or 2**63
+            self._journal.queue_max_size = int(size) or 2**63  # more than any queue
 
     def set_too_long_threshold(self, seconds: float) -> None:
         """Set `too_long_threshold`: writes that take longer are named in the log."""

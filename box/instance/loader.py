@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from box.data.marks import FIXMAP
 from box.errors import BoxError
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.deferred_indexes import DeferredIndexes, defines
 from box.wire.change import INSERT, Request, decode_row
-from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, RequestType
+from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, Key, RequestType
 from box.wire.entry import JournalEntry
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
@@ -41,7 +42,8 @@ _ROWS_A_RUN: Final = 256
 """The same for rows of plain transactions, which are executed together."""
 _PLAIN_SIZE: Final = 1024
 """The greatest number of rows of a plain transaction, which is executed without giving way, in two or three ms."""
-_INSERT_HEADER: Final = bytes((0x81, 0x00, RequestType.INSERT))
+_INSERT_HEADER: Final = bytes((FIXMAP | 1, Key.REQUEST_TYPE, RequestType.INSERT))
+"""A header with nothing but its type, as a row of a snapshot has it on a connection."""
 
 
 class SnapshotLoader:

@@ -25,6 +25,7 @@ from box.wire.tuple_run import TupleRun
 _PROGRESS: Final = 100_000
 """The number of rows after which the log reports the progress, as in Tarantool."""
 _TUPLES_A_TURN: Final = 512
+"""The number of tuples that are loaded from a snapshot without giving way."""
 _STANDBY_PAUSE: Final = 0.01
 """The pause between two checks of the other instance's log while it grows, in seconds."""
 _LOCK_PAUSE: Final = 0.1
@@ -148,6 +149,7 @@ class LocalRecovery:
         try:
             while True:
                 now = loop.time()
+                # Once the lock is taken nobody else writes, so that the read that follows finds everything.
                 is_last = now >= next_attempt and self.is_standby and take_over()
                 next_attempt = max(next_attempt, now + _LOCK_PAUSE) if now >= next_attempt else next_attempt
                 reader.looks_for_files = is_last or reader.is_at_end_of_file or now >= next_scan

@@ -63,7 +63,7 @@ def _open_locked(path: str) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace")
+        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace")  # a number of the system fits easily
         os.close(descriptor)
         raise system_error(f"the daemon is already running: PID {owner}") from None
     return descriptor

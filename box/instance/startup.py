@@ -131,6 +131,7 @@ class Startup:
 
     async def _recover(self, snapshot: LogFile) -> None:
         recovery = self._begin_recovery(snapshot)
+        # Before anything is read, because instances that start together wait for each other's ballots.
         await self._listen(self._config["listen"])
         await self._sources.configure(is_bootstrap=False)
         master = self._rejoin_master()

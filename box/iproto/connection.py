@@ -13,6 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final, cast
 
 from box.data.codec import unpack
+from box.data.marks import ARRAY16, ARRAY32
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.long_read import LONG
 from box.iproto.calling import CallingHalf
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
 
 
-_LONG_ARRAYS: Final = (0xDC, 0xDD)
+_LONG_ARRAYS: Final = (ARRAY16, ARRAY32)
 """The marks of MessagePack arrays with 16 and 32 bits of length; shorter ones begin with 0x90 to 0x9f."""
 _LOOK_EVERY: Final = 16
 """The number of quick requests after which a turn looks at the clock."""
@@ -431,6 +432,8 @@ class ServerConnection(CallingHalf):
             except (IndexError, KeyError, struct.error):
                 mark = 0
             # The usual header (`headers.py`); 5 bytes are its mark and length, which the length does not count.
+            # Literals, as the loop runs for every packet: ce is a length of four bytes, 82 00 a map of two pairs with
+            # the type first, 1 the key of the sync.
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
                 if kind > 3 and kind in _CALLS and stop <= end:

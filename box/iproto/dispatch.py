@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from box.data.codec import unpack
+from box.data.marks import FIXMAP
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 from box.iproto import sql_requests
 from box.iproto.learned_bodies import BodyMeaning
@@ -453,6 +454,7 @@ class Dispatcher:
     def _hides_users(self) -> bool:
         """Return whether a refused AUTH must not reveal if the user exists; clients of the 2.11 line expect that."""
         version = self._node.config["iproto_greeting_version"]
+        # 2.11 has one text for a wrong password and for an unknown user; earlier versions tell which it was.
         return version is not None and tuple(map(int, version.split("."))) >= (2, 11)
 
     async def _user_of(self, connection: ServerConnection, sync: int, request: AuthRequest) -> User:
@@ -533,7 +535,8 @@ class Dispatcher:
         if row.type == RequestType.VOTE:
             body = self._node.replication.requests.ballot().encode()
         else:
-            body = bytes((0x81, Key.VCLOCK)) + self._node.state.vclock.encode()
+            # Servers before the ballot asked with VOTE_DEPRECATED for the vclock alone.
+            body = bytes((FIXMAP | 1, Key.VCLOCK)) + self._node.state.vclock.encode()
         connection.reply(reply_body(row.sync, self._schema.version, body))
 
     def _replicate(self, connection: ServerConnection, row: Row) -> None:

@@ -171,7 +171,7 @@ class Output:
             return False
         self.parts.append(reply_rows_header(sync, schema_version, count, size))
         self.parts.extend(rows)
-        self.size += size + 32
+        self.size += size + 32  # about the size of the header
         return True
 
     def add_page(self, sync: int, schema_version: int, rows: list[bytes], position: bytes) -> bool:
@@ -184,7 +184,7 @@ class Output:
             return False
         header, tail = reply_page_header(sync, schema_version, count, size, position)
         self.parts += (header, *rows, tail)
-        self.size += size + 64
+        self.size += size + 64  # about the sizes of header and position
         return True
 
     def add_read(self, sync: int, schema_version: int, read: LongRead) -> None:

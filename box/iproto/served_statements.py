@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
+from box.data.marks import FIXMAP, UINT32
 from box.errors import BoxError, ErrorCode
 from box.iproto.sql_requests import changed_body, rows_head
 from box.txn.pending import Pending
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
     from box.sql.point_statements import Point, PointChange
 
-_PREPARED: Final = bytes((0x82, Key.STMT_ID, 0xCE))
+_PREPARED: Final = bytes((FIXMAP | 2, Key.STMT_ID, UINT32))
+"""The beginning of the body. Ids are hashes of 32 bits, so nearly all of them take four bytes."""
 _BIND: Final = int(Key.SQL_BIND)
 _ID_AT: Final = len(_PREPARED)
 _BIND_AT: Final = _ID_AT + 4

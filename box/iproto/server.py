@@ -214,7 +214,7 @@ class IprotoServer:
         If an admitted connection adds no request, the next one is admitted in its place.
         """
         self._admission_scheduled = False
-        room = self.limit - self.in_flight + 1
+        room = self.limit - self.in_flight + 1  # as in Tarantool, input stops only when the limit is exceeded
         for _ in range(min(room, len(self._waiting))):
             self._waiting.popleft().admit()
         if room > 0 and self._waiting:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, pack_array_header
+from box.data.marks import FIXMAP
 from box.sql.result import Result, Rows
 from box.wire.constants import Key
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from box.sql.result import ResultField, ResultFields
     from box.wire.request import SqlRequest
 
+# The keys of the maps that describe a column, then those of the map that describes a change, as in Tarantool.
 _NAME: Final = 0
 _TYPE: Final = 1
 _COLLATION: Final = 2
@@ -90,7 +92,7 @@ def rows_head(fields: ResultFields, is_full: bool = False) -> bytes:
     """Return the body of the reply to a query, up to its rows; `is_full` adds the optional keys of columns."""
     head = fields.encoded.get(is_full)
     if head is None:
-        head = bytes((0x82, Key.METADATA)) + pack(_columns(fields, is_full)) + bytes((Key.DATA,))
+        head = bytes((FIXMAP | 2, Key.METADATA)) + pack(_columns(fields, is_full)) + bytes((Key.DATA,))
         fields.encoded[is_full] = head
     return head
 

@@ -30,8 +30,11 @@ from box.wire.packet_run import PacketRun
 from box.wire.vclock import VClock
 
 _TAIL_BYTES: Final = 16 << 20
+"""The bytes of the newest rows that are kept in memory. A follower that is further behind reads files."""
 _TAIL_BATCHES: Final = 65536
+"""The number of batches that are kept at most: small ones cost more for their objects than for their bytes."""
 _BYTES_AT_ONCE: Final = 256 * 1024
+"""The bytes from which on a follower gets no further batch in one step, so that others have their turn."""
 KEPT_ALONE: Final = 60.0
 """How long rows are kept in memory for a follower that may come back, after the last one has gone, in seconds."""
 

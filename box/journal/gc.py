@@ -255,6 +255,7 @@ class GarbageCollector:
         for consumer in self.consumers:
             needed.merge_min(consumer.vclock)
         snapshots = oldest.copy() if dropped else None
+        # Equal signatures mean that nothing is new, unless older files are still there from before.
         if needed.signature < self.vclock.signature + (not self._has_older):
             return snapshots, None
         self._has_older = False

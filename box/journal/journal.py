@@ -41,7 +41,7 @@ from box.journal.rows import assign_lsn
 from box.journal.slow_writes import SlowWrites
 from box.journal.storage import Storage
 from box.journal.threads import SystemThreads, Threads
-from box.journal.wal import CheckpointStart, FinishedBatch, WalWriter, Written
+from box.journal.wal import DEFAULT_MAX_SIZE, DEFAULT_QUEUE_SIZE, CheckpointStart, FinishedBatch, WalWriter, Written
 from box.journal.wal_modes import WAL_MODES
 from box.journal.wal_thread import WalThread
 from box.waiters import Waiters
@@ -81,8 +81,8 @@ class Journal:
         threads: Threads | None = None,
         wal_dir: str = ".",
         wal_mode: str = "write",
-        wal_max_size: int = 256 << 20,
-        queue_max_size: int = 16 << 20,
+        wal_max_size: int = DEFAULT_MAX_SIZE,
+        queue_max_size: int = DEFAULT_QUEUE_SIZE,
         inline_limit: int = 0,
         fiber_round: Round | None = None,
         errinj: ErrorInjections | None = None,

@@ -11,6 +11,7 @@ from box.journal.rows import unpacker_of
 from box.journal.xlog_errors import XlogError
 from box.wire.change_run import HEAD_SIZE, origin_of_head
 from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.marks import UINT32
 from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.skipping import DeepUnpacker, StackError
 from box.wire.vclock import VClock
@@ -53,7 +54,7 @@ def _packet_runs(rows: bytes, unpacker: Any) -> list[PacketRun]:
             else:
                 replica_id = heads[head] = origin_of_head(head)
             if replica_id is not None:
-                # The usual header: an lsn of two or four bytes, the time stamp, and nothing else.
+                # The usual header: an lsn of two or four bytes (cd or ce), the time stamp, and nothing else.
                 mark = rows[pos + HEAD_SIZE]
                 read = _TAIL_U32 if mark == 0xCE else _TAIL_U16 if mark == 0xCD else None
                 if read is not None:
@@ -69,6 +70,7 @@ def _packet_runs(rows: bytes, unpacker: Any) -> list[PacketRun]:
                         last = lsn
                         parts += (_FRAME(0xCE, pos - start), rows[start:pos])
                         continue
+            # Any other header: 0 is the key of its type, 2 of the replica id, 3 of the lsn, 7 of the group id.
             fields = unpack()
             pos = tell()
             if fields.get(0) != _NOP and pos < end:
@@ -80,7 +82,8 @@ def _packet_runs(rows: bytes, unpacker: Any) -> list[PacketRun]:
                 raise XlogError("can't parse row")
             is_local = fields.get(7, 0) == GROUP_LOCAL
             parts = builder.begin(replica_id, is_local, last)
-            parts += (_FRAME(0xCE, pos - start), rows[start:pos])
+            parts += (_FRAME(UINT32, pos - start), rows[start:pos])
+            # A usual row is never local, so after a local one it has to begin a run.
             current = -1 if is_local else replica_id
     except StackError:
         raise

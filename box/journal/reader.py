@@ -26,6 +26,7 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _CHUNK: Final = 1 << 20
+"""The bytes that are read at once; a block that is larger makes the next read as large as it needs."""
 _RUN_BYTES: Final = 512 * 1024
 """`next_runs` stops after this many bytes of rows, plus up to one block."""
 

@@ -15,8 +15,9 @@ import msgpack
 from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
 from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun
-from box.wire.constants import GROUP_LOCAL, Flag, RequestType
+from box.wire.constants import GROUP_LOCAL, Flag, Key, RequestType
 from box.wire.entry import JournalEntry, OwnRow
+from box.wire.marks import FIXMAP, FLOAT64, UINT32
 from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.row import Row, encode_uint
 from box.wire.skipping import DeepUnpacker, StackError, skip_one
@@ -38,6 +39,14 @@ _FRAME: Final = struct.Struct(">BI").pack
 _USUAL_LSNS: Final = range(0x100, 0x100000000)
 """The lsns that MessagePack encodes in two or four bytes."""
 _WRAP: Final = 1 << 64
+"""Lsns are unsigned in a header: a negative difference wraps around."""
+# The keys of a header as bytes.
+_TYPE: Final = bytes((Key.REQUEST_TYPE,))
+_REPLICA_ID: Final = bytes((Key.REPLICA_ID,))
+_GROUP_ID: Final = bytes((Key.GROUP_ID,))
+_LSN: Final = bytes((Key.LSN,))
+_TSN: Final = bytes((Key.TSN,))
+_FLAGS: Final = bytes((Key.FLAGS,))
 _COMMIT: Final = int(Flag.COMMIT)
 _NOP: Final = int(RequestType.NOP)
 
@@ -72,6 +81,8 @@ class RowEncoder:
         parts: list[bytes] = []
         size = 0
         instance_id, heads = self.instance_id, self._heads
+        # Literals in this loop and in those below, because names would be looked up for each row: key 4 is the time
+        # and cb a double; cd and ce are the unsigned integers of two and four bytes, which begin at 0x100 and 0x10000.
         stamp = _TIMESTAMP(4, 0xCB, now)
         packets = self._packets
         makes_packets, own_parts = self.makes_packets, None
@@ -153,6 +164,7 @@ class RowEncoder:
                 # A usual row from the middle of a transaction.
                 if row.type != kind or row.replica_id != origin:
                     kind, origin, into = row.type, row.replica_id, None
+                    # Five pairs: type, replica id, lsn, time, and key 8, the distance to the first row.
                     head = bytes((0x85, 0, kind, 2, origin, 3))
                 header = (
                     _U16_HEAD_OF_PART(head, 0xCD, lsn, stamp, 8)
@@ -175,7 +187,7 @@ class RowEncoder:
     def _encode_run(self, run: ChangeRun, clock: VClock, stamp: bytes, parts: list[bytes]) -> int:
         """Encode a run of one-row transactions of another instance. Returns the number of bytes."""
         lsns, bodies = run.lsns, run.bodies
-        if run.flags:
+        if run.flags:  # the flags are the last pair of the header, so they may as well stand before the body
             bodies = [SYNCHRONOUS_TAIL + body for body in bodies]
         _check_growth(clock, run.replica_id, lsns[0])
         headers = [
@@ -199,13 +211,13 @@ class RowEncoder:
     def encode_assigned(self, entries: Iterable[JournalEntry]) -> list[bytes]:
         """Encode rows whose lsns are assigned already, unchanged, as one block."""
         rows = [row for entry in entries for row in entry.rows]
-        return [b"".join(encode_header(row, _TIMESTAMP(4, 0xCB, row.tm)) + row.body for row in rows)]
+        return [b"".join(encode_header(row, _TIMESTAMP(Key.TIMESTAMP, FLOAT64, row.tm)) + row.body for row in rows)]
 
     def _head(self, row_type: int, instance_id: int, flags: int) -> bytes:
         """Encode the part of a header before the lsn: map of four or five pairs, type, replica id, and the lsn's
         key.
         """
-        head = bytes((0x85 if flags else 0x84, 0, row_type, 2, instance_id, 3))
+        head = bytes((FIXMAP | (5 if flags else 4), *_TYPE, row_type, *_REPLICA_ID, instance_id, *_LSN))
         self._heads[row_type, instance_id, flags] = head
         return head
 
@@ -260,27 +272,27 @@ def encode_header(row: Row, stamp: bytes) -> bytes:
     """
     lsn, tsn = row.lsn, row.tsn or row.lsn
     flags = row.flags
-    pairs = [b"\x00", encode_uint(row.type)]
+    pairs = [_TYPE, encode_uint(row.type)]
     count = 2
     if row.replica_id:
-        pairs += (b"\x02", encode_uint(row.replica_id))
+        pairs += (_REPLICA_ID, encode_uint(row.replica_id))
         count += 1
     if row.group_id:
-        pairs += (b"\x07", encode_uint(row.group_id))
+        pairs += (_GROUP_ID, encode_uint(row.group_id))
         count += 1
     if lsn:
-        pairs += (b"\x03", encode_uint(lsn))
+        pairs += (_LSN, encode_uint(lsn))
         count += 1
     pairs.append(stamp)
     if tsn != lsn or not row.is_commit:
-        pairs += (b"\x08", encode_uint((lsn - tsn) % _WRAP))
+        pairs += (_TSN, encode_uint((lsn - tsn) % _WRAP))
         count += 1
         if row.is_commit:
             flags |= _COMMIT
     if flags:
-        pairs += (b"\x09", encode_uint(flags))
+        pairs += (_FLAGS, encode_uint(flags))
         count += 1
-    return bytes((0x80 | count,)) + b"".join(pairs)
+    return bytes((FIXMAP | count,)) + b"".join(pairs)
 
 
 def decode_rows(block: bytes) -> list[Row]:
@@ -322,6 +334,7 @@ def unpacker_of(block: bytes) -> msgpack.Unpacker:
 
 
 def _row(fields: dict[int, Any], body: bytes) -> Row:
+    # The keys as literals, as in `box.wire.row`: 0 type, 2 replica id, 3 lsn, 4 time, 7 group id, 8 lsn - tsn, 9 flags.
     get = fields.get
     row_type, replica_id, lsn = get(0, 0), get(2, 0), get(3, 0)
     flags = get(9, 0)
@@ -330,7 +343,7 @@ def _row(fields: dict[int, Any], body: bytes) -> Row:
     if 8 in fields:
         tsn, is_commit = lsn - fields[8], bool(flags & _COMMIT)
         if tsn <= -(_WRAP >> 1):
-            tsn += _WRAP
+            tsn += _WRAP  # the difference was negative and has wrapped, see `encode_header`
     else:
         tsn, is_commit = lsn, True
     return Row(row_type, replica_id, lsn, get(4, 0.0), get(7, 0), tsn, is_commit, flags & ~_COMMIT, 0, 0, body)
@@ -341,11 +354,12 @@ def _row(fields: dict[int, Any], body: bytes) -> Row:
 
 _BODY_PREFIX: Final = struct.Struct(">BBBIB").pack
 _BODY_PREFIX_SIZE: Final = 8
+"""The size of that prefix in bytes: map, key, mark and four bytes of the space id, key."""
 
 
 def insert_body_prefix(space_id: int) -> bytes:
     """Encode an INSERT body up to the tuple; the space id always takes five bytes, as in Tarantool's files."""
-    return _BODY_PREFIX(0x82, 0x10, 0xCE, space_id, 0x21)
+    return _BODY_PREFIX(FIXMAP | 2, Key.SPACE_ID, UINT32, space_id, Key.TUPLE)
 
 
 def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
@@ -376,7 +390,7 @@ def _decode_tuples(block: bytes, unpacker: Any, rows: int) -> Iterator[tuple[lis
     skip, tell = unpacker.skip, unpacker.tell
     runs: list[TupleRun] = []
     others: list[Row] = []
-    prefix = b"\x00"
+    prefix = b"\x00"  # as no body begins: the first row is unusual and sets the prefix
     tuples: list[bytes] = []
     pos, end = 0, len(block)
     try:
@@ -416,12 +430,12 @@ def _insert_body(body: bytes) -> tuple[int, bytes]:
     space_id, raw = -1, b""
     for _ in range(unpacker.read_map_header()):
         key = unpacker.unpack()
-        if key == 0x10:
+        if key == Key.SPACE_ID:
             space_id = unpacker.unpack()
             continue
         start = unpacker.tell()
         unpacker = skip_one(unpacker, body)
-        if key == 0x21:
+        if key == Key.TUPLE:
             raw = body[start : unpacker.tell()]
     if type(space_id) is not int or space_id < 0 or not raw:
         raise XlogError("can't parse row")

@@ -30,6 +30,8 @@ from box.journal.storage import INPROGRESS, AppendFile, Storage, failed, publish
 from box.journal.threads import SystemThreads
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
+from box.wire.constants import Key, RequestType
+from box.wire.marks import FIXMAP, FLOAT64, UINT32
 from box.wire.row import Row, encode_uint
 from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
@@ -87,7 +89,7 @@ class SnapshotWriter:
         self._log = log or SilentLog()
         self._sleep = sleep
         self._encoder = BlockEncoder()
-        self._stamp = _STAMP(4, 0xCB, storage.now())
+        self._stamp = _STAMP(Key.TIMESTAMP, FLOAT64, storage.now())
         self._row_count = 0
         """The number of rows that have an lsn. The last blocks of them may not be written yet."""
         self._written_rows = 0
@@ -199,16 +201,20 @@ class SnapshotWriter:
         From lsn 2^16 on only four bytes differ between rows, and all work is done in C, so that other threads wait less
         for the interpreter.
         """
-        group = b"\x07" + encode_uint(group_id) if group_id else b""
-        count = 3 + bool(group_id)
-        begin, end = bytes((0x80 | count, 0, 2)) + group + b"\x03", self._stamp + body
+        group = bytes((Key.GROUP_ID,)) + encode_uint(group_id) if group_id else b""
+        kind = bytes((Key.REQUEST_TYPE, RequestType.INSERT))
+        pairs = 3 + bool(group_id)  # type, lsn and time
+        begin = bytes((FIXMAP | pairs,)) + kind + group + bytes((Key.LSN,))
+        end = self._stamp + body
         if lsns.start > 0xFFFF and lsns.stop <= 0xFFFFFFFF:
-            numbers = array("I", lsns)
+            numbers = array("I", lsns)  # of 32 bits on every platform that Python runs on
             if sys.byteorder == "little":
                 numbers.byteswap()
             found = map(itemgetter(0), struct.iter_unpack("4s", numbers))
-            return b"".join(chain.from_iterable(zip(repeat(begin + b"\xce"), found, repeat(end), tuples)))
-        first = bytes((0x80 | (count - 1), 0, 2)) + group
+            begin += bytes((UINT32,))
+            return b"".join(chain.from_iterable(zip(repeat(begin), found, repeat(end), tuples)))
+        # The first row of a file has lsn 0, which is left out like every zero in a header.
+        first = bytes((FIXMAP | (pairs - 1),)) + kind + group
         headers = [(begin + encode_uint(lsn) if lsn else first) + end for lsn in lsns]
         return b"".join(chain.from_iterable(zip(headers, tuples, strict=True)))
 

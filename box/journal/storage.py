@@ -21,6 +21,9 @@ from box.errors import BoxError, system_error
 from box.journal import pending_mark
 
 _STANDARD: Final = 2
+"""The greatest descriptor of the standard streams."""
+_MODE: Final = 0o644
+"""The permissions of new files, as Tarantool creates them: everybody may read them, unless the umask forbids it."""
 
 INPROGRESS: Final = ".inprogress"
 """The suffix of an incomplete file. The file loses it by a rename when it is complete."""
@@ -243,10 +246,10 @@ class FileStorage:
         full = self._own_path(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         try:
-            return _DiskAppendFile(path, _open(full, flags, 0o644))
+            return _DiskAppendFile(path, _open(full, flags, _MODE))
         except FileNotFoundError:
             os.makedirs(os.path.dirname(full), exist_ok=True)
-            return _DiskAppendFile(path, _open(full, flags, 0o644))
+            return _DiskAppendFile(path, _open(full, flags, _MODE))
 
     def append(self, path: str) -> AppendFile:
         fd = _open(self._own_path(path), os.O_RDWR)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
@@ -31,6 +31,11 @@ from box.journal.xlog_errors import XlogError
 from box.wire.entry import JournalEntry
 from box.wire.packet_run import PacketRun
 from box.wire.vclock import VClock
+
+DEFAULT_MAX_SIZE: Final = 256 << 20
+"""The default of `wal_max_size`, in bytes."""
+DEFAULT_QUEUE_SIZE: Final = 16 << 20
+"""The default of `wal_queue_max_size`, in bytes."""
 
 
 class CheckpointStart(NamedTuple):
@@ -89,7 +94,7 @@ class WalWriter:
         errinj: ErrorInjections,
         log: Logger,
         fsync: bool = False,
-        max_size: int = 256 << 20,
+        max_size: int = DEFAULT_MAX_SIZE,
         defer: Callable[[Callable[[], None]], object] = lambda call: call(),
         on_files_removed: Callable[[VClock], None] = lambda vclock: None,
     ) -> None:
@@ -220,6 +225,7 @@ class WalWriter:
                 self._check_space()
             if is_armed:
                 self._make_rows(entries)
+            # A copy: the vclock itself moves only when the rows are in the file.
             clock = self.vclock.copy()
             blocks = self.rows.encode(entries, clock, self._storage.now())
             if is_armed:
@@ -431,7 +437,7 @@ class WalWriter:
             write_all(file, EOF_MARKER)
         except OSError as error:
             self._log.error(f"{file.path}: failed to write EOF marker: {error.strerror}")
-        file.mark_pending(None)
+        file.mark_pending(None)  # nothing in the file can fail any more, so readers may have all of it
         self._defer(lambda: self._sync_and_close(file))
 
     def _sync_and_close(self, file: AppendFile) -> None:
@@ -465,6 +471,7 @@ class WalWriter:
 
     def collect_garbage(self, vclock: VClock) -> None:
         """Remove the files without a row later than `vclock`."""
+        # The newest file that begins no later than `vclock` may hold later rows. It goes only if there are none at all.
         signature = vclock.signature
         if self._file is not None or signature < self.vclock.signature:
             keep = [file for file in self.directory.files if vclock.covers(file.vclock)]

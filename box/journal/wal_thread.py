@@ -89,6 +89,7 @@ class WalThread:
             return
         self.end_delays()
         self._queue.put(self._end)
+        # Another call may wait for the same future, which the cancellation of this one must not end.
         await asyncio.shield(self._ended)
         worker.join()
         self._worker = None
@@ -149,6 +150,7 @@ class WalThread:
         """Yield as long as an injection is on; `_delay_over` signals a change."""
         while self._values[name] and not self._delays_nothing:
             self._delay_over.clear()
+            # Looked at again: a change before the signal was cleared would not be signalled any more.
             if self._values[name] and not self._delays_nothing:
                 yield
 

@@ -33,13 +33,16 @@ import zstandard
 
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import BODY_LEN_MAX, PACKAGE_VERSION
+from box.wire.marks import FIXMAP, FIXSTR, UINT16, UINT32
 from box.wire.vclock import VClock
 
 ROW_MARKER: Final = b"\xd5\xba\x0b\xab"
 ZSTD_MARKER: Final = b"\xd5\xba\x0b\xba"
 EOF_MARKER: Final = b"\xd5\x10\xad\xed"
+"""Each marker is an extension of two bytes (d5) in MessagePack, which is neither a row's header nor its body."""
 MARKER_SIZE: Final = 4
 FIXHEADER_SIZE: Final = 19
+"""Room for the marker and three numbers of five bytes each. Shorter numbers are padded, so that the size is fixed."""
 
 COMPRESS_THRESHOLD: Final = 2048
 """A block of at least this many bytes, including its fixheader, is compressed."""
@@ -49,15 +52,21 @@ META_SIZE_MAX: Final = 4096
 """A file whose meta is longer than this many bytes is not a log file."""
 
 _COMPRESSION_LEVEL: Final = 3
+"""The level of zstd that Tarantool uses, too."""
+_NAME_SIZE: Final = 10
+"""The size of Tarantool's fields for file type and format version, of which the final zero takes one byte."""
 _MARKER_HEAD: Final = b"\xd5\xba\x0b"
 """The first three bytes of a block's marker. The fourth is ab for a plain block and ba for a compressed one."""
 _AT_ONCE: Final = 1 << 26
 """The size up to which a block is decompressed to memory that its frame's header asks for, without growing it."""
-_MARKER_TAILS: Final = (0xAB, 0xBA)
+_MARKER_TAILS: Final = (ROW_MARKER[3], ZSTD_MARKER[3])
 _VERSIONS: Final = ("0.12", "0.13")
 _CRC_MASK: Final = 0xFFFFFFFF
+"""All bits of a checksum. The library inverts them before and after its work, which this undoes."""
 _ZERO_CRC: Final = b"\x00"
+"""The place for the checksum of the block before, which Tarantool never fills in either."""
 _USUAL_LENGTHS: Final = range(0x10000)
+"""The lengths that take at most three bytes, for which one call makes the fixheader."""
 _HEADER_U7: Final = struct.Struct(">4sBBBIB7x").pack
 _HEADER_U16: Final = struct.Struct(">4sBHBBIB5x").pack
 _pack = msgpack.Packer().pack
@@ -116,9 +125,9 @@ class Meta(NamedTuple):
                 raise XlogError("failed to parse xlog type string")
             return None
         lines = data[:end].decode("utf-8", "replace").split("\n")
-        if len(lines[0]) >= 10:
+        if len(lines[0]) >= _NAME_SIZE:
             raise XlogError("failed to parse xlog type string")
-        if len(lines) < 2 or len(lines[1]) >= 10:
+        if len(lines) < 2 or len(lines[1]) >= _NAME_SIZE:
             raise XlogError("failed to parse xlog version string")
         if lines[1] not in _VERSIONS:
             raise XlogError(f"unsupported file format version {lines[1]}")
@@ -158,14 +167,15 @@ def _parse_vclock(text: str) -> VClock:
 
 def fixheader(marker: bytes, length: int, crc: int) -> bytes:
     """Encode the 19 bytes before a block's data; a string of zero bytes pads the numbers to that size."""
-    if crc >= 0x10000 and length in _USUAL_LENGTHS:
-        if length < 0x80:
-            return _HEADER_U7(marker, length, 0, 0xCE, crc, 0xA7)
+    if crc >= 0x10000 and length in _USUAL_LENGTHS:  # a checksum of five bytes, and a length of one or three
+        if length < FIXMAP:
+            return _HEADER_U7(marker, length, 0, UINT32, crc, FIXSTR | 7)
         if length >= 0x100:
-            return _HEADER_U16(marker, 0xCD, length, 0, 0xCE, crc, 0xA5)
+            return _HEADER_U16(marker, UINT16, length, 0, UINT32, crc, FIXSTR | 5)
     numbers: bytes = marker + _pack(length) + _ZERO_CRC + _pack(crc)
     padding = FIXHEADER_SIZE - len(numbers)
-    return numbers + bytes((0xA0 | (padding - 1),)) + bytes(padding - 1) if padding else numbers
+    # The mark of the padding string takes one byte of the padding itself.
+    return numbers + bytes((FIXSTR | (padding - 1),)) + bytes(padding - 1) if padding else numbers
 
 
 class BlockEncoder:
@@ -216,7 +226,7 @@ def decode_fixheader(data: bytes, pos: int = 0) -> Fixheader | None:
     _fixheader_number(unpacker, "crc32p")
     crc = _fixheader_number(unpacker, "crc32c")
     free = FIXHEADER_SIZE - MARKER_SIZE - unpacker.tell()
-    if free and raw[-free] != 0xA0 | (free - 1):
+    if free and raw[-free] != FIXSTR | (free - 1):
         raise XlogError("broken fixheader padding")
     return Fixheader(marker == ZSTD_MARKER, length, crc)
 
@@ -408,7 +418,8 @@ class XlogDecoder:
         if pos >= 0:
             self._pos = pos
             return True
-        tail = self._buffer[self._pos + 1 :][-3:]
+        # A marker of four bytes may begin in the last three.
+        tail = self._buffer[self._pos + 1 :][-(MARKER_SIZE - 1) :]
         self._start += len(self._buffer) - len(tail)
         self._buffer, self._pos = tail, 0
         return False

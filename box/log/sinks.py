@@ -30,7 +30,7 @@ from box.log.target import FACILITIES, Destination, SyslogOptions, split, syslog
 
 _LINE_SIZE: Final = 16 * 1024 - 1
 """The greatest size of a message to syslog, in bytes; Tarantool cuts longer ones, too."""
-_ERROR, _WARNING, _INFO, _DEBUG = 3, 4, 6, 7
+_ERROR, _WARNING, _INFO, _DEBUG = 3, 4, 6, 7  # syslog's numbers, without `notice` (5), which no level corresponds to
 _PRIORITIES: Final = (_ERROR, _ERROR, _ERROR, _ERROR, _WARNING, _INFO, _INFO, _DEBUG)
 """The severities of syslog, by `Level`."""
 _PIECE: Final = 512
@@ -209,6 +209,7 @@ class FileSink(_ChannelSink):
 
     def _open(self, problem: str) -> int:
         try:
+            # Users outside of the group may not read a log, as with Tarantool: statements in it may have data.
             return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640)
         except (OSError, ValueError) as error:
             raise system_error(problem, _number(error)) from error
@@ -236,7 +237,9 @@ class FileSink(_ChannelSink):
 _START: Final = 0.2
 """The seconds within which a command that cannot run has failed; a command that works waits for its input by then."""
 _LOOK: Final = 0.002
+"""The seconds between two looks whether the command has ended, which nothing reports."""
 _END: Final = 1.0
+"""The seconds that a command has to end after its input has ended, before it is left alone."""
 
 
 class PipeSink(_ChannelSink):

@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from box.data.marks import FLOAT64, UINT8, UINT16, UINT32
 from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun, origin_of_head
+from box.wire.constants import Key
 from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row, is_msgpack
 from box.wire.tuple_run import TupleRun, tuple_head
@@ -41,15 +43,15 @@ _LENGTH_SIZE: Final = 9
 """The greatest size of a packet's length, in bytes."""
 _LSN_MARK_AT: Final = 11
 """The offset of the lsn's MessagePack type, after the length (five bytes) and the head of the header (six)."""
-_STAMP: Final = 0x04CB
+_STAMP: Final = Key.TIMESTAMP << 8 | FLOAT64
 """The key of the time stamp (4) and the MessagePack type of a double (cb), as one number."""
 _TAIL_SIZE: Final = len(SYNCHRONOUS_TAIL)
-_TSN: Final = 8
+_TSN: Final = int(Key.TSN)
 """The key of the row's distance to the first row of its transaction; it follows the time."""
 _DISTANCES: Final = {
-    0xCC: (1, struct.Struct(">B").unpack_from),
-    0xCD: (2, struct.Struct(">H").unpack_from),
-    0xCE: (4, _LENGTH),
+    UINT8: (1, struct.Struct(">B").unpack_from),
+    UINT16: (2, struct.Struct(">H").unpack_from),
+    UINT32: (4, _LENGTH),
 }
 """The widths and readers of that distance by its MessagePack type; a distance below 0x80 is its own type."""
 _PART_SIZE: Final = 32
@@ -128,7 +130,7 @@ class RowBuffer:
         if len(self._chunks) != 1 or self._at:
             return False
         data = self._chunks[0]
-        if len(data) <= _HEAD_AT or data[0] != 0xCE or _LENGTH(data, 1)[0] != len(data) - _HEAD_AT:
+        if len(data) <= _HEAD_AT or data[0] != UINT32 or _LENGTH(data, 1)[0] != len(data) - _HEAD_AT:
             return False
         items.append(decode_row(data[_HEAD_AT:]))
         self._keep(b"", 0)
@@ -203,14 +205,19 @@ def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
     last_start = end - _USUAL_U32.size
     if pos > last_start:
         return pos
+    # A header with five pairs (85) has flags or the distance to the first row, one with four has neither.
     is_synchronous = data[pos + _HEAD_AT] == 0x85
-    if is_synchronous and not data.startswith(SYNCHRONOUS_TAIL, pos + (24 if data[pos + _LSN_MARK_AT] == 0xCD else 26)):
-        return pos  # the row belongs to a transaction of several rows
+    if is_synchronous:
+        tail = _USUAL_U16.size if data[pos + _LSN_MARK_AT] == UINT16 else _USUAL_U32.size
+        if not data.startswith(SYNCHRONOUS_TAIL, pos + tail):
+            return pos  # the row belongs to a transaction of several rows
     usual_u16, usual_u32 = _USUAL_U16.unpack_from, _USUAL_U32.unpack_from
     origins: dict[bytes, int | None] = {}
     run = ChangeRun(0, SYNCHRONOUS if is_synchronous else 0)
     add_head, add_lsn, add_body = run.heads.append, run.lsns.append, run.bodies.append
     origin, last, tm = 0, 0, 0.0
+    # Literals, because names would be looked up for each row: ce and cd are lsns of four and two bytes, with which the
+    # body begins at 26 and 24; 5 is the size of the packet's length, which the length does not count.
     while pos <= last_start:
         mark = data[pos + _LSN_MARK_AT]
         if mark == 0xCE:
@@ -251,6 +258,7 @@ def _take_parts(data: bytes, pos: int, end: int, items: deque[Any], most: int) -
 
     Returns the position after them. Unusual rows are left to `decode_row`.
     """
+    # The numbers are those of `take_changes`. The fifth pair (85) is the distance, which one-row transactions lack.
     last_start, most = end - _PART_SIZE, len(items) + most
     if pos > last_start or data[pos + _HEAD_AT] != 0x85:
         return pos
@@ -275,7 +283,7 @@ def _take_parts(data: bytes, pos: int, end: int, items: deque[Any], most: int) -
             last_head, kind, origin = head, head[2], found
         distance = data[at + 1]
         at += 2
-        if distance >= 0x80:
+        if distance >= 0x80:  # not a small integer, which is its own mark
             if distance not in _DISTANCES:
                 break
             width, unpack = _DISTANCES[distance]
@@ -304,7 +312,7 @@ def take_tuples(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
     head_end, last_start = _HEAD_AT + size, end - _HEAD_AT - size
     tuples: list[bytes] = []
     add = tuples.append
-    while pos <= last_start and len(tuples) < _TUPLES_A_RUN:
+    while pos <= last_start and len(tuples) < _TUPLES_A_RUN:  # ce: the length of a packet always has four bytes
         frame, length, here = read(data, pos)
         stop = pos + _HEAD_AT + length
         if stop > end or frame != 0xCE or here != head or length <= size:

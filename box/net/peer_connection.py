@@ -400,6 +400,7 @@ class PeerConnection(asyncio.Protocol):
     async def drain(self) -> None:
         """Wait until the other side has taken enough of the written data."""
         if self._drained is not None:
+            # Several callers may wait for this one future, which the cancellation of one must not end.
             await asyncio.shield(self._drained)
         if self._error is not None:
             raise self._error

@@ -28,6 +28,7 @@ BACKLOG: Final = 4096
 
 def address_text(address: Any) -> str:
     """Return a socket address for logs and `box.session.peer()`: `127.0.0.1:3301`, `[::1]:3301`, `unix/:(socket)`."""
+    # IPv6 has four parts: host, port, flow and scope.
     if isinstance(address, tuple) and len(address) == 2:
         return f"{address[0]}:{address[1]}"
     if isinstance(address, tuple) and len(address) == 4:

@@ -46,6 +46,7 @@ apart without them."""
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + "-_.")
 """The characters that have no special meaning in an address, except for the dots of an IPv4 address."""
 _MAX_HOST: Final = 1025
+"""The system's NI_MAXHOST, as in Tarantool."""
 _MAX_SERVICE: Final = 256
 """An address whose host or service has at least this many characters is refused."""
 
@@ -114,6 +115,7 @@ def _plain_parts(text: str) -> dict[str, str] | None:
     if "" in written or not _PLAIN.issuperset("".join(written)) or not port.isdigit():
         return None
     quad = host.split(".")
+    # Four numbers of up to three digits, as Tarantool's grammar has them; whether they exceed 255 the system finds out.
     is_ipv4 = len(quad) == 4 and all(part.isdigit() and len(part) <= 3 for part in quad)
     parts = {"ipv4" if is_ipv4 else "name": host, "service": port}
     return parts | ({"login": login} if at else {}) | ({"password": password} if colon else {})

@@ -236,6 +236,7 @@ class Relay:
             finally:
                 await end_all([rows])
             vclock = self.vclock.copy()
+            # Acknowledgements have no component 0. Local rows are never sent, so none of them is to be looked for.
             vclock.reset(0, self.host.instance.vclock[0])
 
     async def _send_raft(self, connection: PeerConnection, rows: asyncio.Task[None]) -> None:
@@ -349,7 +350,7 @@ class Relay:
         if self._last_sent + self.host.options.timeout <= now:
             values = self.host.errinj.values
             if values["ERRINJ_RELAY_REPORT_INTERVAL"] or values["ERRINJ_RELAY_SEND_DELAY"] or self._is_in_transaction:
-                self._last_sent = now
+                self._last_sent = now  # nothing may be sent now: look again after another interval
             else:
                 try:
                     self._send_heartbeat(self._connection)

@@ -171,9 +171,11 @@ class Sources:
             pending: set[asyncio.Future[None]] = set(waits)
             while pending and (left := deadline - self.loop.time()) > 0:
                 connected = sum(applier.is_connected for applier in appliers)
+                # A bootstrap goes on, because it chooses its master among all that answer in time.
                 if connected >= quorum and not is_bootstrap:
                     break
                 _, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                # The quorum is out of reach: those that do not wait any more have given up.
                 if sum(applier.is_connected for applier in appliers) + len(pending) < quorum:
                     break
         finally:

@@ -17,6 +17,7 @@ from box.schema.access import EMPTY_PASSWORD
 from box.schema.ids import SYSTEM_ID_MAX, SpaceId, UserId
 
 DICTIONARY_VERSION = (2, 7, 1)
+"""The version of the system spaces that 2.8.1 makes: nothing changed in them after 2.7.1."""
 _ADMIN = int(UserId.ADMIN)
 _CREATED = "2020-12-22 20:31:16"
 _ALL = 2**32 - 1

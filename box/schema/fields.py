@@ -49,7 +49,7 @@ class Fields:
         value = self.any(number)
         if type(value) is not int:
             raise self._mismatch(number, "integer")
-        if value >= 2**63:
+        if value >= 2**63:  # MessagePack's integers reach up to 2^64
             raise client_error(ErrorCode.FIELD_TYPE, str(number + 1), "int64_t", "uint64_t")
         return value
 
@@ -89,7 +89,7 @@ class Fields:
         """
         text = self.string(number)
         try:
-            if len(text) != 36:
+            if len(text) != 36:  # the only length that Tarantool accepts; Python would take a UUID without hyphens, too
                 raise ValueError(text)
             return UUID(text)
         except ValueError:

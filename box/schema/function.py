@@ -14,6 +14,9 @@ from box.schema.identifier import check_name
 from box.schema.ids import FUNCTION_ID_MAX
 from box.schema.options import BOOLEAN, check_options
 
+# The fields of `_func` by their numbers: 0 id, 1 owner, 2 name, 3 setuid, 4 language, 5 body, 6 routine_type,
+# 7 param_list, 8 returns, 9 aggregate, 10 sql_data_access, 11 is_deterministic, 12 is_sandboxed, 13 is_null_call,
+# 14 exports, 15 opts, 16 comment, 17 created, 18 last_altered.
 _OPTS_FIELD = 15
 _LANGUAGES = frozenset(("LUA", "C", "SQL_BUILTIN"))
 _FRONTENDS = frozenset(("LUA", "SQL"))

@@ -40,6 +40,7 @@ class SpaceId(IntEnum):
     SESSION_SETTINGS = 380
 
 
+# The limits below are those of Tarantool's `schema_def.h`; the largest ones are the limits of its integer types.
 SYSTEM_ID_MIN = 256
 SYSTEM_ID_MAX = 511
 SPACE_ID_MAX = 2**31 - 1

@@ -14,7 +14,7 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.index import IndexDef
 from box.schema.fields import Fields
 from box.schema.identifier import check_name
-from box.schema.ids import INDEX_FIELD_MAX, INDEX_MAX, INDEX_PART_MAX
+from box.schema.ids import INDEX_FIELD_MAX, INDEX_MAX, INDEX_PART_MAX, SHOWN_NAME_MAX
 from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UNSIGNED, check_collation, check_options
 from box.schema.space import SpaceDef
 from box.schema.storage_engine import IndexRules
@@ -156,7 +156,7 @@ def check_index_name(name: str, space_name: str) -> None:
     except BoxError as error:
         if error.code != ErrorCode.CREATE_SPACE:
             raise
-        shown = name.encode("utf-8", "surrogateescape")[:64].decode("utf-8", "surrogateescape")
+        shown = name.encode("utf-8", "surrogateescape")[:SHOWN_NAME_MAX].decode("utf-8", "surrogateescape")
         raise client_error(ErrorCode.MODIFY_INDEX, shown, space_name, "index name is too long") from None
 
 
@@ -168,6 +168,7 @@ def _decode_options(raw: dict[Any, Any]) -> dict[str, Any]:
 
     if options.get("distance", "euclid").lower() not in ("euclid", "manhattan"):
         raise wrong("distance must be either 'euclid' or 'manhattan'")
+    # Options of vinyl, which Tarantool checks for every engine, with its defaults in the place of absent ones.
     page_size, range_size = options.get("page_size", 8192), options.get("range_size", 0)
     if page_size <= 0 or 0 < range_size < page_size:
         raise wrong("page_size must be greater than 0 and less than or equal to range_size")

@@ -20,7 +20,8 @@ def _is_int(value: Any) -> bool:
 
 
 BOOLEAN: Option = ("boolean", lambda value: isinstance(value, bool))
-UNSIGNED: Option = ("unsigned", lambda value: _is_int(value) and 0 <= value <= 0xFFFFFFFF)
+# Tarantool stores an `unsigned` option in 32 bits and an `integer` in 64 with a sign.
+UNSIGNED: Option = ("unsigned", lambda value: _is_int(value) and 0 <= value < 2**32)
 INTEGER: Option = ("integer", lambda value: _is_int(value) and value < 2**63)
 FLOAT: Option = ("float", lambda value: _is_int(value) or isinstance(value, float))
 STRING: Option = ("string", lambda value: isinstance(value, str))

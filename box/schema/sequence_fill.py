@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.data.json_path import follow, parse_path
+from box.data.marks import NIL
 from box.schema.sequence import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def fill_sequence(space: Space, credentials: Credentials, raw: bytes) -> bytes:
     start = _field_start(raw, space.sequence_field)
     if start is None:
         return raw
-    if raw[start] == 0xC0:
+    if raw[start] == NIL:
         return raw[:start] + codec.pack(sequence.next()) + raw[start + 1 :]
     _take_note(sequence, codec.unpack(raw[start : codec.skip(raw, start)]))
     return raw

@@ -210,6 +210,7 @@ class Space:
 
     def check_access(self, credentials: Credentials, privilege: int) -> None:
         """Check a privilege on the space; quick when the universe grants it."""
+        # 16 is Privilege.U (usage), without which no other one counts; a literal, because every request comes here.
         if (privilege | 16) & ~credentials.universal:
             check_object(credentials, privilege, "space", self.id, self.name, self.owner)
 

@@ -41,6 +41,7 @@ ALL_OF_ADMIN: Final[Version] = (1, 7, 7)
 _ALL: Final = 2**32 - 1
 _READ_WRITE: Final = Privilege.R | Privilege.W
 _FUNCTION_FIELDS: Final = 19
+"""The number of fields in a row of `_func` since 2.2.1, see `box.schema.function`."""
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 
 

@@ -141,6 +141,7 @@ class ColumnChoice:
     """
 
     unsigned: str = "long"
+    # Spark's own default; 38 digits are the most that either of Spark and Tarantool has.
     precision: int = 38
     scale: int = 18
     any_as: str = "json"
@@ -212,7 +213,7 @@ def adopted(column: Column, sql_type: str, arrow: Any) -> Column:
     """Return the column with the type that a user's schema has for it: mixed values as bytes or as a Spark type,
     decimals with another precision."""
     if column.kind is Kind.DECIMAL and sql_type.startswith("decimal("):
-        precision, scale = map(int, sql_type[8:-1].split(","))
+        precision, scale = map(int, sql_type.removeprefix("decimal(").rstrip(")").split(","))
         return replace(column, precision=precision, scale=scale)
     if column.kind in (Kind.MIXED, Kind.RAW, Kind.TYPED) and sql_type != "string":
         if sql_type == "binary":

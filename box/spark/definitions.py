@@ -164,7 +164,7 @@ class Definitions:
     def _format(self, space_id: int) -> TupleFormat:
         """Return the format of a system space, which has its own row in `_space`."""
         row = self._rows.get((SPACE_ID, space_id))
-        fields = unpack(row)[6:7] if row is not None else []
+        fields = unpack(row)[6:7] if row is not None else []  # the format, which old rows lack
         names = [str(field["name"]) for field in (fields[0] if fields else [])]
         return TupleFormat([FieldDef(name, FieldType.ANY, True) for name in names])
 
@@ -196,6 +196,7 @@ class Definitions:
 
     def _info(self, row: list[Any]) -> SpaceInfo:
         indexes = [index_of(unpack(raw)) for key, raw in sorted(self._rows.items()) if key[:2] == (INDEX_ID, row[0])]
+        # A row of `_space`: 0 id, 2 name, 3 engine, 5 flags, 6 format; old versions wrote the flags as a text.
         options = row[5] if len(row) > 5 and isinstance(row[5], dict) else {}
         return SpaceInfo(
             row[0],

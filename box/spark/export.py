@@ -92,7 +92,7 @@ def export(job: ExportJob, spaces: Sequence[str]) -> None:
             begun = time.monotonic()
             skips = SkipCount()
             count = _write(spark, job, space, output, skips)
-            seconds = max(time.monotonic() - begun, 0.001)
+            seconds = max(time.monotonic() - begun, 0.001)  # not zero, because the speed is divided by it
             speed = f"{seconds:.1f} s, {count / seconds:,.0f} rows/s"
             print(f"{count} rows of space {space} written to {output} ({speed}){skips.text}")
     finally:

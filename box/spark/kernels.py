@@ -23,6 +23,34 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from box.data.marks import (
+    ARRAY16,
+    BIN8,
+    BIN32,
+    EXT8,
+    EXT32,
+    FALSE,
+    FIXARRAY,
+    FIXEXT1,
+    FIXEXT16,
+    FIXMAP,
+    FIXSTR,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT64,
+    MAP16,
+    MAP32,
+    NEGATIVE_FIXINT,
+    NIL,
+    STR8,
+    STR32,
+    TRUE,
+    UINT8,
+    UINT64,
+)
+from box.wire.constants import Key
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
@@ -36,10 +64,11 @@ constant.
 
 IRREGULAR: Final = -1
 """The result of a loop for a value that the decoder in Python has to read."""
-_SPACE_ID: Final = 0x10
-_TUPLE: Final = 0x21
-_NIL: Final = 0xC0
-"""The first byte of a nil."""
+# Named constants cost nothing here, because numba compiles them as numbers.
+_SPACE_ID: Final = int(Key.SPACE_ID)
+_TUPLE: Final = int(Key.TUPLE)
+_OFFSET_MAX: Final = 2**31 - 1
+"""The greatest offset of Arrow's strings, which has 32 bits with a sign."""
 
 
 def compiled(function: _Function) -> _Function:
@@ -70,18 +99,18 @@ def _skips() -> NDArray[np.int64]:
     The size is without the values inside, and 0 means that a length has to be read.
     """
     table = np.zeros(256, np.int64)
-    for code in chain(range(0x80), (0xC0, 0xC2, 0xC3), range(0xE0, 0x100)):
+    for code in chain(range(FIXMAP), (NIL, FALSE, TRUE), range(NEGATIVE_FIXINT, 256)):
         table[code] = 1
     for count in range(16):
-        table[0x80 + count] = 1 + 64 * 2 * count
-        table[0x90 + count] = 1 + 64 * count
+        table[FIXMAP + count] = 1 + 64 * 2 * count
+        table[FIXARRAY + count] = 1 + 64 * count
     for length in range(32):
-        table[0xA0 + length] = 1 + length
+        table[FIXSTR + length] = 1 + length
     for width in range(4):
-        table[0xCC + width] = table[0xD0 + width] = 1 + (1 << width)
-    table[0xCA], table[0xCB] = 5, 9
+        table[UINT8 + width] = table[INT8 + width] = 1 + (1 << width)
+    table[FLOAT32], table[FLOAT64] = 5, 9
     for width in range(5):
-        table[0xD4 + width] = 2 + (1 << width)
+        table[FIXEXT1 + width] = 2 + (1 << width)
     return table
 
 
@@ -97,17 +126,17 @@ def _variable(block: Bytes, position: int) -> tuple[int, int]:
     code = wide(block[position])
     width, extra, factor = 0, 0, 0
     # bin 8, 16 and 32.
-    if 0xC4 <= code <= 0xC6:
-        width = 1 << (code - 0xC4)
+    if BIN8 <= code <= BIN32:
+        width = 1 << (code - BIN8)
     # ext 8, 16 and 32: one more byte for the type.
-    elif 0xC7 <= code <= 0xC9:
-        width, extra = 1 << (code - 0xC7), 1
+    elif EXT8 <= code <= EXT32:
+        width, extra = 1 << (code - EXT8), 1
     # str 8, 16 and 32.
-    elif 0xD9 <= code <= 0xDB:
-        width = 1 << (code - 0xD9)
+    elif STR8 <= code <= STR32:
+        width = 1 << (code - STR8)
     # array 16 and 32, map 16 and 32; a map has two values per element.
-    elif 0xDC <= code <= 0xDF:
-        width, factor = (4 if code & 1 else 2), (2 if code >= 0xDE else 1)
+    elif ARRAY16 <= code <= MAP32:
+        width, factor = (4 if code & 1 else 2), (2 if code >= MAP16 else 1)
     if width == 0 or position + 1 + width > len(block):
         return -1, 0
     length = _number(block, position + 1, width)
@@ -142,13 +171,14 @@ def skip(block: Bytes, position: int, pending: int) -> int:
 def uint_at(block: Bytes, position: int, end: int) -> int:
     """Return the integer in `block[position:end]` if it is in 0..2^63-1; -1 for any other value."""
     code = wide(block[position])
-    if code <= 0x7F:
+    if code < FIXMAP:
         return code
     # The codes of uint 8 to 64 and of int 8 to 64; the low two bits are the logarithm of the size.
-    if not 0xCC <= code <= 0xD3:
+    if not UINT8 <= code <= INT64:
         return -1
     size = 1 << (code & 3)
-    if position + 1 + size > end or ((code >= 0xD0 or size == 8) and block[position + 1] > 0x7F):
+    # The highest bit is the sign of a signed number; an unsigned one of 8 bytes with it is beyond 2^63 - 1.
+    if position + 1 + size > end or ((code >= INT8 or size == 8) and block[position + 1] > 0x7F):
         return -1
     return _number(block, position + 1, size)
 
@@ -157,7 +187,8 @@ def uint_at(block: Bytes, position: int, end: int) -> int:
 def _is_uint(block: Bytes, position: int) -> bool:
     """Return whether a non-negative integer starts at `position`; the caller has checked the end."""
     code = block[position]
-    return bool(code <= 0x7F or 0xCC <= code <= 0xCF or (0xD0 <= code <= 0xD3 and block[position + 1] <= 0x7F))
+    # A signed number is one if its sign, the highest bit, is not set.
+    return bool(code < FIXMAP or UINT8 <= code <= UINT64 or (INT8 <= code <= INT64 and block[position + 1] <= 0x7F))
 
 
 @inlined
@@ -172,7 +203,7 @@ def count_of(block: Bytes, position: int, small: int, large: int) -> tuple[int, 
         return code & 15, position + 1
     if code != large and code != large + 1:
         return -1, position
-    size = 2 << (code - large)
+    size = 2 << (code - large)  # two bytes, or four for the next code
     if position + 1 + size > len(block):
         return -1, position
     return _number(block, position + 1, size), position + 1 + size
@@ -195,8 +226,8 @@ def find_rows(
         position = skip(block, position, wide(1))
         if position < 0 or position >= end:
             return rows, -1 - first
-        # 0x80 and 0xDE are the codes of maps, 0x90 and 0xDC (below) those of arrays.
-        pairs, position = count_of(block, position, 0x80, 0xDE)
+
+        pairs, position = count_of(block, position, FIXMAP, MAP16)
         if pairs < 0:
             return rows, -1 - first
         found = tuple_start = tuple_end = wide(-1)
@@ -204,7 +235,7 @@ def find_rows(
         for _ in range(pairs):
             if position >= end:
                 return rows, -1 - first
-            value_at = position + 1 if block[position] <= 0x7F else skip(block, position, wide(1))
+            value_at = position + 1 if block[position] < FIXMAP else skip(block, position, wide(1))
             if value_at < 0 or value_at >= end:
                 return rows, -1 - first
             key = uint_at(block, position, value_at)
@@ -239,7 +270,7 @@ def find_rows(
 @compiled
 def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np.int64], row: int) -> int:
     """Enter the offsets of a tuple's fields into `starts`; return the end of the tuple, -1 if it is not an array."""
-    count, position = count_of(block, position, 0x90, 0xDC)
+    count, position = count_of(block, position, FIXARRAY, ARRAY16)
     if count < 0:
         return -1
     for number in range(len(slots)):
@@ -269,25 +300,26 @@ def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], vali
     nulls = 0
     for row in range(len(starts)):
         position = starts[row]
-        code = wide(_NIL) if position < 0 else wide(block[position])
+        code = wide(NIL) if position < 0 else wide(block[position])
         value = wide(0)
-        if code == _NIL:
+        if code == NIL:
             nulls += 1
             values[row] = 0
             continue
-        if code <= 0x7F:
+        if code < FIXMAP:
             value = code
-        elif code >= 0xE0:
+        elif code >= NEGATIVE_FIXINT:
             value = code - 256
-        elif 0xCC <= code <= 0xCF:
+        elif UINT8 <= code <= UINT64:
             value = uint_at(block, position, len(block))
             if value < 0:
                 return IRREGULAR
-        elif 0xD0 <= code <= 0xD3:
-            size = 1 << (code - 0xD0)
+        elif INT8 <= code <= INT64:
+            size = 1 << (code - INT8)
             if position + 1 + size > len(block):
                 return IRREGULAR
             value = _number(block, position + 1, size)
+            # `_number` has the sign only for eight bytes.
             if size < 8 and value >= wide(1) << (8 * size - 1):
                 value -= wide(1) << (8 * size)
         else:
@@ -314,13 +346,13 @@ def read_doubles(
     nulls = 0
     for row in range(len(starts)):
         position = starts[row]
-        code = wide(_NIL) if position < 0 else wide(block[position])
-        if code == _NIL:
+        code = wide(NIL) if position < 0 else wide(block[position])
+        if code == NIL:
             nulls += 1
             values[row] = 0.0
             continue
         # A double: its bits are written as an integer into the memory of the result.
-        if code == 0xCB:
+        if code == FLOAT64:
             if position + 9 > len(block):
                 return IRREGULAR
             whole = np.uint64(0)
@@ -329,22 +361,22 @@ def read_doubles(
             bits[row] = whole
         # A float: its bits are written into the memory of the result, read there as a float, and replaced by the
         # double.
-        elif code == 0xCA:
+        elif code == FLOAT32:
             if position + 5 > len(block):
                 return IRREGULAR
             words[2 * row] = _number(block, position + 1, 4)
             values[row] = singles[2 * row]
-        elif code <= 0x7F:
+        elif code < FIXMAP:
             values[row] = code
-        elif code >= 0xE0:
+        elif code >= NEGATIVE_FIXINT:
             values[row] = code - 256
-        elif 0xCC <= code <= 0xCF:
+        elif UINT8 <= code <= UINT64:
             value = uint_at(block, position, len(block))
             if value < 0:
                 return IRREGULAR
             values[row] = value
-        elif 0xD0 <= code <= 0xD3:
-            size = 1 << (code - 0xD0)
+        elif INT8 <= code <= INT64:
+            size = 1 << (code - INT8)
             if position + 1 + size > len(block):
                 return IRREGULAR
             value = _number(block, position + 1, size)
@@ -362,15 +394,15 @@ def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) ->
     """Read booleans into a bitmap; return the number of nulls or `IRREGULAR`."""
     nulls = 0
     for row in range(len(starts)):
-        code = _NIL if starts[row] < 0 else wide(block[starts[row]])
-        if code == _NIL:
+        code = NIL if starts[row] < 0 else wide(block[starts[row]])
+        if code == NIL:
             nulls += 1
             continue
-        if code != 0xC2 and code != 0xC3:
+        if code != FALSE and code != TRUE:
             return IRREGULAR
         bit = np.uint8(1 << (row & 7))
         valid[row >> 3] |= bit
-        if code == 0xC3:
+        if code == TRUE:
             values[row >> 3] |= bit
     return nulls
 
@@ -383,13 +415,13 @@ def text_at(block: Bytes, position: int, is_binary: bool) -> tuple[int, int]:
     size = 0
     length = wide(0)
     if is_binary:
-        if not 0xC4 <= code <= 0xC6:
+        if not BIN8 <= code <= BIN32:
             return -1, 0
-        size = 1 << (code - 0xC4)
-    elif 0xA0 <= code <= 0xBF:
+        size = 1 << (code - BIN8)
+    elif FIXSTR <= code < NIL:
         length = code & 31
-    elif 0xD9 <= code <= 0xDB:
-        size = 1 << (code - 0xD9)
+    elif STR8 <= code <= STR32:
+        size = 1 << (code - STR8)
     else:
         return -1, 0
     start = position + 1 + size
@@ -410,8 +442,8 @@ def measure_text(
     ends[0] = 0
     for row in range(len(starts)):
         position = starts[row]
-        code = wide(_NIL) if position < 0 else wide(block[position])
-        if code == _NIL:
+        code = wide(NIL) if position < 0 else wide(block[position])
+        if code == NIL:
             nulls += 1
             bodies[row] = 0
             ends[row + 1] = total
@@ -421,8 +453,7 @@ def measure_text(
             return IRREGULAR
         bodies[row] = start
         total += end - start
-        # Arrow's offsets of strings have 32 bits with a sign.
-        if total > 0x7FFFFFFF:
+        if total > _OFFSET_MAX:
             return IRREGULAR
         ends[row + 1] = total
         valid[row >> 3] |= np.uint8(1 << (row & 7))
@@ -440,7 +471,7 @@ def copy_text(block: Bytes, bodies: Offsets, ends: NDArray[np.int32], data: Byte
             byte = block[source + index]
             seen |= byte
             data[index] = byte
-    return bool(seen < 0x80)
+    return bool(seen < 0x80)  # ASCII has seven bits, and `seen` has every bit that any byte had
 
 
 @compiled
@@ -454,15 +485,16 @@ def read_uuids(block: Bytes, starts: Offsets, ends: NDArray[np.int32], data: Byt
     ends[0] = 0
     for row in range(len(starts)):
         position = starts[row]
-        if position < 0 or block[position] == _NIL:
+        if position < 0 or block[position] == NIL:
             nulls += 1
             ends[row + 1] = total
             continue
-        if position + 18 > len(block) or block[position] != 0xD8 or block[position + 1] != 2:
+        # 2 is the extension type of UUIDs.
+        if position + 18 > len(block) or block[position] != FIXEXT16 or block[position + 1] != 2:
             return IRREGULAR
         for index in range(16):
             if index == 4 or index == 6 or index == 8 or index == 10:
-                # A hyphen.
+                # A hyphen, which stands before these bytes of a UUID's text.
                 data[total] = 0x2D
                 total += 1
             byte = wide(block[position + 2 + index])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from box.data.marks import FIXEXT16, FIXMAP, INT8, INT64, NEGATIVE_FIXINT, UINT8
 from box.spark.kernels import IRREGULAR, Bytes, compiled, text_at, wide
 from box.spark.primary_keys import KeyKind
 
@@ -33,7 +34,7 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
                 total += 9
             elif kinds[part] == _UUID:
                 # `d8 02` is the head of an extension of 16 bytes and type 2, a UUID.
-                if position + 18 > len(block) or block[position] != 0xD8 or block[position + 1] != 2:
+                if position + 18 > len(block) or block[position] != FIXEXT16 or block[position + 1] != 2:
                     return IRREGULAR
                 total += 16
             else:
@@ -46,7 +47,7 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
                     if block[index] == 0:
                         total += 1
         # Arrow's offsets have 32 bits with a sign.
-        if total > 0x7FFFFFFF:
+        if total > 2**31 - 1:
             return IRREGULAR
         ends[row + 1] = total
     return 0
@@ -56,10 +57,10 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
 def _integer_size(block: Bytes, position: int) -> int:
     """Return the number of bytes after the first byte of an integer; -1 for any other value."""
     code = wide(block[position])
-    if code <= 0x7F or code >= 0xE0:
+    if code < FIXMAP or code >= NEGATIVE_FIXINT:
         return 0
-    size = 1 << (code & 3)
-    return size if 0xCC <= code <= 0xD3 and position + 1 + size <= len(block) else -1
+    size = 1 << (code & 3)  # the low two bits of uint 8 to int 64 are the logarithm of the size
+    return size if UINT8 <= code <= INT64 and position + 1 + size <= len(block) else -1
 
 
 @compiled
@@ -80,7 +81,7 @@ def write_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64]
                 for index in range(start, end):
                     data[target] = block[index]
                     target += 1
-                    if block[index] == 0:
+                    if block[index] == 0:  # so that it sorts after the end, which is two zeros
                         data[target] = 0xFF
                         target += 1
                 data[target] = 0
@@ -93,7 +94,9 @@ def _write_integer(block: Bytes, position: int, data: Bytes, target: int) -> int
     """Write an encoded integer; return the offset of its end."""
     code = wide(block[position])
     size = _integer_size(block, position)
-    is_negative = code >= 0xE0 or (code >= 0xD0 and block[position + 1] >= 0x80)
+    # The highest bit of a signed number is its sign; e0 to ff are the integers from -32 to -1.
+    is_negative = code >= NEGATIVE_FIXINT or (code >= INT8 and block[position + 1] >= 0x80)
+    # The sign comes first, inverted, so that negative numbers sort before others; then 64 bits in two's complement.
     data[target] = 0 if is_negative else 1
     for index in range(1, 9):
         data[target + index] = 0xFF if is_negative else 0

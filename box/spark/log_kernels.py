@@ -13,7 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from box.data.marks import ARRAY16, FIXARRAY, FIXMAP, FLOAT64, MAP16
 from box.spark.kernels import Bytes, compiled, count_of, skip, uint_at, wide
+from box.wire.constants import Key, RequestType
 
 BODY, END, TYPE, REPLICA, LSN, FLAGS, SPACE, START, KEY = range(9)
 """The lines of the array `numbers`, which has a column for each row.
@@ -23,8 +25,9 @@ the replica id, the lsn, the flags, the space id and the offset of the header. T
 of each part of the primary key, -1 if the row does not have it.
 """
 
-_NOP = 12
-_UPDATE, _DELETE = 4, 5
+_SPACE_ID, _KEY, _TUPLE = int(Key.SPACE_ID), int(Key.KEY), int(Key.TUPLE)
+_NOP = int(RequestType.NOP)
+_UPDATE, _DELETE = int(RequestType.UPDATE), int(RequestType.DELETE)
 """The requests whose body has the primary key itself (0x20); the others have a tuple (0x21)."""
 
 
@@ -46,23 +49,23 @@ def find_log_rows(
     rows = 0
     while position < end and rows < numbers.shape[1]:
         start = position
-        pairs, position = count_of(block, position, 0x80, 0xDE)
+        pairs, position = count_of(block, position, FIXMAP, MAP16)
         if pairs < 0:
             return rows, -1
         kind = replica = lsn = flags = 0
         times[rows] = 0
         for _ in range(pairs):
             # The key has to have one byte, and the first byte of the value has to be in the block.
-            if position + 1 >= end or block[position] > 0x7F:
+            if position + 1 >= end or block[position] >= FIXMAP:
                 return rows, -1
             key = block[position]
             value_at = position + 1
             position = skip(block, value_at, wide(1))
             if position < 0:
                 return rows, -1
-            # 0xCB is the code of a double, the only form of a timestamp.
+            # 4 is the timestamp, which is always a double; 0, 2, 3 and 9 are as in the module's text.
             if key == 4:
-                if block[value_at] != 0xCB:
+                if block[value_at] != FLOAT64:
                     return rows, -1
                 bits = np.uint64(0)
                 for index in range(8):
@@ -87,26 +90,26 @@ def find_log_rows(
         if kind != _NOP:
             if position >= end:
                 return rows, -1
-            pairs, position = count_of(block, position, 0x80, 0xDE)
+            pairs, position = count_of(block, position, FIXMAP, MAP16)
             if pairs < 0:
                 return rows, -1
-            # An UPSERT has its tuple in 0x21 too, but an UPDATE has its operations there.
-            with_key = 0x20 if kind in (_UPDATE, _DELETE) else 0x21
+            # An UPSERT has its tuple in TUPLE too, but an UPDATE has its operations there.
+            with_key = _KEY if kind in (_UPDATE, _DELETE) else _TUPLE
             for _ in range(pairs):
-                if position + 1 >= end or block[position] > 0x7F:
+                if position + 1 >= end or block[position] >= FIXMAP:
                     return rows, -1
                 key = block[position]
                 value_at = position + 1
                 position = skip(block, value_at, wide(1))
                 if position < 0:
                     return rows, -1
-                if key == 0x10:
+                if key == _SPACE_ID:
                     space = uint_at(block, value_at, position)
                     if space < 0:
                         return rows, -1
                 elif key == with_key:
                     for part in range(len(key_fields)):
-                        number = key_fields[part] if key == 0x21 else wide(part)
+                        number = key_fields[part] if key == _TUPLE else wide(part)
                         numbers[KEY + part, rows] = _element(block, value_at, number)
         numbers[START, rows] = start
         numbers[END, rows] = position
@@ -123,7 +126,7 @@ def find_log_rows(
 @compiled
 def _element(block: Bytes, position: int, number: int) -> int:
     """Return the offset of an element of the array at `position`; -1 if there is none."""
-    count, position = count_of(block, position, 0x90, 0xDC)
+    count, position = count_of(block, position, FIXARRAY, ARRAY16)
     if count <= number:
         return -1
     return skip(block, position, number)

@@ -88,6 +88,7 @@ class PrimaryKeys:
 def _plain(kind: KeyKind, value: Any) -> bytes:
     if kind is KeyKind.INTEGER:
         number: int = value
+        # The first byte orders negative numbers before others, because two's complement does not.
         return b"\x01" + number.to_bytes(8, "big") if number >= 0 else b"\x00" + number.to_bytes(8, "big", signed=True)
     if kind is KeyKind.UUID:
         number = value

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Final
 
 from box.data.codec import read_container, split_array
+from box.data.marks import NIL
 from box.errors import BoxError
 from box.spark.blocks import BlockFile, BlockRange
 from box.spark.definitions import INDEX_ID, SPACE_ID, Definitions, IndexInfo, SpaceInfo
@@ -104,7 +105,8 @@ def first_tuple(file: BlockFile, position: int) -> tuple[int, bytes]:
         if block is None or block.position != position:
             return -1, b""
         space_id, raw = next(raw_rows(block.rows), (-1, b""))
-        return (space_id, raw) if read_container(raw or b"\xc0")[0] == "array" else (-1, b"")
+        # A row without a tuple counts as one whose tuple is nil: neither is an array.
+        return (space_id, raw) if read_container(raw or bytes((NIL,)))[0] == "array" else (-1, b"")
     except BoxError:
         return -1, b""
 

@@ -59,6 +59,7 @@ def _datetime(data: bytes) -> datetime.datetime:
     Raises:
         ValueError: the size is wrong, or the time is out of Python's range.
     """
+    # Seconds, and for some also nanoseconds, offset and zone, which Spark's timestamps do not have.
     if len(data) not in (8, 16):
         raise ValueError("malformed datetime")
     seconds = int.from_bytes(data[:8], "little", signed=True)

@@ -45,6 +45,10 @@ class Builtin:
 
 
 ANY_NUMBER: Final = 1000
+"""Stands for no limit: the most arguments that SQLite passes to a function."""
+_SIZE_MAX: Final = 1_000_000_000
+_PATTERN_MAX: Final = 50_000
+"""Tarantool's limits, which are those of SQLite, for the size of a value in bytes and for a pattern of LIKE."""
 UNAVAILABLE: Final = frozenset(
     """
     CEIL CEILING CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATE DATETIME EVERY EXISTS EXP EXTRACT FLOOR GREATER
@@ -84,6 +88,7 @@ def as_integer(value: Value) -> int:
         found = double_to_integer(value)
     elif kind is str or kind is bytes:
         found = text_to_integer(value)
+    # The functions take a signed integer of 64 bits, which a greater one wraps around to.
     return 0 if found is None else found if found <= INT_MAX else found - 2**64
 
 
@@ -201,6 +206,8 @@ def _round(value: Value, digits: Value = 0) -> Value:
     if type(value) is bytes:
         raise mismatch(value, "numeric")
     number, count = _as_double(value), max(as_integer(digits), 0)
+    # Adding a half rounds away from zero, as Tarantool does for what fits an integer; larger doubles have no fraction.
+    # The least double begins 324 places after the point, so more than 350 digits change nothing.
     if count or abs(number) >= 9.2e18:
         return float(f"{number:.{min(count, 350)}f}")
     return float(int(number + 0.5)) if number >= 0 else -float(int(-number + 0.5))
@@ -276,6 +283,7 @@ def _unicode(value: Value) -> Value:
 
 def _char(*values: Value) -> str:
     codes = (_code(value) for value in values)
+    # U+10FFFF is the last code point; U+FFFD is the character that stands for what is none.
     return "".join(chr(code) if 0 <= code <= 0x10FFFF else "\ufffd" for code in codes)
 
 
@@ -287,7 +295,7 @@ def _code(value: Value) -> int:
 
 def _zeroblob(value: Value) -> bytes:
     count = max(as_integer(value), 0)
-    if count > 1_000_000_000:
+    if count > _SIZE_MAX:
         raise execute_error("string or binary string is too big")
     return bytes(count)
 
@@ -370,7 +378,7 @@ def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_
         escape = as_text(escape)
         if len(escape) != 1:
             raise execute_error("ESCAPE expression must be a single character")
-    if len(pattern) > 50000:
+    if len(pattern) > _PATTERN_MAX:
         raise execute_error("LIKE pattern is too complex")
     return _like_pattern(pattern, escape, 0 if is_binary(collation) else collation)(text) is not None
 

@@ -46,6 +46,7 @@ def text_to_double(text: str | bytes) -> float | None:
 
 def double_to_integer(value: float) -> int | None:
     """Return the integer part of a double, or None if it is out of range."""
+    # NaN and the infinities have no integer. The limits are no doubles, so that the integer has to be compared, too.
     if not -9.3e18 < value < 1.85e19:
         return None
     found = int(value)

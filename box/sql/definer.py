@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from box.txn.dml import Dml
 
 _SEQUENCE_MAX: Final = 2**63 - 1
+"""The greatest value of the sequence of an AUTOINCREMENT, a signed integer of 64 bits."""
 _OWNER, _NAME, _FORMAT = 1, 2, 6
 """The numbers of fields in a `_space` tuple."""
 
@@ -81,7 +82,9 @@ class Definer:
 
     def _rows(self, ctx: Context, space_id: SpaceId, key: list[Any]) -> list[list[Any]]:
         space = self._schema.space(space_id)
-        found = self._dml.sql_reads.select(ctx, space, 0, IteratorType.EQ if key else IteratorType.ALL, 0, 2**32, key)
+        everything = 2**32  # more rows than a space can have
+        iterator = IteratorType.EQ if key else IteratorType.ALL
+        found = self._dml.sql_reads.select(ctx, space, 0, iterator, 0, everything, key)
         return [unpack(raw) for raw in found]
 
     def _catalogue(self, ctx: Context) -> Catalogue:

@@ -149,7 +149,7 @@ class ExpressionCompiler:
     def _negative(self, operand: sql_nodes.Literal) -> Typed:
         value = operand.value
         assert isinstance(value, int | float)
-        if type(value) is int and value > 2**63:
+        if type(value) is int and value > 2**63:  # -2^63 itself is an integer
             raise _too_large(-value)
         return constant(-value)
 
@@ -481,6 +481,7 @@ def _are_doubles(left: Typed, right: Typed) -> bool:
     if kinds == {"real"}:
         return True
     number = left.literal if left.kind == "int" else right.literal
+    # Below 2^53 every integer is a double, so that SQLite's arithmetic on doubles is exact for it.
     return kinds == {"real", "int"} and isinstance(number, int) and abs(number) < 2**53
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from box.sql.query import QueryCompiler
 
 _JOINS_MAX = 64
+"""The tables of one join at most: Tarantool and SQLite keep a bit for each in a mask of 64 bits."""
 
 
 class FromCompiler:

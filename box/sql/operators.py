@@ -153,6 +153,7 @@ def _bits(value: Value) -> int:
     if kind is int:
         given: int = value
         return given
+    # About the range of 64 bits; `_signed` cuts the rest off. NaN and the infinities, which have no integer, are out.
     if kind is float and -9.3e18 < value < 1.85e19:
         return int(value)
     if kind is str or kind is bytes:
@@ -180,13 +181,13 @@ def _bitwise(operation: Callable[[int, int], int]) -> Callable[[Any, Any], Store
 def _shift_left(a: int, b: int) -> int:
     if b < 0:
         return _shift_right(a, -b)
-    return 0 if b >= 64 else _signed(a << b)
+    return 0 if b >= 64 else _signed(a << b)  # Python's integers have no width of their own
 
 
 def _shift_right(a: int, b: int) -> int:
     if b < 0:
         return _shift_left(a, -b)
-    return a >> min(b, 64)
+    return a >> min(b, 64)  # all bits are gone by then: 0, or -1 for a negative number
 
 
 bit_and = _bitwise(lambda a, b: a & b)
@@ -418,6 +419,8 @@ def rank(operand: Any) -> int:
 
 def order_key(value: Value, collation: int) -> tuple[Any, ...]:
     """Return a key that sorts values in the order of SCALAR."""
+    # Texts (3) sort by their collation; 0 and 3 are the binary collations. Maps and arrays (5) have no order in
+    # Tarantool, so any fixed one does.
     place = rank(store(value))
     if place == 3 and collation not in (0, 3):
         return (place, sort_key_function(collation)(value))

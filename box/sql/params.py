@@ -9,6 +9,7 @@ from box.errors import ErrorCode, client_error
 from box.sql.stored_values import Value, execute_error
 
 _COUNT_MAX: Final = 65000
+"""Tarantool's limit of parameter values."""
 _KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
 
 

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from box.data.codec import pack, unpack
+from box.data.marks import FIXARRAY
 from box.errors import BoxError
 from box.schema.ids import SYSTEM_ID_MAX
 from box.sql import sql_nodes
@@ -60,6 +61,8 @@ _BINARY: Final = frozenset((None, 0, 3))
 """The collations that compare bytes; None stands for no collation."""
 _KINDS_MAX: Final = 64
 """The number of combinations of parameter types that are cached for one statement."""
+_NO_ROWS: Final = bytes((FIXARRAY,))
+_ONE_ROW: Final = bytes((FIXARRAY | 1,))
 _SPECIAL: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]").search
 """Finds NaN in a tuple, and also other bytes that look like it."""
 
@@ -362,10 +365,10 @@ class PointSelect:
         """Return the row with a key as MessagePack."""
         raw = self._dml.sql_reads.get(ctx, self._space, 0, key)
         if raw is None:
-            return b"\x90"
+            return _NO_ROWS
         if raw[0] == self._first and _SPECIAL(raw) is None:
-            return b"\x91" + raw
-        return b"\x91" + pack(self._row(raw))
+            return _ONE_ROW + raw
+        return _ONE_ROW + pack(self._row(raw))
 
     def _row(self, raw: bytes) -> list[Value]:
         row = unpack(raw)

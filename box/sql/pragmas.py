@@ -174,6 +174,7 @@ def log_estimate(count: int) -> int:
     """Return 10*log2(count) with Tarantool's rounding; 0 for a count below 2."""
     if count < 2:
         return 0
+    # A factor of 16 is 40 and one of 2 is 10. That leaves 8 to 15, for which the table has 10*log2(count) - 30.
     estimate = 40
     while count < 8:
         estimate -= 10

@@ -19,6 +19,7 @@ _ARRAY32: Final = struct.Struct(">BI").pack
 _UINT64: Final = b"\xcf"
 """The first byte of every integer that is too large for SQLite; the byte also occurs in other values."""
 _KNOWN: Final = 1000
+"""The number of decoded rows that are kept for joins."""
 _KEPT: Final = frozenset(("string", "double"))
 """Column types whose values SQLite stores unchanged; a text must be UTF-8."""
 

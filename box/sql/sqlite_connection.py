@@ -214,7 +214,7 @@ class Connection:
         if count is None or size < 1:
             return None
         assert self.env.random_bytes is not None
-        return b"\x02" + self.env.random_bytes(size)
+        return store(self.env.random_bytes(size))
 
 
 def _guarded(factory: Callable[[], Any]) -> aggregates.Guarded:
@@ -266,7 +266,7 @@ def _limit(stored: Any, clause: str) -> int:
         raise execute_error(f"Only positive integers are allowed in the {clause.replace('SINGLE', 'LIMIT')} clause")
     if clause == "SINGLE" and value > 1:
         raise execute_error("Expression subquery could be limited only with 1")
-    return min(value, 2**62)
+    return min(value, 2**62)  # far beyond any number of rows, and SQLite can still add an offset to it
 
 
 def _named(params: list[Stored]) -> dict[str, Stored]:

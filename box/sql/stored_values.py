@@ -30,6 +30,7 @@ INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
 
+# What the first bytes of a BLOB mean is in the module's table.
 FALSE: Final = b"\x00\x00"
 TRUE: Final = b"\x00\x01"
 _BIG: Final = 1
@@ -37,6 +38,7 @@ _BINARY: Final = 2
 _RAW_TEXT: Final = 3
 _MOMENT: Final = 5
 _MOMENT_SIZE: Final = 12
+"""The bytes of a moment: about 64 bits of seconds and 32 of nanoseconds."""
 
 Value = Any
 """A Python value: None, bool, int, float, str, bytes, list, dict, Decimal, UUID, Datetime, Interval, ..."""
@@ -46,6 +48,7 @@ Stored = None | int | float | str | bytes
 
 def store(value: Value) -> Stored:
     """Convert a Python value for SQLite."""
+    # The bytes in front are those of the module's table.
     kind = type(value)
     if kind is int:
         return value if value <= INT_MAX else big(value)
@@ -59,6 +62,7 @@ def store(value: Value) -> Stored:
         given: int | float | str | bytes | None = b"\x02" + value
         return given
     if isinstance(value, datetime | Datetime):
+        # Half of the range of 96 bits is added, so that moments before 1970 sort as smaller bytes.
         order = (datetime_key(value) + (1 << 95)).to_bytes(_MOMENT_SIZE, "big")
         return b"\x05" + order + pack(value)
     if isinstance(value, BoxError | Ext):

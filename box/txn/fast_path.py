@@ -34,6 +34,7 @@ Changed = tuple[bytes | None, bytes | None]
 
 def _insert(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
+    # Here and below the usual size costs two comparisons and no call; `check_size` raises, or finds the memory.
     if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
     key = plan.key_of(fields)

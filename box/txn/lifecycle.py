@@ -197,7 +197,7 @@ class TransactionManager:
         except BoxError as error:
             self._fail_write(txn, error)
             raise
-        if txn.done and txn.error is not None:
+        if txn.done and txn.error is not None:  # a journal that writes at once has failed already
             raise txn.error
 
     def _commit_counted(self, txn: Transaction) -> None:
@@ -394,6 +394,8 @@ class TransactionManager:
         txn.waits = waits
         self.synchro.append(rows[0].replica_id, txn)
         txn.wait_sync = True
+        # Rows of another instance have their lsns already, by which the limbo finds the entry; own ones get them when
+        # they are written.
         if is_synchronous and not waits:
             txn.lsn = next((row.lsn for row in reversed(rows) if row.replica_id), NO_LSN)
         rows[-1].flags |= WAIT_SYNC_AND_ACK if txn.wait_ack else WAIT_SYNC

@@ -315,7 +315,7 @@ class Limbo:
         acknowledged = sorted(self._acks.values(), reverse=True)
         if len(acknowledged) < self._quorum:
             return 0
-        return acknowledged[self._quorum - 1]
+        return acknowledged[self._quorum - 1]  # that many instances have at least this lsn
 
     def decide(self, now: float, voters: Voters | None = None) -> Decision | None:
         """Return the row that this instance must write now, or None if there is none or one is being written.
@@ -328,6 +328,7 @@ class Limbo:
         if self.proposal:
             is_certain = voters is None or voters.have(self.proposal)
             return Decision(RequestType.ROLLBACK, first_lsn) if is_certain else None
+        # Before the timeout is looked at: a quorum that comes late still confirms.
         if self.reached > self.confirmed_lsn:
             lsn = self._quorum_lsn()
             if lsn > self.confirmed_lsn:

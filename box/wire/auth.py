@@ -17,6 +17,7 @@ import msgpack
 from box.wire.constants import Key
 
 SCRAMBLE_SIZE: Final = 20
+"""The size of a SHA-1 digest in bytes, and so of all that is made of digests."""
 MECHANISM: Final = "chap-sha1"
 
 

@@ -30,6 +30,8 @@ def missing(key: Key) -> BoxError:
     return client_error(ErrorCode.MISSING_REQUEST_FIELD, KEY_NAMES[key])
 
 
+# Types of one family have neighbouring marks, so a range tells a family. The numbers stand here without the names of
+# `box.data.marks` because several of these tests run for each request.
 def is_array(mark: int) -> bool:
     """True for the first byte of an array."""
     return 0x90 <= mark <= 0x9F or mark in (0xDC, 0xDD)
@@ -56,6 +58,7 @@ def is_bool(mark: int) -> bool:
 
 
 def _may_be_integer(mark: int) -> bool:
+    # Small integers are their own marks, and so are those from -32 to -1; between them stand uint 8 to int 64.
     return mark < 0x80 or 0xCC <= mark <= 0xD3 or mark >= 0xE0
 
 

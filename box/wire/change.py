@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
+from box.data.marks import FIXMAP
 from box.data.show import tuple_str, value_str
 from box.errors import BoxError
 from box.wire.body import invalid, is_array, is_map, is_uint, missing, walk
@@ -47,6 +48,13 @@ _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
 _NONE: Final[Mapping[int, Callable[[int], bool]]] = {}
 _U32: Final = 0xFFFFFFFF
 """A mask: Tarantool keeps only the lower 32 bits of each number of a body."""
+# The keys with one byte each, which is also their encoded form because they are below 0x80.
+_SPACE_ID: Final = bytes((Key.SPACE_ID,))
+_INDEX_ID: Final = bytes((Key.INDEX_ID,))
+_INDEX_BASE: Final = bytes((Key.INDEX_BASE,))
+_KEY: Final = bytes((Key.KEY,))
+_TUPLE: Final = bytes((Key.TUPLE,))
+_OPS: Final = bytes((Key.OPS,))
 _EMPTY: Final[list[Any]] = []
 """The list that all requests without a key or without operations share. It must not be changed."""
 
@@ -123,18 +131,19 @@ class Request:
         kind = self.type
         if kind == NOP:
             return b""
-        parts = [b"\x10" + pack(space_id)]
+        parts = [_SPACE_ID + pack(space_id)]
         if self.index_id:
-            parts.append(b"\x11" + pack(self.index_id))
+            parts.append(_INDEX_ID + pack(self.index_id))
         if self.index_base:
-            parts.append(b"\x15" + pack(self.index_base))
+            parts.append(_INDEX_BASE + pack(self.index_base))
         if kind in (UPDATE, DELETE):
-            parts.append(b"\x20" + pack(self.key))
+            parts.append(_KEY + pack(self.key))
         if kind == UPSERT:
-            parts.append(b"\x28" + pack(self.ops))
+            parts.append(_OPS + pack(self.ops))
         if kind != DELETE:
-            parts.append(b"\x21" + (pack(self.ops) if kind == UPDATE else self.tuple))
-        return bytes((0x80 | len(parts),)) + b"".join(parts)
+            # The protocol gives the operations of an UPDATE the key of tuples; only UPSERT, which has both, uses OPS.
+            parts.append(_TUPLE + (pack(self.ops) if kind == UPDATE else self.tuple))
+        return bytes((FIXMAP | len(parts),)) + b"".join(parts)
 
     def __repr__(self) -> str:
         return f"<request type {self.type} key {self.key} tuple {self.tuple!r} ops {self.ops}>"
@@ -165,38 +174,45 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
 
     Returns None for any other body, even a wrong one.
     """
+    # Every change of a client passes here, so the keys and marks are literals, not names that have to be looked up.
     space_id = index_id = index_base = 0
     seen = 0
     pos = 1
     try:
         count = body[0] - 0x80
+        if count > 15:
+            return None  # only the mark of a map of at most 15 pairs has their number
+        # The keys of all numbers are below 0x20, those of key, tuple and operations are not.
         while (key := body[pos]) < 0x20:
             value = body[pos + 1]
             if value < 0x80:
                 pos += 2
             elif 0xCC <= value <= 0xCF:
+                # The low two bits of the four unsigned types are the logarithm of their size.
                 start, pos = pos + 2, pos + 2 + (1 << (value & 3))
                 value = int.from_bytes(body[start:pos], "big") & _U32
             else:
                 return None
-            if key == 0x10:
+            if key == 0x10:  # Key.SPACE_ID
                 space_id = value
                 seen |= 1
-            elif key == 0x11:
+            elif key == 0x11:  # Key.INDEX_ID
                 index_id = value
-            elif key == 0x15:
+            elif key == 0x15:  # Key.INDEX_BASE
                 index_base = value
             else:
                 return None
             count -= 1
         if not seen:
             return None
+        # From here on 0x20 is Key.KEY and 0x21 is Key.TUPLE.
         if request_type in (INSERT, REPLACE):
             if count != 1 or key != 0x21 or not is_array(body[pos + 1]):
                 return None
             return space_id, Request(request_type, body[pos + 1 :], _EMPTY, _EMPTY, index_id, index_base, row)
         if key != 0x20 or count != (2 if request_type == UPDATE else 1) or request_type not in (UPDATE, DELETE):
             return None
+        # The pairs that are left, as a map of their own, which one call of the C extension decodes.
         values = unpack(bytes((0x80 | count,)) + body[pos:])
     except (IndexError, BoxError):
         return None

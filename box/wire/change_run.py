@@ -85,6 +85,7 @@ def origin_of_head(head: bytes) -> int | None:
 
     A header with 85 counts as usual here; only its fifth pair tells whether it is one.
     """
+    # 0, 2 and 3 are the keys of type, replica id and lsn, with values of one byte each between them.
     if len(head) != HEAD_SIZE or head[0] not in _MAPS or head[1] != 0 or head[3] != 2 or head[5] != 3:
         return None
     return head[4] if head[2] in _USUAL_TYPES and 0 < head[4] < VCLOCK_MAX else None

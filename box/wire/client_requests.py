@@ -19,12 +19,15 @@ from typing import Final
 import msgpack
 
 from box.data.codec import pack, unpack
+from box.data.marks import FIXARRAY, FIXMAP, FLOAT64, UINT32
 from box.wire.body import invalid, is_array, is_map, is_str, is_uint, missing, walk
 from box.wire.constants import Key, RequestType
 from box.wire.features import FEATURES, PROTOCOL_VERSION
 from box.wire.row import encode_uint
 
-_DOUBLE: Final = 0xCB
+_ONE_PAIR: Final = FIXMAP | 1
+_TWO_PAIRS: Final = FIXMAP | 2
+_EMPTY_ARRAY: Final = bytes((FIXARRAY,))
 _AUTH_TYPE: Final = "chap-sha1"
 _FRAME = struct.Struct(">BI").pack
 
@@ -65,7 +68,7 @@ def decode_begin(body: bytes) -> BeginRequest:
     fields = _fields(body, "request body")
     if Key.TIMEOUT in fields:
         raw = fields[Key.TIMEOUT]
-        if raw[0] != _DOUBLE:
+        if raw[0] != FLOAT64:
             raise invalid("request body")
         request.timeout = unpack(raw) or None  # zero is the default
     if Key.TXN_ISOLATION in fields:
@@ -89,7 +92,7 @@ def decode_id(body: bytes) -> frozenset[int]:
     for key, check in checks.items():
         if key in fields and not check(fields[key][0]):
             raise invalid("request body")
-    features = msgpack.unpackb(fields.get(Key.FEATURES, b"\x90"), raw=True, strict_map_key=False)
+    features = msgpack.unpackb(fields.get(Key.FEATURES, _EMPTY_ARRAY), raw=True, strict_map_key=False)
     if any(type(feature) is not int or feature < 0 for feature in features):
         raise invalid("request body")
     return frozenset(features)
@@ -126,12 +129,15 @@ def decode_watch(body: bytes) -> bytes:
 
 def encode_event(sync: int, key: bytes, value: bytes | None) -> bytes:
     """Encode an EVENT packet; `value` is one encoded value, or None if the key has no value."""
-    header = b"\x82\x00" + encode_uint(RequestType.EVENT) + b"\x01" + encode_uint(sync)
+    header = (
+        bytes((_TWO_PAIRS, Key.REQUEST_TYPE)) + encode_uint(RequestType.EVENT) + bytes((Key.SYNC,)) + encode_uint(sync)
+    )
+    # Without the type of binaries, which is newer: Tarantool's keys are strings, whatever bytes they have.
     head = msgpack.Packer(use_bin_type=False).pack(key)
     body: bytes
     if value is None:
-        body = bytes((0x81, Key.EVENT_KEY)) + head
+        body = bytes((_ONE_PAIR, Key.EVENT_KEY)) + head
     else:
-        body = bytes((0x82, Key.EVENT_KEY)) + head + bytes((Key.EVENT_DATA,)) + value
-    frame: bytes = _FRAME(0xCE, len(header) + len(body))
+        body = bytes((_TWO_PAIRS, Key.EVENT_KEY)) + head + bytes((Key.EVENT_DATA,)) + value
+    frame: bytes = _FRAME(UINT32, len(header) + len(body))
     return frame + header + body

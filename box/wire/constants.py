@@ -164,6 +164,7 @@ class RequestType(IntEnum):
 
 
 TYPE_ERROR: Final = 0x8000
+"""The bit in the type of a reply that makes it an error; the lower 15 bits are the error's code."""
 TYPE_STAT_MAX: Final = 14
 """Requests with a lower number than this have a counter in `box.stat()`."""
 

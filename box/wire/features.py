@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 PROTOCOL_VERSION: Final = 4
+"""The version in the answer to IPROTO_ID: it counts the changes of the table below, whose newest one are pages."""
 FEATURES: Final[dict[str, int]] = {
     "streams": 0,
     "transactions": 1,

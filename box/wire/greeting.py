@@ -17,14 +17,17 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error
+from box.wire.auth import SCRAMBLE_SIZE
 from box.wire.constants import GREETING_SIZE, VERSION, version_id
 
 SALT_SIZE: Final = 32
 _LINE: Final = GREETING_SIZE // 2
+_NEWLINE: Final = ord("\n")
 _GREETING = re.compile(
     r"Tarantool +(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)\S* +(?:\((?P<protocol>[^)]{0,32})\))?(?P<rest>.*)"
 )
 _FIRST_WITH_UUID: Final = version_id(1, 6, 7)
+"""The first version whose greeting names the protocol and the instance; older servers are read, too."""
 
 
 class Greeting(NamedTuple):
@@ -38,6 +41,7 @@ class Greeting(NamedTuple):
     @property
     def version(self) -> str:
         """The version as text, such as `2.8.1`."""
+        # The inverse of `version_id`, which gives each part one byte.
         return f"{self.version_id >> 16}.{self.version_id >> 8 & 255}.{self.version_id & 255}"
 
 
@@ -62,7 +66,7 @@ def decode_greeting(raw: bytes) -> Greeting:
     """
     invalid = client_error(ErrorCode.PROTOCOL, "Invalid greeting")
     match = _GREETING.fullmatch(raw[: _LINE - 1].decode("latin-1"))
-    if match is None or len(raw) != GREETING_SIZE or raw[_LINE - 1] != 10 or raw[-1] != 10:
+    if match is None or len(raw) != GREETING_SIZE or raw[_LINE - 1] != _NEWLINE or raw[-1] != _NEWLINE:
         raise invalid
     version = version_id(int(match["major"]), int(match["minor"]), int(match["patch"]))
     protocol = match["protocol"]
@@ -77,6 +81,7 @@ def decode_greeting(raw: bytes) -> Greeting:
         salt = base64.b64decode(raw[_LINE:-1].strip(), validate=True)
     except (ValueError, binascii.Error):
         raise invalid from None
-    if not 20 <= len(salt) < _LINE:
+    # A scramble takes 20 bytes of the salt. A server may send more than that and than our own 32.
+    if not SCRAMBLE_SIZE <= len(salt) < _LINE:
         raise invalid
     return Greeting(version, protocol, uuid, salt)

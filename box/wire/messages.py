@@ -35,12 +35,14 @@ from uuid import UUID
 
 import msgpack
 
+from box.data.marks import FIXMAP
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Flag, Key, OwnKey, RaftKey, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 _UUID_LENGTH = 36
+"""The only length that Tarantool accepts: 32 digits and four hyphens. Python's UUID would take other forms, too."""
 _KEPT_ACKS = 64
 """The number of encoded and of decoded acknowledgements that are cached: a few for each instance of a replica set."""
 
@@ -316,7 +318,7 @@ class SynchroRequest:
 
 _CLAIM: Final = (Key.LIMIT, Key.SPACE_ID, Key.OFFSET)
 """The keys of a claim's fields, in their order."""
-_MAP_OF_A_CLAIM: Final = bytes((0x80 + 2 + len(_CLAIM),))
+_MAP_OF_A_CLAIM: Final = bytes((FIXMAP | (2 + len(_CLAIM)),))
 """The first byte of a claim's body: a map of owner, lsn and the claim's fields, more than any other CONFIRM has."""
 
 

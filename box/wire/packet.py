@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from box.data.marks import UINT8, UINT16, UINT32, UINT64
 from box.errors import ErrorCode, client_error
 from box.wire.constants import BODY_LEN_MAX
 
-_LENGTH_WIDTHS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+_LENGTH_WIDTHS: Final = {UINT8: 1, UINT16: 2, UINT32: 4, UINT64: 8}
+"""The bytes of a length by its mark. Signed integers are no lengths for Tarantool, positive ones neither."""
 
 
 def packet_bounds(data: bytes, pos: int) -> tuple[int, int]:
@@ -20,7 +22,7 @@ def packet_bounds(data: bytes, pos: int) -> tuple[int, int]:
         ClientError: INVALID_MSGPACK (`packet length`, `too big packet size ...`), after which the stream is unusable.
     """
     mark = data[pos]
-    if mark < 0x80:
+    if mark < 0x80:  # a small integer is its own mark; a literal, because this runs for every packet
         return pos + 1, pos + 1 + mark
     width = _LENGTH_WIDTHS.get(mark)
     if width is None:

@@ -20,6 +20,7 @@ from typing import Final
 import msgpack
 
 from box.data.error_body import wire_code
+from box.data.marks import ARRAY16, ARRAY32, FIXMAP, UINT32, UINT64
 from box.errors import BoxError
 from box.wire.constants import TYPE_ERROR, Key, RequestType
 from box.wire.error import encode_error_body
@@ -35,18 +36,23 @@ _ARRAY_OF_ONE: Final = b"\x81\x30\xdd\x00\x00\x00\x01"
 _WITH_TUPLE = struct.Struct(">BI9sQ2sI7s").pack
 _WITH_ROWS = struct.Struct(">BI9sQ2sI3sI").pack
 _HEADER = struct.Struct(">BI3sI2sQ2sI").pack
+# The pieces of the layout above that precede a value: a map where one begins, the key, and the mark of a number.
+_TYPE: Final = bytes((FIXMAP | 3, Key.REQUEST_TYPE, UINT32))
+_SYNC: Final = bytes((Key.SYNC, UINT64))
+_VERSION: Final = bytes((Key.SCHEMA_VERSION, UINT32))
+_DATA: Final = bytes((FIXMAP | 1, Key.DATA))
+_PAGE: Final = bytes((FIXMAP | 2, Key.DATA, ARRAY32))
+_NO_PAIRS: Final = bytes((FIXMAP,))
 
 
 def reply_header(sync: int, schema_version: int, body_size: int, reply_type: int = RequestType.OK) -> bytes:
     """Encode length and header of a reply whose body has `body_size` bytes."""
-    return _HEADER(
-        0xCE, HEADER_REST + body_size, b"\x83\x00\xce", reply_type, b"\x01\xcf", sync, b"\x05\xce", schema_version
-    )
+    return _HEADER(UINT32, HEADER_REST + body_size, _TYPE, reply_type, _SYNC, sync, _VERSION, schema_version)
 
 
 def reply_ok(sync: int, schema_version: int) -> bytes:
     """Encode an OK reply without data, the answer to PING and AUTH."""
-    return reply_header(sync, schema_version, 1) + b"\x80"
+    return reply_header(sync, schema_version, 1) + _NO_PAIRS
 
 
 def reply_body(sync: int, schema_version: int, body: bytes) -> bytes:
@@ -56,6 +62,8 @@ def reply_body(sync: int, schema_version: int, body: bytes) -> bytes:
 
 def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:
     """Encode the usual reply to DML: one tuple."""
+    # Literals, because this is the hottest reply and each name would have to be looked up: uint 32 (ce) for the length,
+    # and for the schema version (05).
     return (
         _WITH_TUPLE(0xCE, _TUPLE_REST + len(raw), _OK_AND_SYNC, sync, b"\x05\xce", schema_version, _ARRAY_OF_ONE) + raw
     )
@@ -63,15 +71,16 @@ def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:
 
 def reply_rows_header(sync: int, schema_version: int, count: int, size: int) -> bytes:
     """Encode the part of a DML reply before its `count` tuples, which have `size` bytes altogether (at most 2^32)."""
+    # Literals as in `reply_tuple`: array 32 under the key DATA.
     return _WITH_ROWS(0xCE, _TUPLE_REST + size, _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x81\x30\xdd", count)
 
 
 def reply_page_header(sync: int, schema_version: int, count: int, size: int, position: bytes) -> tuple[bytes, bytes]:
     """Encode the parts of a reply with a page before and after its `count` tuples, which have `size` bytes."""
+    # A position is a string on the wire; the old format, without binaries, packs bytes as one.
     tail: bytes = bytes((Key.POSITION,)) + msgpack.Packer(use_bin_type=False).pack(position)
-    header = _WITH_ROWS(
-        0xCE, _TUPLE_REST + size + len(tail), _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x82\x30\xdd", count
-    )
+    rest = _TUPLE_REST + size + len(tail)
+    header = _WITH_ROWS(UINT32, rest, _OK_AND_SYNC, sync, _VERSION, schema_version, _PAGE, count)
     return header, tail
 
 
@@ -84,7 +93,7 @@ def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> byt
 def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:
     """Encode the reply to CALL or EVAL: one encoded array of results, whose header is widened to five bytes."""
     mark = array[0]
-    if mark < 0xDC:
+    if mark < ARRAY16:  # a short array, with its count in the low half byte of its mark
         return reply_rows_header(sync, schema_version, mark & 0x0F, len(array) - 1) + array[1:]
     header, array, start = reply_array_header(sync, schema_version, array)
     return header + array[start:]
@@ -95,21 +104,23 @@ def reply_array_header(sync: int, schema_version: int, array: bytes) -> tuple[by
 
     Returns the bytes to send first, the array, and the position from which its bytes follow.
     """
+    # Tarantool always sends a count of four bytes (array 32, dd). So a shorter header becomes one: `long` replaces the
+    # mark, with zeros before the byte or the two bytes of the count.
     mark = array[0]
-    if mark < 0xDC:
+    if mark < ARRAY16:
         long, start = b"\xdd\x00\x00\x00%c" % (mark & 0x0F), 1
-    elif mark == 0xDC:
+    elif mark == ARRAY16:
         long, start = b"\xdd\x00\x00", 1
     else:
         long, start = b"", 0
     header = reply_header(sync, schema_version, 2 + len(long) + len(array) - start)
-    return header + b"\x81\x30" + long, array, start
+    return header + _DATA + long, array, start
 
 
 def reply_chunk(sync: int, schema_version: int, value: bytes) -> bytes:
     """Encode an out-of-band message (`box.session.push`) for the request `sync`, with one encoded value."""
-    header = reply_header(sync, schema_version, 7 + len(value), RequestType.CHUNK)
-    return header + b"\x81\x30\xdd\x00\x00\x00\x01" + value
+    header = reply_header(sync, schema_version, len(_ARRAY_OF_ONE) + len(value), RequestType.CHUNK)
+    return header + _ARRAY_OF_ONE + value
 
 
 def reply_error(sync: int, schema_version: int, error: BoxError) -> bytes:

@@ -26,19 +26,20 @@ import msgpack
 
 from box.data.codec import unpack
 from box.data.deep import skip_one
+from box.data.marks import FIXARRAY, FIXMAP, STR8, TRUE, UINT8, UINT16, UINT32
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.body import invalid, is_array, is_bool, is_str, missing, pairs
 from box.wire.change import checked_values
 from box.wire.constants import KEY_NAMES, Key, RequestType
 
-_EMPTY_ARRAY: Final = b"\x90"
-_TRUE: Final = b"\xc3"
+_EMPTY_ARRAY: Final = bytes((FIXARRAY,))
+_TRUE: Final = bytes((TRUE,))
+_TWO_PAIRS: Final = FIXMAP | 2
 _PAGE_KEYS: Final[dict[int, Callable[[int], bool]]] = {
     Key.FETCH_POSITION: is_bool,
     Key.AFTER_POSITION: is_str,
     Key.AFTER_TUPLE: is_array,
 }
-_STR8: Final = 0xD9
 
 
 @dataclass(slots=True)
@@ -136,9 +137,10 @@ def _decode_usual_call(request_type: int, body: bytes) -> CallRequest | None:
     """
     wanted = Key.EXPR if request_type == RequestType.EVAL else Key.FUNCTION_NAME
     try:
-        start = 4 if body[2] == _STR8 else 3
+        # The text follows its mark, which has a short length in its low five bits, or str 8 and a length of one byte.
+        start = 4 if body[2] == STR8 else 3
         end = start + (body[3] if start == 4 else body[2] & 0x1F)
-        if not (body[0] == 0x82 and body[1] == wanted and is_str(body[2]) and body[2] <= _STR8):
+        if not (body[0] == _TWO_PAIRS and body[1] == wanted and is_str(body[2]) and body[2] <= STR8):
             return None
         if body[end] != Key.TUPLE or not is_array(body[end + 1]):
             return None
@@ -187,7 +189,7 @@ def _proof(raw: bytes) -> list[Any]:
     return proof
 
 
-_PREPARED: Final = bytes((0x82, Key.STMT_ID))
+_PREPARED: Final = bytes((_TWO_PAIRS, Key.STMT_ID))
 _BIND: Final = bytes((Key.SQL_BIND,))
 
 
@@ -226,8 +228,8 @@ def decode_sql(body: bytes) -> SqlRequest:
     return SqlRequest(_text(values[Key.SQL_TEXT]), None, params)
 
 
-_ID_SIZES: Final = {0xCC: 2, 0xCD: 3, 0xCE: 5}
-"""The sizes of encoded unsigned integers by their first bytes."""
+_ID_SIZES: Final = {UINT8: 2, UINT16: 3, UINT32: 5}
+"""The sizes of encoded unsigned integers by their first bytes. An id is a hash of 32 bits, so uint 64 is not usual."""
 
 
 def _usual_sql(body: bytes) -> SqlRequest | None:
@@ -266,6 +268,9 @@ def split_array(array: bytes) -> list[bytes]:
     return elements
 
 
+_ARRAY_OF_ONE: Final = bytes((FIXARRAY | 1,))
+
+
 def results_as_tuples(array: bytes) -> list[bytes]:
     """Convert the results of a function to the tuples that CALL_16 promises.
 
@@ -278,4 +283,4 @@ def results_as_tuples(array: bytes) -> list[bytes]:
         if not elements or not is_array(elements[0][0]):
             return results
         results = elements
-    return [raw if is_array(raw[0]) else b"\x91" + raw for raw in results]
+    return [raw if is_array(raw[0]) else _ARRAY_OF_ONE + raw for raw in results]

@@ -19,18 +19,24 @@ from typing import Any, Final
 import msgpack
 
 from box.data.deep import skip_one
+from box.data.marks import FIXMAP, FLOAT64, UINT8, UINT16, UINT32, UINT64
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import KEY_MAX, Flag, Key, RequestType
 
-_U8: Final = [bytes((n,)) for n in range(128)]
+_U8: Final = [bytes((n,)) for n in range(FIXMAP)]
+"""The encoded forms of the integers that take one byte: all keys and most types and replica ids."""
 _pack_uint = msgpack.Packer().pack
 _HEADER_WITH_U32_LSN = struct.Struct(">BBBBBBBIBBd").pack
 _HEADER_WITH_U64_LSN = struct.Struct(">BBBBBBBQBBd").pack
+"""The usual header in a log: a map of four pairs with type, replica id, lsn and time."""
 _TIMESTAMP = struct.Struct(">BBd").pack
 _HEARTBEAT = struct.Struct(">BBBBBBBd")
-"""The beginning of a heartbeat: a map of three pairs, type 0, and the key of the origin."""
-_HEARTBEAT_HEAD: Final = b"\x83\x00\x00\x02"
-_HEARTBEAT_TIME: Final = b"\x04\xcb"
+"""A header without an lsn: a map of three pairs with type, replica id and time."""
+_THREE_PAIRS: Final = FIXMAP | 3
+_FOUR_PAIRS: Final = FIXMAP | 4
+_HEARTBEAT_HEAD: Final = bytes((_THREE_PAIRS, Key.REQUEST_TYPE, RequestType.OK, Key.REPLICA_ID))
+"""The beginning of a heartbeat, up to the key of the origin."""
+_HEARTBEAT_TIME: Final = bytes((Key.TIMESTAMP, FLOAT64))
 """The key of the time in a heartbeat, and the type of a double."""
 _TIME_AT: Final = 5
 """The offset of the time's key in a heartbeat: the key follows the origin, which takes one byte."""
@@ -43,11 +49,14 @@ _BODY_AT: Final = 3
 """The offset of the body after a header that has only a type."""
 _DOUBLE_AT = struct.Struct(">d").unpack_from
 _UINT_AT: Final = {
-    0xCC: (1, struct.Struct(">B").unpack_from),
-    0xCD: (2, struct.Struct(">H").unpack_from),
-    0xCE: (4, struct.Struct(">I").unpack_from),
-    0xCF: (8, struct.Struct(">Q").unpack_from),
+    UINT8: (1, struct.Struct(">B").unpack_from),
+    UINT16: (2, struct.Struct(">H").unpack_from),
+    UINT32: (4, struct.Struct(">I").unpack_from),
+    UINT64: (8, struct.Struct(">Q").unpack_from),
 }
+"""The size and the reader of an unsigned integer by its mark."""
+_WRAP: Final = 2**64
+"""Lsns are unsigned in a header: what exceeds 64 bits wraps around."""
 
 
 @dataclass(slots=True, eq=True)
@@ -100,19 +109,21 @@ def nop_of(row: Row) -> Row:
 
 def encode_uint(value: int) -> bytes:
     """Encode an unsigned integer in its shortest MessagePack form."""
-    return _U8[value] if 0 <= value < 128 else _pack_uint(value)
+    return _U8[value] if 0 <= value < 128 else _pack_uint(value)  # 128 is the length of the table
 
 
 def encode_row_header(row: Row) -> bytes:
     """Encode the header map of a row, key for key as Tarantool writes it."""
+    # Numbers below 128 take one byte, which the fixed layouts have room for, beside the keys 0 type, 2 replica id,
+    # 3 lsn and 4 time.
     tsn, lsn = row.tsn, row.lsn
     if not (lsn or tsn or row.sync or row.group_id or row.flags) and row.is_commit and row.type < 128:
         if not (row.replica_id or row.tm):
             return _TYPE_ALONE + _U8[row.type]
         if 0 < row.replica_id < 128 and row.tm:
-            return _HEARTBEAT.pack(0x83, 0, row.type, 2, row.replica_id, 4, 0xCB, row.tm)
+            return _HEARTBEAT.pack(_THREE_PAIRS, 0, row.type, 2, row.replica_id, 4, FLOAT64, row.tm)
     if (
-        lsn >= 65536
+        lsn >= 65536  # a smaller lsn takes one to three bytes
         and (tsn == lsn or not tsn)
         and not (row.sync or row.group_id or row.flags)
         and row.is_commit
@@ -120,31 +131,31 @@ def encode_row_header(row: Row) -> bytes:
         and 0 < row.replica_id < 128
         and row.type < 128
     ):  # The usual row of a log: one call makes its header.
-        pack, mark = (_HEADER_WITH_U32_LSN, 0xCE) if lsn < 2**32 else (_HEADER_WITH_U64_LSN, 0xCF)
-        return pack(0x84, 0, row.type, 2, row.replica_id, 3, mark, lsn, 4, 0xCB, row.tm)
+        pack, mark = (_HEADER_WITH_U32_LSN, UINT32) if lsn < 2**32 else (_HEADER_WITH_U64_LSN, UINT64)
+        return pack(_FOUR_PAIRS, 0, row.type, 2, row.replica_id, 3, mark, lsn, 4, FLOAT64, row.tm)
     return _encode_any_header(row)
 
 
 def _encode_any_header(row: Row) -> bytes:
     lsn, tsn, flags = row.lsn, row.tsn or row.lsn, row.flags
-    pairs = [b"\x00" + encode_uint(row.type)]
+    pairs = [_U8[Key.REQUEST_TYPE] + encode_uint(row.type)]
     for key, value in ((Key.SYNC, row.sync), (Key.REPLICA_ID, row.replica_id), (Key.GROUP_ID, row.group_id)):
         if value:
             pairs.append(_U8[key] + encode_uint(value))
     if type(row) is StreamRow:
         pairs.append(_U8[Key.STREAM_ID] + encode_uint(row.stream_id))
     if lsn:
-        pairs.append(b"\x03" + encode_uint(lsn))
+        pairs.append(_U8[Key.LSN] + encode_uint(lsn))
     if row.tm:
-        pairs.append(_TIMESTAMP(4, 0xCB, row.tm))
+        pairs.append(_TIMESTAMP(Key.TIMESTAMP, FLOAT64, row.tm))
     if tsn and (tsn != lsn or not row.is_commit):
         # The difference wraps, because the first row may be local, with an lsn of another and greater counter.
-        pairs.append(b"\x08" + encode_uint((lsn - tsn) % 2**64))
+        pairs.append(_U8[Key.TSN] + encode_uint((lsn - tsn) % _WRAP))
     if tsn != lsn and row.is_commit:
         flags |= Flag.COMMIT
     if flags:
-        pairs.append(b"\x09" + encode_uint(flags))
-    return bytes((0x80 | len(pairs),)) + b"".join(pairs)
+        pairs.append(_U8[Key.FLAGS] + encode_uint(flags))
+    return bytes((FIXMAP | len(pairs),)) + b"".join(pairs)
 
 
 def encode_row(row: Row) -> bytes:
@@ -155,7 +166,8 @@ def encode_row(row: Row) -> bytes:
 def encode_packet(row: Row) -> bytes:
     """Encode length (MP_UINT32), header and body: a row on a connection."""
     header = encode_row_header(row)
-    return _FRAME(0xCE, len(header) + len(row.body)) + header + row.body
+    # Four bytes even for a small length, as Tarantool writes it: readers may count on five bytes before the header.
+    return _FRAME(UINT32, len(header) + len(row.body)) + header + row.body
 
 
 def _invalid(what: str) -> BoxError:
@@ -171,10 +183,11 @@ def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
         ClientError: INVALID_MSGPACK (`packet header`), it is not a map of known unsigned keys with values of their
             types.
     """
+    # Runs for every packet of a connection that has no faster way, so keys and marks are literals.
     fields: dict[int, Any] = {}
     try:
         count = raw[pos]
-        if 0x80 <= count <= 0x8F:
+        if 0x80 <= count <= 0x8F:  # a map with up to 15 pairs, whose number is the low half byte
             count &= 0x0F
             pos += 1
         else:
@@ -184,14 +197,14 @@ def decode_header(raw: bytes, pos: int = 0) -> tuple[Row, int]:
             key = raw[pos]
             mark = raw[pos + 1]
             pos += 2
-            if key == 4:
+            if key == 4:  # Key.TIMESTAMP: Tarantool takes no other type than a double (cb)
                 if mark != 0xCB:
                     raise _invalid("packet header")
                 fields[4] = _DOUBLE_AT(raw, pos)[0]
                 pos += 8
-            elif key > 10:  # an unknown key, or one that takes several bytes; usual writers send neither
+            elif key > 10:  # past Key.STREAM_ID: unknown, or of several bytes; usual writers send neither
                 return _decode_long_header(raw, pos - 2, fields, count + 1)
-            elif mark < 0x80:
+            elif mark < 0x80:  # a small integer is its own mark
                 fields[key] = mark
             else:
                 size, unpack = _UINT_AT[mark]
@@ -273,15 +286,17 @@ def _is_header_field(key: Any, value: Any) -> bool:
 
 def row_of_fields(fields: dict[int, Any]) -> Row:
     """Make a row of a decoded header map; its relative tsn becomes absolute."""
+    # The keys as literals, because looking up a member of an enum takes longer than the whole get: 0 type, 1 sync,
+    # 2 replica id, 3 lsn, 4 time, 5 schema version, 7 group id, 8 lsn - tsn, 9 flags, 10 stream id.
     get = fields.get
     if get(10):
         return StreamRow(get(0, 0), sync=get(1, 0), schema_version=get(5, 0), stream_id=fields[10])
     lsn = get(3, 0)
     flags = get(9, 0)
     if 8 in fields:
-        tsn, is_commit = lsn - fields[8], bool(flags & 1)
+        tsn, is_commit = lsn - fields[8], bool(flags & 1)  # 1 is Flag.COMMIT
         if tsn <= -(2**63):
-            tsn += 2**64
+            tsn += _WRAP  # the sender's difference was negative and wrapped, see `_encode_any_header`
     else:
         tsn, is_commit = lsn, True
     return Row(
@@ -295,6 +310,7 @@ def decode_row(packet: bytes) -> Row:
     Raises:
         ClientError: INVALID_MSGPACK (`packet header`, `packet body`).
     """
+    # Below 0x80 type and origin take one byte each, so that all offsets are known.
     if packet.startswith(_TYPE_ALONE) and len(packet) > _BODY_AT and packet[2] < 0x80:
         row, pos = Row(packet[2]), _BODY_AT  # a row of a snapshot, or an acknowledgement
     elif (

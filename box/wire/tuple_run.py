@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from box.data.marks import FIXMAP, UINT8, UINT16, UINT32
 from box.errors import BoxError
-from box.wire.constants import RequestType
+from box.wire.constants import Key, RequestType
 from box.wire.row import decode_header
 
-_UINT_SIZES: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4}
-_SPACE_ID: Final = b"\x82\x10"
-_TUPLE: Final = 0x21
+_UINT_SIZES: Final = {UINT8: 1, UINT16: 2, UINT32: 4}
+_SPACE_ID: Final = bytes((FIXMAP | 2, Key.SPACE_ID))
+"""The beginning of the body: a map of two pairs, and the key of the first."""
+_TUPLE: Final = int(Key.TUPLE)
 _LONGEST_HEAD: Final = 64
+"""The number of bytes that are searched for the header, which is far shorter; a large tuple is not copied for it."""
 
 
 class TupleRun(NamedTuple):
@@ -41,7 +44,7 @@ def tuple_head(packet: bytes) -> tuple[int, int] | None:
         return None
     mark = packet[pos + 2]
     size = _UINT_SIZES.get(mark, 0)
-    if mark >= 0x80 and not size:
+    if mark >= FIXMAP and not size:  # neither a small integer, which is its own mark, nor another space id
         return None
     tuple_at = pos + 3 + size
     space_id = int.from_bytes(packet[pos + 3 : tuple_at], "big") if size else mark

@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     try:
         return asyncio.run(_run(options.uri, password, options.expressions, settings))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
+        return 130  # what a shell reports after SIGINT: 128 and the signal's number
 
 
 def _password(uri: Uri, address: str) -> str | None:

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _seconds(text: str) -> float:
     number = float(text)
-    if not 0.1 <= number <= 3600:
+    if not 0.1 <= number <= 3600:  # asking more often would be a load on the instances
         raise ValueError(text)
     return number
 
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
     try:
         return asyncio.run(_run(options, is_live))
     except KeyboardInterrupt:
-        return 130
+        return 130  # what a shell reports after SIGINT: 128 and the signal's number
 
 
 async def _run(options: argparse.Namespace, is_live: bool) -> int:

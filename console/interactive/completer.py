@@ -20,6 +20,10 @@ from console.interactive.sql_completion import sql_completions
 from lua.text_console.languages import LANGUAGES
 
 LIMIT: Final = 100
+"""The names that a menu offers at most; the user types on if there are more."""
+
+_FILES: Final = 1000
+"""The files of a directory that are looked at."""
 
 Ask = Callable[..., Awaitable[Any]]
 """`await ask(function, *arguments)` calls a function of `internal/console_names.lua` on the node; None without an
@@ -230,6 +234,6 @@ def _files(beginning: str) -> Iterator[str]:
         entries = sorted(os.scandir(os.path.expanduser(f"{directory}/") if directory else "."), key=lambda e: e.name)
     except OSError:
         return
-    for entry in entries[:1000]:
+    for entry in entries[:_FILES]:
         if entry.name.startswith(name) and (name or not entry.name.startswith(".")):
             yield (f"{directory}/" if directory else "") + entry.name + ("/" if entry.is_dir() else "")

@@ -169,7 +169,7 @@ class _NameScan:
 
 def _is_open(kind: str, text: str) -> bool:
     if kind == "long":
-        return len(text) < 4 or not text.endswith("]")
+        return len(text) < 4 or not text.endswith("]")  # `[[` and `]]` are four characters
     return len(text) < 2 or text[-1] != text[0] or _ENDS_ESCAPED.search(text) is not None
 
 

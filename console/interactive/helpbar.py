@@ -88,7 +88,7 @@ class HelpBar:
             fragments.append(("", parameters[span[1] :]))
         used = text_width(signature.name + parameters)
         note = "  ".join(part for part in (signature.help, signature.place) if part)
-        if note and width - used > 6:
+        if note and width - used > 6:  # what is left must have room for more than a mark of omission
             fragments.append(("class:bar.help", "  " + cut(note, width - used - 3)))
         return fragments
 

@@ -27,6 +27,7 @@ def hint(statement: str, answer: str, *, is_error: bool) -> str | None:
         return _hint_for_sql(statement)
     word = _LIKE_A_WORD.fullmatch(statement.strip())
     if word is not None and (is_error or _is_nothing(answer)):
+        # With 0.7 a word of four letters may have one wrong letter, one of three letters none.
         close = get_close_matches(word[1], _WORDS, 1, 0.7)
         if close and close[0] != word[1]:
             return f"did you mean {close[0]}?"
@@ -35,6 +36,7 @@ def hint(statement: str, answer: str, *, is_error: bool) -> str | None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     r"""Return the text that follows `unknown command \NAME`."""
+    # Abbreviations of one letter would be close to any word of two letters that has it. 0.6 is Python's default.
     close = get_close_matches(name, [each for each in known if len(each) > 1], 1, 0.6)
     return f"did you mean \\{close[0]}?" if close else "\\help lists them"
 

@@ -187,7 +187,7 @@ class Interruption:
 
     def _take_hook(self, state: bytes, every: float) -> None:
         assert self._hook is not None
-        self._hook.take(int(state, 16), int(every))
+        self._hook.take(int(state, 16), int(every))  # the address as Lua prints it
 
     # -- the thread that reads signals -----------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class Interruption:
         while numbers := os.read(self._reading, 64):
             for number in numbers:
                 if number != signal.SIGINT:
-                    with suppress(OSError):
+                    with suppress(OSError):  # asyncio's own pipe, which the descriptor of this one has replaced
                         os.write(self._previous, bytes([number]))
                 elif not self._is_held:
                     self.interrupt()
@@ -209,8 +209,10 @@ class Interruption:
             return
         self._answered.clear()
         self._runtime.loop.call_soon_threadsafe(self._cancel, is_again)
+        # The statement itself computes, so its hook ends it. One that waits is cancelled on the loop.
         if self._runtime.fiber_id == self._fiber_id and not self._answered.is_set():
             self._put_on()
+        # The loop has no turn: some fiber computes without an end, and it is ended whichever it is.
         if not self._answered.wait(_ANSWER_TIME) and self._fiber_id:
             self._ends_anybody = True
             self._put_on()

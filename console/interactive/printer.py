@@ -21,6 +21,7 @@ from lua.standard_output import OUTPUT
 from lua.text_console.text_table import ASCII, UNICODE, Lines
 
 _PIECE: Final = 65536
+"""The characters that are written at once; after each piece the user may have given up the output."""
 _CHOPPED, _WRAPPED = "RSX", "RX"  # options of less: tables and data scroll sideways, text does not
 _ERROR = re.compile(r"---\n- error: |\{error = |error: ")
 _MARK = re.compile(r"^(---\n)(.*?)(\n\.\.\.\n+)?$", re.DOTALL)

@@ -24,6 +24,7 @@ Progress = Callable[[], str | None]
 """Returns the text about an operation that has taken longer than a second, None if there is none."""
 
 _INTERVAL: Final = 0.25
+"""The seconds between two looks at the progress."""
 _ERASE: Final = "\r\x1b[K"
 
 

@@ -112,6 +112,7 @@ def _checked(name: str, value: object, present: object) -> object:
 
 def _number(name: str, value: object) -> int:
     text = str(value)
+    # At most nine digits, so that the number fits 32 bits.
     if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) < 10):
         raise SettingError(f"{name}: a number expected")
     return int(text)

@@ -27,6 +27,7 @@ _TOKEN: Final = re.compile(
 _PLAIN: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 _WORD_OR_MARK: Final = ("name", "quoted", "mark")
 _LIMIT: Final = 100
+"""The names that a menu offers at most, as in Lua."""
 
 Ask = Callable[..., Awaitable[Any]]
 

@@ -24,12 +24,14 @@ from box.net.dial import connect, open_connection, parse_address
 from box.net.peer_connection import PeerConnection
 from box.net.sockets import SocketNetwork
 from box.net.uri import Uri, address_of, parse
-from box.wire.constants import Key, RequestType
+from box.wire.constants import GREETING_SIZE, Key, RequestType
 from box.wire.row import Row
 from console.sent_modules import call_of, sent_source
 
 CONNECT_TIMEOUT: Final = 5.0
-_QUESTION_TIMEOUT: Final = 2.0
+"""The seconds that a connection may take, so that a console does not wait for the system's minutes."""
+_ANSWER_MAX: Final = 1 << 28
+"""The bytes that an answer may have in a text console, where it is read as a whole; asyncio's limit is 64 KB."""
 _LAST_PORT: Final = 65535
 _LOOK_UP: Final = "getaddrinfo: "
 """The beginning of a message about an unknown host or service name."""
@@ -167,14 +169,13 @@ class TextNode:
         self._format = "yaml"
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        limit = 1 << 28
         if self._uri.unix is not None:
-            streams = await asyncio.open_unix_connection(self._uri.unix, limit=limit)
+            streams = await asyncio.open_unix_connection(self._uri.unix, limit=_ANSWER_MAX)
         else:
             host, port = self._uri.host or "localhost", self._uri.service or "0"
-            streams = await asyncio.open_connection(host, port, limit=limit)
+            streams = await asyncio.open_connection(host, port, limit=_ANSWER_MAX)
         try:
-            await streams[0].readexactly(128)
+            await streams[0].readexactly(GREETING_SIZE)
         except asyncio.IncompleteReadError as error:
             raise Lost("no greeting") from error
         return streams

@@ -33,8 +33,11 @@ USAGE: Final = 2
 CONNECTION: Final = 3
 
 _RECONNECT: Final = 3.0
+"""The seconds for which a lost connection is tried again."""
 _PAUSE: Final = 0.2
+"""The seconds between two attempts."""
 _QUESTION_TIMEOUT: Final = 2.0
+"""The seconds that completion waits for a node: the user goes on typing."""
 _ASKS_FOR_TEXT: Final = re.compile(r"(help|tutorial)\s*(\(|$)")
 
 

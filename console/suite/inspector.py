@@ -29,6 +29,7 @@ class Inspector:
         return str(host), int(port)
 
     async def start(self) -> None:
+        # A command is one line, for which asyncio's limit is 64 KB.
         self._server = await asyncio.start_server(self._serve, HOST, 0, limit=1 << 20)
 
     async def idle(self) -> None:

@@ -244,6 +244,7 @@ class InstanceProcess:
     def tail(self, lines: int = 15) -> str:
         """Return the last lines of the log."""
         try:
+            # Some lines fit well into these bytes; a log of hours need not be split.
             text = self.log.read_bytes()[-16384:].decode(errors="replace")
         except OSError:
             return ""

@@ -33,6 +33,7 @@ _SHARE = Path("share/tarantool")
 _RESULT = re.compile(r"^(ok|not ok)\s+(\d+)\b\s*(?:-\s+)?(.*?)(?:\s*#\s*(skip|todo|xfail)\b\s*(.*))?$", re.IGNORECASE)
 _PLAN = re.compile(r"^1\.\.(\d+)")
 _LOG_LINES = 60
+"""The last lines of an instance's log that a report shows."""
 _PROJECT_MARKS = (".rocks", ".git")
 
 

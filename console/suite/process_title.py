@@ -29,7 +29,7 @@ def show_command(name: str, arguments: Sequence[str]) -> None:
     with suppress(OSError, ValueError, IndexError):
         start, end = _place()
         ctypes.memmove(start, _fitting([name, *arguments], end - start), end - start)
-        _LIBC.prctl(_PR_SET_NAME, name.encode()[:15])
+        _LIBC.prctl(_PR_SET_NAME, name.encode()[:15])  # the kernel keeps 16 bytes, one of them the final zero
 
 
 def _place() -> tuple[int, int]:

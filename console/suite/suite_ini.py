@@ -118,6 +118,7 @@ def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
 
 
 _RETRIES = 3
+"""How often a fragile test is repeated if the list does not tell."""
 
 
 def _load_fragile(path: Path, text: str) -> dict[str, Fragile]:

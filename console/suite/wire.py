@@ -9,7 +9,11 @@ from pathlib import Path
 from console.suite.script import wire_command
 
 GREETING_SIZE = 128
+"""The bytes before the first answer: two lines of 64."""
 END_OF_REPLY = b"\n...\n"
+"""The end of a YAML document, which ends each answer of a text console."""
+_ANSWER_MAX = 1 << 26
+"""The bytes that an answer may have, which is read as a whole; asyncio's limit is 64 KB."""
 Address = Path | tuple[str, int]
 
 
@@ -32,9 +36,9 @@ class ConsoleClient:
     async def connect(cls, address: Address) -> ConsoleClient:
         """Connect. Raises OSError if nobody listens, WireError after a wrong greeting."""
         if isinstance(address, Path):
-            reader, writer = await asyncio.open_unix_connection(str(address), limit=1 << 26)
+            reader, writer = await asyncio.open_unix_connection(str(address), limit=_ANSWER_MAX)
         else:
-            reader, writer = await asyncio.open_connection(*address, limit=1 << 26)
+            reader, writer = await asyncio.open_connection(*address, limit=_ANSWER_MAX)
         client = cls(reader, writer)
         try:
             await client._begin(address)

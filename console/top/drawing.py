@@ -10,7 +10,9 @@ from console.top.overview import size
 from console.top.sampling import ClusterSample, InstanceSample, ReplicationEdge
 
 _WIDTH, _HEIGHT = 900, 640
+"""The size of the picture in pixels."""
 _BOX: Final = (210, 86)
+"""Width and height of an instance's box, which has room for four lines."""
 _FINE, _BROKEN, _QUIET, _INK = "#2a7d2a", "#c0392b", "#777777", "#222222"
 
 _BOLD, _DASHED = ' font-weight="bold"', ' stroke-dasharray="6 4"'

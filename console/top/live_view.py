@@ -22,6 +22,7 @@ from console.top.sampling import ClusterSample, ClusterWatch
 from lua.text_console.text_table import ASCII, UNICODE, cut
 
 _FASTEST, _SLOWEST = 0.25, 60.0
+"""The bounds, in seconds, between which the keys + and - change the interval."""
 _KEYS: Final = "space hold  q quit  PgDn  + - speed"
 
 

@@ -16,6 +16,7 @@ from console.remote.nodes import Lost, RemoteNode, dial, reason_of
 LIMIT: Final = 200
 """The most spaces and fibers of an instance that are shown, the largest first."""
 _TIMEOUT: Final = 5.0
+"""The seconds after which an instance is shown as one that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)

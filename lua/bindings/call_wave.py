@@ -18,6 +18,7 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from box.data.marks import FIXARRAY
 from box.errors import BoxError
 from box.schema.access import may_execute_all
 from box.session import RequestContext
@@ -36,9 +37,12 @@ _POSITION, _OUTPUT, _CALLS, _EVALS, _KIND, _VERSION, _CHANGED = range(7)
 _STATE_SIZE: Final = 8
 _INPUT_SIZE: Final = 65536
 _OUTPUT_SIZE: Final = 131072
+"""The bytes of packets and of replies that one wave may have; what is left comes in the next wave."""
+_U32: Final = 0xFFFFFFFF
+"""A mask: the schema version has 32 bits in the shared memory, as in replies."""
 _CLEAN, _DIRTY, _OPEN = range(3)
 _DONE, _IN_TRANSACTION = range(2)
-_NO_RESULTS: Final = b"\x90"
+_NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
 class _SharedContext(RequestContext):
@@ -127,7 +131,7 @@ class CallWave(Binding):
         return self.context
 
     def _note_change(self) -> None:
-        self._state[_VERSION] = self.node.schema.version & 0xFFFFFFFF
+        self._state[_VERSION] = self.node.schema.version & _U32
         self._state[_CHANGED] = 1
 
     def _count(self) -> None:
@@ -179,7 +183,7 @@ class CallWave(Binding):
         self._input[:size] = data[start : start + size] if start or size < len(data) else data
         state = self._state
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
-        state[_VERSION] = schema.version & 0xFFFFFFFF
+        state[_VERSION] = schema.version & _U32
         self._session, self._credentials, self.context = session, credentials, None
         try:
             outcome = self._outcome(self.runtime.start_lazily(self._make_context, self._entry, size, seconds))

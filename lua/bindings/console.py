@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lua.text_console.text_table import Screen
 
 _DIAL_TIMEOUT: Final = 10.0
+"""The seconds that a connection may take if the caller sets no limit."""
 
 
 def write_pushes(session: Session, write: Callable[[bytes], bool | int | None]) -> None:
@@ -151,6 +152,7 @@ class ConsoleBinding(Binding):
         except (OSError, BoxError) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
             return None, (reason or "Connection timed out").encode()
+        # The name of the protocol is in the first line of the greeting, which has 64 bytes.
         protocol = b"text" if b"Lua console" in greeting[:64] else b"binary"
         number = self._keep(connection)
         connection.on_lost = lambda: self._forget(number)

@@ -19,6 +19,7 @@ from lua.bindings.binding import Binding, exported
 _DATETIME: Final = struct.Struct("<dihh")
 _INTERVAL: Final = struct.Struct("<ddddiiiii4x")
 _LEAST: Final = -(2**63)
+"""What a conversion in C gives for a double that fits no integer, also for NaN."""
 _BILLION: Final = 1_000_000_000
 
 
@@ -156,6 +157,7 @@ class DatetimeBinding(Binding):
         """Return the present time in microseconds, with the offset of the machine."""
         clocks = self.runtime.machine.clocks
         epoch, nsec = divmod(clocks.read("realtime"), _BILLION)
+        # Whole microseconds, because Tarantool reads this clock with gettimeofday.
         return _DATETIME.pack(epoch, nsec // 1000 * 1000, zones.whole_minutes(clocks.utc_offset(epoch)), 0)
 
     # --- calendar ---

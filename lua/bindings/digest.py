@@ -30,6 +30,7 @@ def guava(state: int, buckets: int) -> int:
     """Return the bucket of a number among `buckets` by Guava's consistent hash."""
     candidate = 0
     while True:
+        # The highest 31 of the generator's 64 bits are the random number, as a share of 2^31.
         state = (_GUAVA_FACTOR * state + 1) & 0xFFFFFFFFFFFFFFFF
         step = ((state >> 33) + 1) / 2.0**31
         following = int((candidate + 1) / step)
@@ -51,7 +52,7 @@ def encode_base64(data: bytes, *, padding: bool, wrap: bool, url_safe: bool) -> 
 def decode_base64(data: bytes) -> bytes:
     """Decode Base64 in either alphabet; other characters are skipped."""
     digits = data.translate(_URL_SAFE).translate(None, _OTHERS)
-    if len(digits) % 4 == 1:
+    if len(digits) % 4 == 1:  # a last digit alone has only six bits of a byte
         digits = digits[:-1]
     return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
 

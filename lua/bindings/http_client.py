@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _THREADS: Final = 32
+"""The requests that run at the same time; further ones wait."""
 
 
 class HttpClientBinding(Binding):

@@ -280,4 +280,5 @@ def _closer(streams: list[int]) -> Callable[[], None]:
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:
     code = process.returncode
+    # A signal, which Python gives as a negative number, comes after all exit codes, which have eight bits.
     return code if code is None or code >= 0 else 256 - code

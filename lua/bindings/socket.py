@@ -135,6 +135,7 @@ class SocketBinding(Binding):
                 "SEND_FLAGS": _constants("MSG_"),
                 "AI_FLAGS": _constants("AI_"),
                 "SOL_SOCKET": socket.SOL_SOCKET,
+                # By level, as Tarantool has them on Linux: SOL_SOCKET is 1 and IPPROTO_TCP is 6.
                 "SO_OPT": [_option_table("SO_"), *[None] * 4, _option_table("TCP_")],
             }
         )
@@ -293,6 +294,7 @@ class SocketBinding(Binding):
         """Return an option: a number or a text."""
         sock = self._socket(fd)
         if is_text:
+            # 256 bytes are more than the texts of the system need: names of devices and of algorithms.
             return sock.getsockopt(int(level), int(option), 256).rstrip(b"\0")
         return sock.getsockopt(int(level), int(option))
 
@@ -311,6 +313,7 @@ class SocketBinding(Binding):
         if active is not None:
             value = struct.pack("ii", int(active), int(min(max(seconds or 0, 0), _LONGEST_LINGER)))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
+        # A `struct linger`: two ints.
         is_on, delay = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
         return codec.pack([bool(is_on), delay])
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lua.machine import Files
 
 _READ_SIZE: Final = 1024 * 1024
+"""The bytes that are read at once."""
 _ROW_FILES: Final = frozenset({"XLOG", "SNAP", "RUN", "INDEX", "DATA", "VYLOG"})
 _TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 _T = TypeVar("_T")
 
 _DIRECT_SIZE: Final = 64 * 1024
+"""The bytes up to which a file is read or written in the loop's thread, because another thread would take longer."""
 
 _FACTS: Final = {
     "dev": "st_dev",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _VERSION: Final = "2.8.1"
+# Two lines of 64 bytes, as the greeting of the binary protocol has them, so that a client reads 128 bytes of either.
 GREETING: Final = b"%-63s\n%-63s\n" % (
     f"Tarantool {_VERSION} (Lua console)".encode(),
     b"type 'help' for interactive help",

@@ -17,6 +17,7 @@ from wcwidth import wcswidth, wcwidth
 
 MARK: Final = "…"
 _NARROWEST: Final = 4
+"""Columns are not cut to fewer characters than this: three and the mark of omission."""
 _NULL: Final = "null"
 
 Cell = str | None
@@ -187,7 +188,7 @@ def _visible(text: str) -> str:
 def _escape(char: str) -> str:
     if char in _ESCAPES:
         return _ESCAPES[char]
-    if "\udc80" <= char <= "\udcff":
+    if "\udc80" <= char <= "\udcff":  # a byte that is not UTF-8, which `surrogateescape` adds to U+DC00
         return f"\\x{ord(char) - 0xDC00:02x}"
     if wcwidth(char) < 0 or (unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char != "\u200d"):
         return f"\\u{{{ord(char):x}}}"

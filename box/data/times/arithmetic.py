@@ -16,9 +16,13 @@ from box.data.times.calendar import EPOCH_ORDINAL, day_parts, days_in_month, fir
 from box.data.times.points import GREATEST_SECOND, LEAST_SECOND, Datetime, Interval
 
 _DAY: Final = 86_400
+"""The length of a day in seconds."""
 _BILLION: Final = 1_000_000_000
+"""Nanoseconds in a second."""
 _YEARS: Final = 5_879_611 + 5_879_610
+"""The years from the first datetime to the last, see `box.data.times.calendar`."""
 _DAYS_OF_YEAR: Final = 365.25
+"""The average with which Tarantool 2.11 checks ranges; the Gregorian calendar's would be 365.2425."""
 _DAYS: Final = _YEARS * _DAYS_OF_YEAR
 LIMITS: Final[dict[str, float]] = {
     "year": _YEARS,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 CYCLE_YEARS: Final = 400
 CYCLE_DAYS: Final = 146_097
+"""The days of 400 years: 365 each, and 97 leap days."""
 EPOCH_ORDINAL: Final = 719_163
 """The day 1970-01-01 counted from 0001-01-01, which is day 1."""
 LEAST_DAY: Final = -(2**31) - EPOCH_ORDINAL

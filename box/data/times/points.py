@@ -21,16 +21,20 @@ from typing import Any, ClassVar, Final
 
 from msgpack import Packer, unpackb
 
-from box.data.times.calendar import EPOCH_ORDINAL, GREATEST_DAY
+from box.data.marks import FIXMAP, NEGATIVE_FIXINT
+from box.data.times.calendar import GREATEST_DAY, LEAST_DAY
 from box.data.times.shown import datetime_text, interval_text, zone_name
 from box.data.times.zones import GREATEST_INDEX, index_of
 
 DATETIME_EXT: Final = 4
 INTERVAL_EXT: Final = 6
-LEAST_SECOND: Final = (-(2**31) - EPOCH_ORDINAL) * 86_400
+"""The types of the MessagePack extensions."""
+LEAST_SECOND: Final = LEAST_DAY * 86_400
 GREATEST_SECOND: Final = GREATEST_DAY * 86_400
-LEAST_OFFSET: Final = -720
-GREATEST_OFFSET: Final = 840
+"""The first and the last second since 1970: Tarantool counts days in 32 bits, see `box.data.times.calendar`."""
+LEAST_OFFSET: Final = -12 * 60
+GREATEST_OFFSET: Final = 14 * 60
+"""The offsets in minutes between which the world's time zones are, and which Tarantool accepts."""
 ADJUSTMENTS: Final = ("excess", "none", "last")
 
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -42,6 +46,7 @@ _LAST: Final = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(seconds
 _SHORT: Final = struct.Struct("<q")
 _LONG: Final = struct.Struct("<qihh")
 _NANOSECOND_LIMIT: Final = 2_000_000_000
+"""Tarantool accepts two seconds of nanoseconds, which has room for a leap second."""
 _INT32: Final = range(-(2**31), 2**31)
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -102,6 +107,7 @@ class Datetime:
     @property
     def sort_key(self) -> int:
         """An integer that orders datetimes by their moments."""
+        # 32 bits, because nanoseconds are lower than two billion.
         return (self.epoch << 32) + self.nsec
 
     def __eq__(self, other: object) -> bool:
@@ -153,6 +159,7 @@ def datetime_key(value: datetime | Datetime) -> int:
     if value.tzinfo is None:
         raise ValueError("a datetime without a time zone")
     seconds, rest = divmod(value - EPOCH, timedelta(seconds=1))
+    # Nanoseconds take the low 32 bits, as in `Datetime.sort_key`.
     return (seconds << 32) + rest // MICROSECOND * 1000
 
 
@@ -233,7 +240,8 @@ def encode_interval(value: Interval) -> bytes:
     return bytes((len(pairs),)) + b"".join(pairs)
 
 
-_HEADS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+_INTEGER_SIZES: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+"""The bytes after the marks of unsigned (cc to cf) and signed integers (d0 to d3)."""
 
 
 def decode_interval(data: bytes) -> Interval:
@@ -242,7 +250,8 @@ def decode_interval(data: bytes) -> Interval:
     pos = 1
     for _ in range(data[0]):
         number, head = data[pos], data[pos + 1]
-        end = pos + 2 + (0 if head < 0x80 or head >= 0xE0 else _HEADS[head])
+        # Integers from -32 to 127 are their own marks.
+        end = pos + 2 + (0 if head < FIXMAP or head >= NEGATIVE_FIXINT else _INTEGER_SIZES[head])
         value = unpackb(data[pos + 1 : end])
         if value not in _INT64 or number > len(_PARTS):
             raise ValueError("malformed interval")
@@ -252,6 +261,7 @@ def decode_interval(data: bytes) -> Interval:
             parts["adjust"] = ADJUSTMENTS[value]
         else:
             name = _PARTS[number]
+            # Tarantool reads 64 bits and assigns them to an int32_t, which keeps the low 32 bits with their sign.
             parts[name] = value if name in _WIDE else (value + 2**31) % 2**32 - 2**31
         pos = end
     if pos != len(data):

@@ -37,7 +37,7 @@ class Found:
     month: int = 1
     day: int = 1
     yday: int = 1
-    wday: int = 4
+    wday: int = 4  # 1970-01-01 was a Thursday
     hour: int = 0
     min: int = 0
     sec: int = 0
@@ -135,6 +135,7 @@ def _take_offset(found: Found, text: str) -> None:
         digits = text[1:].ljust(4, "0")
         hours, minutes = int(digits[:2]), int(digits[2:])
         is_west = text[0] == "-"
+        # From -12:00 to +14:00, as hours and minutes in one number.
         if minutes > 59 or int(digits) > (1200 if is_west else 1400):
             raise Mismatch
         found.offset = (hours * 60 + minutes) * (-60 if is_west else 60)
@@ -273,6 +274,7 @@ def _settle_year(found: Found) -> None:
     if found.century != _NONE:
         found.year = found.century * 100 + short
     else:
+        # POSIX: 69 to 99 are years of the twentieth century, 00 to 68 of the next one.
         found.year = 1900 + short + (100 if short < 69 else 0)
 
 

@@ -150,7 +150,7 @@ def interval_text(value: IntervalParts) -> str:
 
 
 def _century(year: int) -> str:
-    century = int(year / 100)
+    century = int(year / 100)  # rounds towards zero, as C's division does
     return "-0" if century == 0 and year < 0 else f"{century:02d}"
 
 

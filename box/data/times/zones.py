@@ -14,10 +14,12 @@ from zoneinfo import ZoneInfo
 from box.data.times.zone_table import ABBREVIATIONS, ZONES
 
 GREATEST_INDEX: Final = 1024
+"""The greatest zone number that Tarantool accepts in a datetime. Not every number up to it has a zone."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _CYCLE: Final = 146_097 * 86_400
+"""The seconds of 400 years, after which the calendar repeats."""
 _EARLY: Final = -10_000_000_000
 """A moment in the year 1653, before any zone changed its offset (in seconds since 1970)."""
 _LATE: Final = 13_000_000_000
@@ -113,7 +115,7 @@ def offset_at(name: str, epoch: int) -> tuple[int, bool] | None:
 
 def whole_minutes(seconds: int) -> int:
     """Return an offset in minutes, without the seconds that some historical offsets had."""
-    return int(seconds / 60)
+    return int(seconds / 60)  # not `//`, which would round offsets west of Greenwich away from zero
 
 
 def index_offset_at(index: int, epoch: int) -> tuple[int, bool] | None:

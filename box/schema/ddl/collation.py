@@ -17,6 +17,7 @@ from box.schema.schema import Schema
 
 _OPTS_FIELD = 5
 _LOCALE_MAX = 30
+"""Tarantool's limit of the name of a locale, in bytes."""
 _ON_OFF = ("ON", "OFF")
 _OPTIONS = {
     "french_collation": _ON_OFF,

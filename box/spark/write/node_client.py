@@ -190,7 +190,7 @@ class _Sending:
         """Raise the node's error about a row, unless the row was inserted by an earlier attempt."""
         if error.code == ErrorCode.TUPLE_FOUND and self._type == RequestType.INSERT and await self._is_there(raw):
             return
-        shown = repr(unpack(raw))
+        shown = repr(unpack(raw))  # cut, because a row may have megabytes
         text = f"{error.message} (row {shown[:200]}{'...' if len(shown) > 200 else ''})"
         raise BoxError(error.code, text, type=error.type)
 

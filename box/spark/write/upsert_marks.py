@@ -128,6 +128,7 @@ class Upserts:
         seen: Counter[bytes] = Counter()
         some: list[Any] = []
         for fields in tuples:
+            # 128 bits, so that two different rows never get the same mark by chance.
             content = hashlib.blake2b(pack(fields), digest_size=16).digest()
             seen[content] += 1
             mark = f"{task}.{content.hex()}.{seen[content]}"

@@ -48,6 +48,7 @@ class CrashPoints:
         if not await self._end_at(node, OPERATIONS[int(place)], int(place % 1 * _MORE), node.kill):
             return
         await self._start_after(fault.seconds, node)
+        # Further digits of the amount, so that this choice does not depend on the first one.
         more = int(fault.amount * 1e4 % 1 * _AFTER_START)
         if not await self._end_at(node, None, more, lambda: lose_power(node)) and node.is_up:
             lose_power(node)

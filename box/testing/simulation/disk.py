@@ -172,6 +172,7 @@ class SimulatedDisk:
         if not places:
             return None
         path, begin, end = places[int(share * len(places))]
+        # The digits of the share that have not chosen the place choose the byte. A change by 0 would be none.
         data, offset = self._content(path).data, begin + int(share * 1e6) % (end - begin)
         right = data[offset]
         data[offset] ^= self._random.randint(1, 255)

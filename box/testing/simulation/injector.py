@@ -219,6 +219,7 @@ class Injector:
         def set_share(share: float) -> None:
             network.corruption = share
 
+        # Up to a tenth of the writes; they arrive late, because the sender has to repeat them.
         await self._between(fault, lambda: set_share(fault.amount / 10), lambda: set_share(0.0))
 
     # -- disks
@@ -241,6 +242,7 @@ class Injector:
             node.disk.capacity = None
 
         def begin() -> None:
+            # Room for a few more rows at most: the disk becomes full in the middle of something.
             node.disk.capacity = node.disk.used + int(fault.amount * 2000)
 
         await self._between(fault, begin, end)
@@ -267,7 +269,7 @@ class Injector:
         def set_latency(latency: tuple[float, float]) -> None:
             node.disk.latency = latency
 
-        slow = (fault.amount / 50, fault.amount / 5)
+        slow = (fault.amount / 50, fault.amount / 5)  # up to 20 and up to 200 ms
         await self._between(fault, lambda: set_latency(slow), lambda: set_latency(LATENCY))
 
     async def _flush(self, fault: Fault, node: SimulatedNode) -> None:
@@ -301,10 +303,11 @@ class Injector:
     # -- clocks and files
 
     async def _jump(self, fault: Fault, node: SimulatedNode) -> None:
-        node.clock.jump((fault.amount - 0.5) * 10000)
+        node.clock.jump((fault.amount - 0.5) * 10000)  # more than an hour forwards or backwards
 
     async def _drift(self, fault: Fault, node: SimulatedNode) -> None:
         clock = node.clock
+        # From half as fast to half as fast again.
         await self._between(fault, lambda: clock.set_drift(fault.amount - 0.5), lambda: clock.set_drift(0.0))
 
     async def _snapshot(self, fault: Fault, node: SimulatedNode) -> None:

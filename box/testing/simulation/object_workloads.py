@@ -60,7 +60,7 @@ class RegisterWorkload(ObjectWorkload):
 
     async def step(self, client: str, random: Random) -> None:
         key, value, name = random.randrange(self.keys), self.next_value(), random.choice(("write", "read", "cas"))
-        old = random.randint(max(0, value - 8), value)
+        old = random.randint(max(0, value - 8), value)  # a recent value, which often enough is the present one
         argument = {"write": value, "read": None, "cas": (old, value)}[name]
         call = self.begin(client, name, key, argument)
         bodies: dict[str, Body] = {

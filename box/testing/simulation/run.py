@@ -87,6 +87,7 @@ class Scenario:
         random = Simulation.random_of(self.seed, "options")
         options: dict[str, Any] = {
             "wal_mode": "fsync" if random.random() < 0.7 else "write",
+            # Small, so that a run of a minute has many files, and collects many.
             "wal_max_size": random.choice((2_000, 50_000)),
             "checkpoint_count": random.choice((1, 2)),
             "memtx_use_mvcc_engine": random.random() < 0.3,

@@ -332,6 +332,7 @@ class SimulatedFiles:
 
     def mkdir(self, path: bytes, mode: int, /) -> None:
         end = self._find_name(path)
+        # As on Linux, mkdir ignores the bits setuid and setgid.
         now, bits = self._disk.now(), mode & (_MODE_BITS & ~0o6000) & ~self._umask
 
         def make() -> None:
@@ -444,7 +445,7 @@ class SimulatedFiles:
         `usual` is ignored, because it comes from the environment of the real machine.
         """
         if not base and self._find(_TEMPORARY).inode is None:
-            self.mkdir(_TEMPORARY, 0o1777)
+            self.mkdir(_TEMPORARY, 0o1777)  # sticky: everybody may create files, and remove only own ones
         while True:
             path = os.path.join(base or _TEMPORARY, bytes(self._random.choices(_NAME_LETTERS, k=_NAME_SIZE)))
             try:

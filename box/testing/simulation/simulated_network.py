@@ -56,6 +56,7 @@ class SimulatedNetwork:
         self.trace = trace
         """Records every message, if it keeps messages."""
         self.latency = (0.0005, 0.01)
+        """The least and the greatest time of a message on its way, in seconds."""
         self.bandwidth: float | None = None
         self.corruption = 0.0
         """The share of writes that arrive with a wrong checksum."""

@@ -275,6 +275,7 @@ class SimulatedSocket(ABC):
         if value is None:
             value = self._options.get((level, option), _DEFAULTS.get((level, option), 0))
         if size is None:
+            # What the system gives for a structure that is asked for as a number: its first int.
             return value if isinstance(value, int) else int.from_bytes(value[:4], "little", signed=True)
         return (value if isinstance(value, bytes) else struct.pack("i", value))[:size]
 

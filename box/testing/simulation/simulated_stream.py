@@ -192,6 +192,7 @@ class Stream(asyncio.Transport):
         if network.chance(network.corruption):
             seconds += RETRY
         now = self._loop.time()
+        # Later than the block before, by whatever little, because a stream keeps the order.
         self._last_arrival = max(self._last_arrival + 1e-9, now + seconds)
         self._in_flight += len(block)
         self._update_fullness()
@@ -275,7 +276,7 @@ class Stream(asyncio.Transport):
             return False
         if not self._network.is_cut(self.host, self.peer_host):
             return True
-        if self._network.chance(0.5):
+        if self._network.chance(0.5):  # a cut either resets a connection or only silences it
             self._is_broken = True
         else:
             self._waiting.append(data)

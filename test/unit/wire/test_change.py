@@ -78,6 +78,7 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
 @settings(max_examples=160)
 @given(bodies())
 @example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
+@example((DELETE, b"\x91" + b"\x10\x01" * 16 + b"\x20\x90"))  # an array with more bytes after it
 def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -> None:
     """The quick decoder gives the result of the careful one for bodies it accepts; it does not check stored tuples."""
     kind, body = case
