@@ -15,7 +15,8 @@ from box.schema.ids import FUNCTION_ID_MAX
 from box.schema.options import BOOLEAN, check_options
 
 _OPTS_FIELD = 15
-_LANGUAGES = frozenset(("LUA", "C", "SQL_BUILTIN"))
+_LANGUAGES = frozenset(("LUA", "C", "SQL_BUILTIN", "SQL_EXPR"))
+"""SQL_EXPR is of Tarantool 2.11: the body is an expression of SQL, which only constraints use."""
 _FRONTENDS = frozenset(("LUA", "SQL"))
 
 
