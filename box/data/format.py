@@ -146,9 +146,7 @@ class _FieldTree:
 
     # --- checking ---
 
-    def check(
-        self, raw: bytes, fields: list[Any], after: Callable[[int, Any], None] | None = None
-    ) -> list[Any]:
+    def check(self, raw: bytes, fields: list[Any], after: Callable[[int, Any], None] | None = None) -> list[Any]:
         """Check every rule one by one and raise the error of the first violation. Returns `fields`.
 
         `after` is called with the number and the value of each field whose type is right.

@@ -78,9 +78,7 @@ def decode_space_of(schema: Schema, raw: bytes, error_code: int, *, is_own: bool
             skip_misfits=not is_own,
         )
     if any(item.default is not None for item in definition.fields) and _has_values_as_defaults(schema):
-        definition = decode_space(
-            raw, error_code, skip_unknown=True, skip_defaults=True, skip_misfits=not is_own
-        )
+        definition = decode_space(raw, error_code, skip_unknown=True, skip_defaults=True, skip_misfits=not is_own)
     schema.engine(definition.engine).check_space(definition)
     for item in definition.format:
         if item.get("compression", "none") != "none" and is_newer(schema):

@@ -1,7 +1,7 @@
-"""Checks tuples by the constraints and foreign keys in formats: codes, texts and order of checks are those of Tarantool 2.11.
+"""Checks tuples by the constraints and foreign keys in formats, with the codes, texts and order of Tarantool 2.11.
 
-A tuple to store: rules of the whole tuple, then for each field its type and its rules, then missing fields. A tuple that
-goes must not be one that a foreign key needs, unless the new tuple has the same fields.
+A tuple to store: rules of the whole tuple, then for each field its type and its rules, then missing fields. A tuple
+that goes must not be one that a foreign key needs, unless the new tuple has the same fields.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _KEPT_TESTS: Final = 256
 
 Find = Callable[["Space", "Index", list[Any]], bytes | None]
-"""Returns a tuple of an index with a key, as the writer sees it, or None: of a unique index the one with this full key, of
-others any whose key begins so."""
+"""Returns a tuple of an index with a key, as the writer sees it, or None: of a unique index the one with this full key,
+of others any whose key begins so."""
 
 
 def find_present(space: Space, index: Index, key: list[Any]) -> bytes | None:
@@ -92,7 +92,7 @@ class RuleChecks:
             if function.definition.language == "SQL_EXPR":
                 return self._expression_holds(definition, rule, function, number, value)
             call = self._schema.check_value
-            if call is None or function.handle is None:
+            if call is None or not function.is_persistent:
                 raise unsupported("A node without Lua", "constraints")
             if number is None:
                 return call(function, raw, definition.id, rule.name)
@@ -216,7 +216,7 @@ def _index_of(space: Space, numbers: list[int | None], *, is_unique: bool) -> In
 
 def _in_order(index: Index, numbers: list[int | None], values: list[Any]) -> list[Any]:
     """Return the values of these fields in the order of the parts of an index."""
-    place = {number: value for number, value in zip(numbers, values, strict=True)}
+    place = dict(zip(numbers, values, strict=True))
     return [place[part.fieldno] for part in index.definition.parts]
 
 

@@ -130,9 +130,9 @@ class Schema:
         self.call_function: Callable[[Function, bytes, int], list[Any] | BoxError] | None = None
         """Calls a persistent function with a tuple of the space with this id; see `box.index.functional`."""
         self.check_value: Callable[[Function, bytes, int | None, str], bool] | None = None
-        """Calls a persistent Lua function of a constraint with a tuple of the space with this id, or with the only value
-        of an array if the id is None, and with the constraint's name. Returns whether its result is true; raises its
-        error."""
+        """Calls a persistent Lua function of a constraint with a tuple of the space with this id, or with the only
+        value of an array if the id is None, and with the constraint's name. Returns whether its result is true; raises
+        its error."""
         self.run_function: Callable[[Context, Function, list[Any]], list[Any]] | None = None
         """Calls a Lua function with values of SQL and returns its results."""
         self.release: Callable[[Index], None] = _clear

@@ -1,4 +1,4 @@
-"""Definitions of constraints and foreign keys in formats: what they may refer to, and what they keep from being removed."""
+"""Constraints and foreign keys in formats: what they may refer to, and what may not be removed because of them."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def check_may_be_temporary(space: Space) -> None:
     for referrer in space.referrers:
         other = referrer.space
         if other is not space and not other.is_temporary:
-            text = f"foreign key '{referrer.key.name}' from non-temporary space '{other.name}' can't refer to temporary space"
-            raise client_error(ErrorCode.ALTER_SPACE, space.name, text)
+            text = f"foreign key '{referrer.key.name}' from non-temporary space '{other.name}'"
+            raise client_error(ErrorCode.ALTER_SPACE, space.name, f"{text} can't refer to temporary space")
 
 
 def check_not_used(schema: Schema, function: Function) -> None:

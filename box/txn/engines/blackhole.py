@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from box.errors import unsupported
 from box.schema.storage_engine import Engine, TupleChange
-from box.txn.rules import validated
+from box.txn.rule_writes import validated
 from box.wire.change import INSERT, REPLACE, Request
 from box.wire.constants import RequestType
 

@@ -12,7 +12,7 @@ from box.index import Entry, Index, IndexDef, create_index
 from box.index.memory import MemoryQuota
 from box.schema.memtx_rules import check_memtx_index
 from box.schema.storage_engine import Engine, EngineTransaction, IndexRules, TupleChange
-from box.txn.rules import validated
+from box.txn.rule_writes import validated
 from box.txn.space_load import SpaceLoad
 from box.txn.storage import Mode, TupleStorage, unique_index
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner
