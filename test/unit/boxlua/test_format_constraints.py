@@ -221,8 +221,8 @@ DEFINITIONS = [
     ("format = {{'a', constraint = 5}}", "1: Illegal parameters, format[1]: constraint must be string or table"),
     (
         "constraint = 'no_body'",
-        "234: Failed to create constraint 'no_body' in space 't': constraint lua function 'no_body' must have persistent "
-        "body",
+        "234: Failed to create constraint 'no_body' in space 't': constraint lua function 'no_body' must have "
+        "persistent body",
     ),
     (
         "constraint = 'random'",
@@ -253,8 +253,8 @@ DEFINITIONS = [
     ("foreign_key = {field = {x = 'y'}, more = 1}", "1: Illegal parameters, foreign key: unexpected parameter 'more'"),
     (
         "format = {{'a', foreign_key = {space = 'volatile', field = 'a'}}}",
-        "237: Failed to create foreign key 'volatile' in space 't': foreign key from non-temporary space can't refer to "
-        "temporary space",
+        "237: Failed to create foreign key 'volatile' in space 't': foreign key from non-temporary space can't refer "
+        "to temporary space",
     ),
     (
         "format = {{'a', foreign_key = {space = 'own', field = 'a'}}}",
