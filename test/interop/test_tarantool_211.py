@@ -115,7 +115,9 @@ parent:create_index('pk')
 parent:create_index('ba', {parts = {'b', 'a'}})
 parent:insert{1, 'one'}
 child = box.schema.create_space('child', {
-    format = {{"a", "integer", constraint = "positive"}, {"p", "unsigned", foreign_key = {space = "parent", field = 1}}},
+    format = {
+        {'a', 'integer', constraint = 'positive'}, {'p', 'unsigned', foreign_key = {space = 'parent', field = 'a'}},
+    },
     constraint = 'small', foreign_key = {whole = {space = 'parent', field = {p = 'a', [3] = 'b'}}},
 })
 child:create_index('pk')
