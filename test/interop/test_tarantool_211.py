@@ -27,15 +27,20 @@ local format = {{'id', 'unsigned'}, {'at', 'datetime', is_nullable = true}, {'ev
 box.schema.space.create('test', {id = 512, format = format}):create_index('pk')
 box.schema.space.create('sync', {id = 513, is_sync = true}):create_index('pk')
 box.schema.func.create('check', {language = 'LUA', is_deterministic = true, body = 'function() return true end'})
-local c = box.schema.space.create('checked', {id = 514, format = {{'id', 'unsigned'}}, constraint = 'check'})
-c:create_index('pk') c:insert{1}
+local key = {k = {space = 'test', field = 'id'}}
+local c = box.schema.space.create('checked', {
+    id = 514, format = {{'id', 'unsigned', foreign_key = key}}, constraint = 'check',
+})
+c:create_index('pk')
 for i = 1, 50 do box.space.test:insert{i, dt.new{timestamp = i, nsec = i}, dt.interval.new{month = i}} end
+c:insert{1}
 """
 LOAD = """
 local fiber, dt = require('fiber'), require('datetime')
 fiber.create(function()
     for i = 1000, 1399 do
         box.space.test:replace{i, dt.now(), dt.interval.new{sec = i}}
+        if i % 7 == 0 then box.atomic(box.space.checked.replace, box.space.checked, {i}) end
         if i % 10 == 0 then box.space.sync:replace{i} fiber.sleep(0.01) end
     end
     loaded = true

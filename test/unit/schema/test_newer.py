@@ -131,6 +131,8 @@ def test_a_newer_dictionary_is_kept_as_it_is(make: Callable[[], Dictionary], nam
         await SchemaUpgrade(node.schema, node.dml, ctx, node.log, lambda: 0.0).run()
         assert (said, node.state.vclock) == (notes, vclock)
         node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2, None, None])))
+        with pytest.raises(BoxError, match="Foreign key constraint 'f' failed for field '3 \\(parent\\)'"):
+            node.dml.write(ctx, node.schema.space(513), Request.insert(pack([3, None, 7])))
         await node.checkpoints.make()
         await node.close()
 
