@@ -21,7 +21,7 @@ ELECTIONS: Final = (
     Mutation(
         "a snapshot that forgets promotions",
         "box/instance/checkpoint.py",
-        'if not self._config["replication_keep_promotions"]:',
+        'if self._config["replication_keep_promotions"] is False:',
         "if True:",
         story="test/unit/simulation/test_forgotten_promotions.py::"
         "test_a_node_that_knows_promotions_takes_void_rows_without_effect",

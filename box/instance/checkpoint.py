@@ -216,13 +216,14 @@ class Checkpoints:
     def _known_promotions(self) -> _KnownPromotions:
         record = self._synchro.promotions
         log_term, claim = record.log_term, record.open_claim
-        if not self._config["replication_keep_promotions"]:
+        # Unset is on, and yet stays out of `box.cfg`, where Tarantool has no such key.
+        if self._config["replication_keep_promotions"] is False:
             return _KnownPromotions(None, (), log_term, claim)
         return _KnownPromotions(record.kept(), record.void_promotions.known, log_term, claim)
 
     def _trailer(self, known: _KnownPromotions) -> list[Row]:
-        """Return the rows after all tuples: the raft state, or nothing without elections, because older instances do
-        not know it.
+        """Return the rows after all tuples: the raft state, or nothing where nobody was elected or promoted, because
+        older instances do not know it.
 
         Term and vote may be later than the checkpoint: they are valid even if the log after it is lost.
         """

@@ -16,8 +16,8 @@ instance has the decision of a later leader, applies no more rows of the author,
 The lsn of a PROMOTE is that of a synchronous row. If it falls between the rows of a ROLLBACK, its author had not
 received the ROLLBACK: otherwise these rows would have left its limbo.
 
-The record has at most the newest 64 ranges of each instance. A snapshot with `replication_keep_promotions` keeps it;
-without the option the record covers the decisions since the last snapshot. Tarantool 2.10 and later refuse such rows as
+The record has at most the newest 64 ranges of each instance. A snapshot keeps it, unless `replication_keep_promotions`
+is `false`: then the record covers the decisions since the last snapshot. Tarantool 2.10 and later refuse such rows as
 well, with the same text; 2.8.1 accepts them silently.
 """
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
+import box
 from box.errors import BoxError
+from box.journal import FileStorage, SnapshotReader
+from box.wire.constants import RequestType
+from box.wire.messages import decode_promotions, decode_raft
 from test.interop.processes import LUNABOX, POLL, NodeProcess, ProcessMesh, process_mesh
 from test.support import until
 
@@ -146,3 +152,32 @@ def test_leaders_of_both_kinds_are_killed(executables: list[str]) -> None:
             await _kill_leaders(mesh)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["off", "candidate"])
+def test_tarantool_starts_from_a_snapshot_that_keeps_promotions(tmp_path: Path, mode: str) -> None:
+    """Tarantool passes over what a snapshot of Lunabox keeps of promotions."""
+
+    async def write() -> None:
+        async with box.Node(tmp_path, replication_synchro_quorum=1) as node:
+            await node.eval("box.schema.space.create('synchronous', {is_sync = true}):create_index('primary')")
+            if mode == "off":
+                await node.eval("box.ctl.promote()")
+            else:
+                await node.eval("box.cfg{election_mode = 'candidate'} box.ctl.wait_rw(30)")
+            await node.eval("box.space.synchronous:replace{1} box.snapshot() box.space.synchronous:replace{2}")
+
+    asyncio.run(write())
+    with SnapshotReader(FileStorage(), str(max(tmp_path.glob("*.snap")))) as reader:
+        (raft,) = (row for row in reader.rows() if row.type == RequestType.RAFT)
+    assert decode_promotions(raft) is not None
+    script = (
+        "box.cfg{log = 'tarantool.log'} local term = box.info.election.term "
+        "print(box.space.synchronous:count(), term) box.snapshot() os.exit(0)"
+    )
+    (tmp_path / "script.lua").write_text(script)
+    done = subprocess.run(
+        [TARANTOOL, "script.lua"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["2", str(decode_raft(raft).term)]

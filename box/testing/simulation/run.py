@@ -39,12 +39,8 @@ _HAZARDOUS_TIMEOUTS: Final = (0.4, 0.8, 1.5, 3.0)
 
 An election takes about a second of silence and one of votes, so these are shorter and longer than it.
 """
-_ELECTION_OPTIONS: Final = {"replication_synchro_timeout": _HUGE_TIMEOUT, "replication_keep_promotions": True}
-"""Options of nodes with elections.
-
-Without the second one, as in Tarantool, a node started from a snapshot keeps rows that were rolled back elsewhere, and
-may stop for good when they conflict with others.
-"""
+_ELECTION_OPTIONS: Final = {"replication_synchro_timeout": _HUGE_TIMEOUT}
+"""Options of nodes with elections."""
 _GRACE: Final = 5.0
 """The seconds beyond the deadline after which a callback is interrupted."""
 _THRESHOLDS: Final = (20_000, 100_000)

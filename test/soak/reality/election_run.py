@@ -45,8 +45,6 @@ OPTIONS: Final[dict[str, Any]] = {
     "wal_max_size": 200_000,
     "checkpoint_count": 1000,
 }
-OWN_OPTIONS: Final = {"replication_keep_promotions": True}
-"""Options that only Lunabox knows, for members that run it."""
 _CLIENTS: Final = 6
 _EVERY: Final = 0.2
 """Seconds between two queries of a member's state."""
@@ -122,7 +120,8 @@ class _Cluster:
         for number in range(chosen.members):
             is_ours = number < others
             options = OPTIONS | {"replication_synchro_quorum": quorum}
-            options |= OWN_OPTIONS if is_ours else {"feedback_enabled": False}
+            if not is_ours:
+                options["feedback_enabled"] = False
             command = OURS if is_ours else (chosen.tarantool,)
             self._members.append(Member(directory, f"n{number + 1}", command, **options))
         uris = {member.name: member.uri for member in self._members}

@@ -27,7 +27,7 @@ async def _cluster(simulation: Simulation, size: int) -> list[SimulatedNode]:
     """Start a cluster in which node2 leads and has a row that all nodes have."""
     quorum = size // 2 + 1
     options = {"replication_synchro_quorum": quorum, "replication_synchro_timeout": 1e6, "election_timeout": 1}
-    nodes = await simulation.start_cluster(size, replication_keep_promotions=True, **options)
+    nodes = await simulation.start_cluster(size, **options)
     await make_space(nodes[0], is_sync=True)
     await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
     for node in nodes:

@@ -1,4 +1,4 @@
-"""A snapshot has no promotions, as in Tarantool, unless `replication_keep_promotions` is on.
+"""With `replication_keep_promotions` off, a snapshot has no promotions, as in Tarantool.
 
 ```
 1   node2 leads, and is cut off with a row that waits; node1 leads, and the row is void
@@ -41,7 +41,9 @@ def stopped(node: SimulatedNode) -> list[Applier]:
 async def story(simulation: Simulation, *, keeps: bool, restarts: bool, waits: bool = True) -> list[SimulatedNode]:
     """Play the three steps of the module's docstring, with node1 restarted or not."""
     options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "election_timeout": 1}
-    nodes = one, two, three = await simulation.start_cluster(3, replication_keep_promotions=keeps, **options)
+    if not keeps:
+        options["replication_keep_promotions"] = False
+    nodes = one, two, three = await simulation.start_cluster(3, **options)
     sources = one.options["replication"]
     await make_space(one, is_sync=True)
     await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")

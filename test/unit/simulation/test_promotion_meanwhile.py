@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("without_claims")
 
 CONFIRMED, WAITING, BEHIND = 1, 2, 3
 MORE_THAN_THERE_ARE = 9
-OPTIONS = {"replication_keep_promotions": True, "replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6}
+OPTIONS = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6}
 
 View = Callable[[], Coroutine[Any, Any, SimulatedNode]]
 

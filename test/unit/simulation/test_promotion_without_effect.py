@@ -94,7 +94,6 @@ OPTIONS = {
     "replication_synchro_quorum": 3,
     "replication_synchro_timeout": 1e6,
     "election_timeout": 1,
-    "replication_keep_promotions": True,
 }
 
 WAYS: list[Handover] = [
