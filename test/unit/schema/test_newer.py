@@ -159,6 +159,27 @@ def test_options_that_are_unknown_stay_errors_in_our_own_dictionary() -> None:
     asyncio.run(main())
 
 
+def test_members_of_formats_that_2_8_ignores_stay_without_effect() -> None:
+    """What a 2.8.1 has stored as `constraint` is no constraint if it has another form; here it is refused."""
+
+    async def main() -> None:
+        rows = present()
+        form = [{"name": "id", "type": "unsigned", "constraint": "text", "foreign_key": 5}]
+        rows[SpaceId.SPACE].append([513, ADMIN, "old", "memtx", 0, {}, form])
+        rows[SpaceId.INDEX].append([513, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])
+        rows[513] = [[1]]
+        node = await started(disk_of(rows), [])
+        ctx = node.new_context()
+        node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2])))
+        assert rows_of(node, 513) == [[1], [2]]
+        row = [514, ADMIN, "new", "memtx", 0, {}, form]
+        with pytest.raises(BoxError, match="field 1: constraint field is expected to be a MAP"):
+            node.dml.write(ctx, node.schema.space(SpaceId.SPACE), Request.insert(pack(row)))
+        await node.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(("compression", "is_refused"), [("zstd", True), ("none", False)])
 def test_compressed_fields_are_refused_before_anything_is_written(compression: str, is_refused: bool) -> None:
     """Compressed fields, of the enterprise edition, are refused before anything is written."""
