@@ -147,8 +147,11 @@ class _FieldTree:
 
     # --- checking ---
 
-    def check(self, raw: bytes, fields: list[Any]) -> list[Any]:
-        """Check every rule one by one and raise the error of the first violation. Returns `fields`."""
+    def check(self, raw: bytes, fields: list[Any], after: Callable[[int, Any], None] | None = None) -> list[Any]:
+        """Check every rule one by one and raise the error of the first violation. Returns `fields`.
+
+        `after` is called with the number and the value of each field whose type is right.
+        """
         if type(fields) is not list:
             raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
         count = len(fields)
@@ -158,6 +161,8 @@ class _FieldTree:
         for number, node in enumerate(self.nodes):
             if number < count:
                 self._check_value(node, fields[number], missing)
+                if after is not None:
+                    after(number, fields[number])
             else:
                 self._note_missing(node, missing)
         self._check_single_floats(raw, count)
@@ -303,9 +308,12 @@ class TupleFormat:
                 return False
         return True
 
-    def check(self, raw: bytes, fields: list[Any]) -> list[Any]:
-        """Check every rule one by one and raise the error of the first violation. Returns `fields`."""
-        return self._tree.check(raw, fields)
+    def check(self, raw: bytes, fields: list[Any], after: Callable[[int, Any], None] | None = None) -> list[Any]:
+        """Check every rule one by one and raise the error of the first violation. Returns `fields`.
+
+        `after` is called with the number and the value of each field whose type is right.
+        """
+        return self._tree.check(raw, fields, after)
 
 
 def _are_large(raws: Sequence[bytes]) -> bool:

@@ -18,7 +18,8 @@ from box.schema.options import BOOLEAN, check_options
 # 7 param_list, 8 returns, 9 aggregate, 10 sql_data_access, 11 is_deterministic, 12 is_sandboxed, 13 is_null_call,
 # 14 exports, 15 opts, 16 comment, 17 created, 18 last_altered.
 _OPTS_FIELD = 15
-_LANGUAGES = frozenset(("LUA", "C", "SQL_BUILTIN"))
+_LANGUAGES = frozenset(("LUA", "C", "SQL_BUILTIN", "SQL_EXPR"))
+"""SQL_EXPR is of Tarantool 2.11: the body is an expression of SQL, which only constraints use."""
 _FRONTENDS = frozenset(("LUA", "SQL"))
 
 

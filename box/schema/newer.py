@@ -4,7 +4,7 @@ The version in `_schema` shows that a dictionary is newer. Its rows stay as they
 them unchanged:
 
     system spaces       those of 2.10 and later are ordinary spaces here; their views are read
-    options of spaces   unknown ones (constraints, foreign keys) have no effect
+    options of spaces   unknown ones have no effect
     options of fields   unknown ones have no effect, as in 2.8.1; compression is refused, because its tuples are
                         unreadable; `default`, which from 3.0 on is a value and no expression of SQL, has no effect
 """
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Version = tuple[int, int, int]
 
-_CHECKS: Final = ("constraint", "foreign_key")
 _DEFAULTS: Final = ("default", "default_func")
 _VALUES_AS_DEFAULTS: Final = (3, 0, 0)
 """From this version on the default of a field is a value, earlier an expression of SQL."""
@@ -57,21 +56,29 @@ def _has_values_as_defaults(schema: Schema) -> bool:
     return found is not None and found >= _VALUES_AS_DEFAULTS
 
 
-def decode_space_of(schema: Schema, raw: bytes, error_code: int) -> SpaceDef:
+def decode_space_of(schema: Schema, raw: bytes, error_code: int, *, is_own: bool = False) -> SpaceDef:
     """Decode and check a `_space` tuple; in a newer dictionary unknown options are ignored.
+
+    `is_own`: a user writes the tuple here, so that its constraints and foreign keys have to be of the right form.
 
     Raises:
         BoxError: see `decode_space`, `Schema.engine` and `Engine.check_space`.
         UnsupportedError: a field of a newer dictionary is compressed.
     """
     try:
-        definition = decode_space(raw, error_code)
+        definition = decode_space(raw, error_code, skip_misfits=not is_own)
     except BoxError as error:
         if error.code not in (ErrorCode.WRONG_SPACE_OPTIONS, ErrorCode.WRONG_SPACE_FORMAT) or not is_newer(schema):
             raise
-        definition = decode_space(raw, error_code, skip_unknown=True, skip_defaults=_has_values_as_defaults(schema))
+        definition = decode_space(
+            raw,
+            error_code,
+            skip_unknown=True,
+            skip_defaults=_has_values_as_defaults(schema),
+            skip_misfits=not is_own,
+        )
     if any(item.default is not None for item in definition.fields) and _has_values_as_defaults(schema):
-        definition = decode_space(raw, error_code, skip_unknown=True, skip_defaults=True)
+        definition = decode_space(raw, error_code, skip_unknown=True, skip_defaults=True, skip_misfits=not is_own)
     schema.engine(definition.engine).check_space(definition)
     for item in definition.format:
         if item.get("compression", "none") != "none" and is_newer(schema):
@@ -95,14 +102,11 @@ def newer_notes(schema: Schema) -> list[str]:
     version, own = (".".join(map(str, found or ())) for found in (dictionary_version(schema), DICTIONARY_VERSION))
     notes = [f"schema version {version} is newer than {own}: system spaces stay as they are, there is no upgrade"]
     rows = list(map(unpack, schema.tuples(SpaceId.SPACE)))
-    idle = {"constraints and foreign keys": _CHECKS}
     if _has_values_as_defaults(schema):
-        idle["defaults"] = _DEFAULTS
-    for what, options in idle.items():
-        names = [row[2] for row in rows if _has_any(options, (row[5], *row[6]))]
+        names = [row[2] for row in rows if _has_any(_DEFAULTS, row[6])]
         if names:
             text = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-            notes.append(f"{what} in the formats of these spaces have no effect: {text}")
+            notes.append(f"defaults in the formats of these spaces have no effect: {text}")
     return notes
 
 

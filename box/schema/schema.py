@@ -20,11 +20,13 @@ from box.index.memory import MemoryQuota
 from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
+from box.schema.constraints import NO_RULES, FormatRules
 from box.schema.function import Function
 from box.schema.ids import SYSTEM_ID_MAX, UserId
+from box.schema.rule_checks import RuleChecks
 from box.schema.sequence import Sequence
 from box.schema.session_settings import SessionSettings
-from box.schema.space import Space
+from box.schema.space import Referrer, Space
 from box.schema.sql_hooks import SqlHooks
 from box.schema.sql_objects import ForeignKeyDef, TriggerDef
 from box.schema.storage_engine import Engine
@@ -64,6 +66,9 @@ class Schema:
         """All rows of `_priv`, by grantee id and object."""
         self.foreign_keys: dict[tuple[str, int], ForeignKeyDef] = {}
         """Foreign keys by name and id of the child's space."""
+        self.rule_checks = RuleChecks(self)
+        self._referrers: dict[int, tuple[Referrer, ...]] = {}
+        """The foreign keys in formats, by the id of the space that they refer to, which need not exist."""
         self.sql_triggers: dict[str, TriggerDef] = {}
         """SQL triggers by name, the newest first."""
         self.views: dict[int, list[int]] = {}
@@ -124,6 +129,10 @@ class Schema:
         """Releases the `handle` of a function that was dropped for good."""
         self.call_function: Callable[[Function, bytes, int], list[Any] | BoxError] | None = None
         """Calls a persistent function with a tuple of the space with this id; see `box.index.functional`."""
+        self.check_value: Callable[[Function, bytes, int | None, str], bool] | None = None
+        """Calls a persistent Lua function of a constraint with a tuple of the space with this id, or with the only
+        value of an array if the id is None, and with the constraint's name. Returns whether its result is true; raises
+        its error."""
         self.run_function: Callable[[Context, Function, list[Any]], list[Any]] | None = None
         """Calls a Lua function with values of SQL and returns its results."""
         self.release: Callable[[Index], None] = _clear
@@ -203,11 +212,37 @@ class Schema:
         """Add a space to the dictionary."""
         self.spaces[space.id] = space
         self._spaces_by_name[space.name] = space
+        space.referrers = self._referrers.get(space.id, ())
+        space.rule_checks = self.rule_checks
+        self.link_references(space, NO_RULES)
 
     def remove_space(self, space: Space) -> None:
         """Remove a space from the dictionary."""
         del self.spaces[space.id]
         del self._spaces_by_name[space.name]
+        self._set_references(space, space.rules, NO_RULES)
+
+    def link_references(self, space: Space, former: FormatRules) -> None:
+        """Follow a change of a space's format: tell the spaces that its foreign keys refer to; `former` are its rules
+        before.
+        """
+        self._set_references(space, former, space.rules)
+
+    def _set_references(self, space: Space, former: FormatRules, rules: FormatRules) -> None:
+        if former is rules:
+            return
+        targets = {key.space_id or space.id for one in (former, rules) for _, key in one.references()}
+        for target in targets:
+            found = [one for one in self._referrers.get(target, ()) if one.space is not space]
+            found += [
+                Referrer(space, number, key)
+                for number, key in rules.references()
+                if (key.space_id or space.id) == target
+            ]
+            self._referrers[target] = tuple(found)
+            if (referred := self.spaces.get(target)) is not None:
+                referred.referrers = self._referrers[target]
+                referred.write_plan = None
 
     def rename_space(self, space: Space, old_name: str) -> None:
         """Follow the change of a space's name."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from box.data import codec
 from box.errors import ErrorCode, client_error
 from box.schema.access import Credentials, check_object
+from box.schema.constraints import NO_RULES, FormatRules, ReferenceDef
 from box.schema.ids import GROUP_LOCAL, is_system_id
 from box.wire.constants import Key, RequestType
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from box.data.format import FieldDef, TupleFormat
     from box.index import Index
     from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+    from box.schema.rule_checks import RuleChecks
     from box.schema.sequence import Sequence
     from box.schema.sql_objects import CheckConstraint
     from box.schema.storage_engine import Engine
@@ -81,6 +83,16 @@ class SpaceDef:
     opts: SpaceOpts = field(default_factory=SpaceOpts)
     format: list[dict[str, Any]] = field(default_factory=list)
     fields: tuple[FieldDef, ...] = ()
+    rules: FormatRules = NO_RULES
+    """The constraints and foreign keys in the format."""
+
+
+class Referrer(NamedTuple):
+    """A foreign key in the format of `space`, of its field `number` or of the whole tuple (None)."""
+
+    space: Space
+    number: int | None
+    key: ReferenceDef
 
 
 class Layout(NamedTuple):
@@ -112,7 +124,10 @@ class Space:
         "on_replace",
         "owner",
         "primary",
+        "referrers",
         "row_filter",
+        "rule_checks",
+        "rules",
         "run_triggers",
         "sequence",
         "sequence_field",
@@ -129,6 +144,7 @@ class Space:
     indexes: dict[int, Index]
     """The indexes by id in ascending order. The dictionary is never changed: an alter installs another one."""
     primary: Index | None
+    rules: FormatRules
     is_sync: bool
     is_local: bool
     is_temporary: bool
@@ -145,6 +161,10 @@ class Space:
         self.run_triggers = True
         self.checks: dict[str, CheckConstraint] = {}
         """The check constraints by name."""
+        self.referrers: tuple[Referrer, ...] = ()
+        """The foreign keys in formats that refer to this space, the oldest first."""
+        self.rule_checks: RuleChecks | None = None
+        """Checks `rules` and `referrers` of a space in the dictionary."""
         self.system_trigger: SystemTrigger | None = None
         self.row_filter: RowFilter | None = None
         """In a view of a system space: returns whether the reader may see a tuple."""
@@ -174,6 +194,7 @@ class Space:
         self.write_plan = None
         self.name = definition.name
         self.owner = definition.owner
+        self.rules = definition.rules
         self.is_sync = definition.opts.is_sync
         self.is_local = definition.opts.group_id == GROUP_LOCAL
         self.is_temporary = definition.opts.temporary

@@ -8,6 +8,7 @@ from typing import Any
 from box.data.format import FieldDef
 from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode, client_error
+from box.schema.constraints import CONSTRAINT, FOREIGN_KEY, NO_RULES, FormatRules, MisfitError, Rule, decode_rules
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier, check_name
 from box.schema.ids import ENGINE_NAME_MAX, GROUP_DEFAULT, GROUP_LOCAL, NAME_MAX, SPACE_ID_MAX
@@ -22,6 +23,8 @@ _SPACE_OPTIONS = {
     "is_sync": BOOLEAN,
     "sql": STRING,
     "checks": LEGACY,
+    CONSTRAINT: LEGACY,
+    FOREIGN_KEY: LEGACY,
 }
 _FIELD_OPTIONS = {
     "name": STRING,
@@ -36,11 +39,19 @@ _COLLATED_TYPES = frozenset(("string", "scalar", "any"))
 
 
 @lru_cache(128)
-def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False, skip_defaults: bool = False) -> SpaceDef:
+def decode_space(
+    raw: bytes,
+    error_code: int,
+    *,
+    skip_unknown: bool = False,
+    skip_defaults: bool = False,
+    skip_misfits: bool = False,
+) -> SpaceDef:
     """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE.
 
     `skip_unknown`: options of the space that are unknown are no error. `skip_defaults`: fields have no defaults,
-    whatever the format says.
+    whatever the format says. `skip_misfits`: constraints and foreign keys of the wrong form have no effect, as in
+    Tarantool 2.8.1, which knows neither.
 
     Cached, because every start has the same system spaces; a definition never changes.
     """
@@ -64,7 +75,32 @@ def decode_space(raw: bytes, error_code: int, *, skip_unknown: bool = False, ski
         raise client_error(error_code, name, "exact_field_count must be either 0 or >= formatted field count")
     opts = _decode_opts(options, name, error_code, skip_unknown=skip_unknown)
     _check_duplicates(field_defs)
-    return SpaceDef(space_id, owner, name, engine, field_count, opts, space_format, field_defs)
+    rules = _decode_rules(options, space_format, skip_misfits)
+    return SpaceDef(space_id, owner, name, engine, field_count, opts, space_format, field_defs, rules)
+
+
+def _decode_rules(options: dict[Any, Any], space_format: list[dict[Any, Any]], skip_misfits: bool) -> FormatRules:
+    """Decode the constraints and foreign keys of a space.
+
+    Raises:
+        ClientError: WRONG_SPACE_OPTIONS or WRONG_SPACE_FORMAT.
+    """
+
+    def decoded(found: dict[Any, Any], number: int | None) -> tuple[Rule, ...]:
+        try:
+            return decode_rules(found, is_field=number is not None)
+        except MisfitError as misfit:
+            if skip_misfits:
+                return ()
+            if number is None:
+                # Tarantool's own text: unlike for other options, it does not name the field of `_space`.
+                raise BoxError(ErrorCode.WRONG_SPACE_OPTIONS, f"Wrong space options: {misfit}") from None
+            raise BoxError(ErrorCode.WRONG_SPACE_FORMAT, f"Wrong space format field {number + 1}: {misfit}") from None
+
+    of_tuple = decoded(options, None)
+    of_fields = [(number, decoded(item, number)) for number, item in enumerate(space_format)]
+    used = tuple((number, rules) for number, rules in of_fields if rules)
+    return FormatRules(of_tuple, used) if of_tuple or used else NO_RULES
 
 
 def _without_default(item: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from box.errors import ErrorCode, client_error
+from box.errors import ErrorCode, client_error, unsupported
 from box.schema.sql_objects import RowCheck
 
 if TYPE_CHECKING:
@@ -24,6 +24,23 @@ class SqlFunctions(Protocol):
 
         Raises:
             ClientError: CREATE_CK_CONSTRAINT.
+        """
+
+    def compile_function(self, space: SpaceDef, number: int | None, code: str) -> RowCheck:
+        """Return the test of a constraint whose function is an expression: only true satisfies it.
+
+        It gets the fields of a tuple, or the value of the field `number` alone in a list.
+
+        Raises:
+            ClientError: the text is wrong, or it names fields that the space does not have.
+        """
+
+    def arguments_of(self, code: str) -> list[str]:
+        """Return the names in an expression, each once.
+
+        Raises:
+            ClientError: the text is wrong.
+            UnsupportedError: it has a query.
         """
 
     def tables_of_view(self, text: str) -> list[str]:
@@ -47,6 +64,12 @@ class NoSql:
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
         raise client_error(ErrorCode.CREATE_CK_CONSTRAINT, name, "SQL is not available")
 
+    def compile_function(self, space: SpaceDef, number: int | None, code: str) -> RowCheck:
+        raise unsupported("A node without SQL", "functions in SQL")
+
+    def arguments_of(self, code: str) -> list[str]:
+        return []
+
     def tables_of_view(self, text: str) -> list[str]:
         return []
 
@@ -64,6 +87,14 @@ class SqlHooks:
     def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
         """Call `SqlFunctions.compile_check`."""
         return self.find().compile_check(space, name, code)
+
+    def compile_function(self, space: SpaceDef, number: int | None, code: str) -> RowCheck:
+        """Call `SqlFunctions.compile_function`."""
+        return self.find().compile_function(space, number, code)
+
+    def arguments_of(self, code: str) -> list[str]:
+        """Call `SqlFunctions.arguments_of`."""
+        return self.find().arguments_of(code)
 
     def tables_of_view(self, text: str) -> list[str]:
         """Call `SqlFunctions.tables_of_view`."""

@@ -6,6 +6,7 @@ import gc
 import math
 from collections.abc import Iterable, Iterator
 from functools import cache
+from inspect import signature
 from typing import Any, Final
 
 import pyarrow as pa
@@ -50,6 +51,14 @@ _INEXACT: Final = frozenset(
 than in the column."""
 
 
+_ZONE: Final[dict[str, Any]] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+"""Spark 4.3 wants to know the zone of timestamps in Arrow; earlier versions take UTC."""
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, **_ZONE)
+
+
 class _Partition(InputPartition):
     """One share of the table, as Spark hands it to a task."""
 
@@ -78,7 +87,7 @@ class _Reader(DataSourceReader):
     def __init__(self, table: Table, schema: StructType) -> None:
         self._table = table
         self._schema = schema
-        arrow = to_arrow_schema(schema)
+        arrow = _arrow_schema(schema)
         self._columns = [
             adopted(column, field.dataType.simpleString(), arrow.field(place).type)
             for place, (column, field) in enumerate(
@@ -118,7 +127,7 @@ class _Reader(DataSourceReader):
         if not isinstance(partition, _Partition):  # Spark's substitute if there are no partitions
             return
         try:
-            yield from self._table.read(partition.share, self._columns, to_arrow_schema(self._schema), self._conditions)
+            yield from self._table.read(partition.share, self._columns, _arrow_schema(self._schema), self._conditions)
         except BoxError as error:
             raise prefixed(error) from None
         _freeze_modules()
@@ -225,7 +234,7 @@ class BoxDataSource(DataSource):
         options = self._write_options(overwrite)
         from box.spark.write.data_writer import BulkWriter, NodeWriter
 
-        arrow = to_arrow_schema(schema)
+        arrow = _arrow_schema(schema)
         return BulkWriter(options, arrow) if options.path is not None else NodeWriter(options, arrow)
 
     # The name that Spark requires.
@@ -240,7 +249,7 @@ class BoxDataSource(DataSource):
             raise prefixed(illegal_params("a stream is written into a node (option 'uri'), not into a directory"))
         from box.spark.write.data_writer import NodeStreamWriter
 
-        return NodeStreamWriter(options, to_arrow_schema(schema))
+        return NodeStreamWriter(options, _arrow_schema(schema))
 
     def _write_options(self, overwrite: bool) -> WriteOptions:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
@@ -61,6 +62,41 @@ class DictionaryFunctions:
 
         return test
 
+    def compile_function(self, space: SpaceDef, number: int | None, code: str) -> RowCheck:
+        """Make the test of a constraint whose function is an expression.
+
+        Raises:
+            ClientError: the text is wrong, or it names fields that the space does not have.
+        """
+        queries, ctx = self._queries, Context.admin(self._schema.admin)
+        expr = _function_body(code)
+        columns = _parameters(space)
+        if number is not None:
+            names = _names_in(expr)
+            columns = _parameters(replace(space, fields=(replace(space.fields[number], name=(names or [""])[0]),)))
+
+        def scope() -> QueryScope:
+            return QueryScope(relations=[Relation(space.name, "", columns)])
+
+        count = len(columns)
+        queries.compiler(ctx, ()).expressions(scope()).compile(expr)
+        key = ("function", tuple(space.fields), number, code)
+
+        def test(row: list[Any]) -> bool:
+            values = row[:count] + [None] * (count - len(row))
+            return queries.evaluate(ctx, key, expr, scope, values) is True
+
+        return test
+
+    def arguments_of(self, code: str) -> list[str]:
+        """Return the names in an expression, each once.
+
+        Raises:
+            ClientError: the text is wrong.
+            UnsupportedError: it has a query.
+        """
+        return _names_in(_function_body(code))
+
     def tables_of_view(self, text: str) -> list[str]:
         """Return the names of the tables that a view reads.
 
@@ -97,6 +133,29 @@ def _parameters(space: SpaceDef) -> list[KnownColumn]:
         sql = f"lb_truth({place})" if kind == "bool" else place
         found.append(KnownColumn(item.name or "", item.type.value, kind, item.collation_id or 0, sql=sql))
     return found
+
+
+def _function_body(code: str) -> sql_nodes.Expr:
+    """Parse the body of a function that is an expression.
+
+    Raises:
+        ClientError: the text is wrong.
+        UnsupportedError: it has a query.
+    """
+    expr = parse_expression(code, allows_parameters=False)
+    try:
+        _refuse_queries(expr)
+    except BoxError:
+        raise unsupported("SQL expressions", "subselects") from None
+    return expr
+
+
+def _names_in(expr: object) -> list[str]:
+    """Return the names of columns in an expression, each once."""
+    found = [expr.name] if isinstance(expr, sql_nodes.Name) else []
+    for value in sql_nodes.children(expr):
+        found += _names_in(value)
+    return list(dict.fromkeys(found))
 
 
 def _refuse_queries(expr: object) -> None:

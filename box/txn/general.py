@@ -1,8 +1,8 @@
 """The general path of a change, with everything that can take part in it.
 
 ```
-transaction  ->  access  ->  statement  ->  sequence  ->  before_replace triggers  ->  engine
-             ->  journal row  ->  on_replace triggers  ->  system trigger (DDL)  ->  commit
+transaction  ->  access  ->  statement  ->  sequence  ->  foreign keys to the space  ->  before_replace triggers
+             ->  engine  ->  journal row  ->  on_replace triggers  ->  system trigger (DDL)  ->  commit
 ```
 
 An error undoes the statement, and the implicit transaction if no other one is open. Only user triggers and DDL over
@@ -19,6 +19,7 @@ from box.eager import run_through
 from box.schema.access import Privilege
 from box.schema.sequence_fill import fill_sequence
 from box.txn import triggers
+from box.txn.rule_writes import check_removal
 from box.wire.change import INSERT, NOP, REPLACE, Request
 from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL
 from box.wire.row import Row
@@ -53,6 +54,8 @@ class GeneralWrite:
         try:
             statement = self._begin(ctx, txn, space, request)
             try:
+                if space.referrers and request.row is None:
+                    check_removal(ctx, space, request, self._storage)
                 if space.has_triggers:
                     await triggers.before_replace(ctx, txn, space, request, self._storage)
                 result = None if request.type == NOP else space.engine.change(ctx, space, statement, request)

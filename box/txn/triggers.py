@@ -35,7 +35,7 @@ async def before_replace(ctx: Context, txn: Transaction, space: Space, request: 
     """
     if not (space.before_replace and space.run_triggers):
         return
-    preview = _preview(txn, space, request, storage)
+    preview = preview_of(txn, space, request, storage)
     if preview is None:
         return
     old, new = preview
@@ -79,7 +79,7 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
         _check_not_yielded(txn, was_aborted)
 
 
-def _preview(
+def preview_of(
     txn: Transaction, space: Space, request: Request, storage: TupleStorage
 ) -> tuple[bytes | None, bytes | None] | None:
     """Return the tuples before and after a request without executing it, or None if it would change nothing."""

@@ -72,7 +72,7 @@ class WritePlan:
             and space.is_plain
             and space.system_trigger is None
             and space.sequence is None
-            and not space.checks
+            and not (space.checks or space.rules or space.referrers)
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
         self.is_usual = fast_allowed and is_usual

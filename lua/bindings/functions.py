@@ -140,6 +140,16 @@ class FunctionBinding(Binding):
         ok, packed = self.runtime.invoke_now(entry, _body_handle(function), raw, space_id)
         return cast("list[Any]", unpack(cast(bytes, packed))) if ok else decode_error(cast(bytes, packed))
 
+    def check_value(self, function: Function, raw: bytes, space_id: int | None, name: str) -> bool:
+        """Return whether the function of a constraint accepts a tuple of a space, or the only value of an array if the
+        id is None.
+
+        The dictionary calls it. Raises the errors of the function.
+        """
+        entry = self.runtime.handle_of("box.check_value")
+        (result,) = self.runtime.invoke_now(entry, _body_handle(function), raw, space_id, _raw(name))
+        return bool(result)
+
     def run_in_sql(self, ctx: Context, function: Function, args: list[Any]) -> list[Any]:
         """Call a function with values of SQL, and return its results. Varbinary values are strings to it.
 

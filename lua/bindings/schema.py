@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.data.collation import name_of
 from box.schema.access import password_hash
+from box.schema.constraints import FieldName, ReferenceDef
 from lua.bindings.binding import Binding, guarded, waiting
 
 if TYPE_CHECKING:
@@ -61,6 +62,25 @@ def _describe_index(definition: IndexDef, space: Space) -> dict[str, Any]:
     return described
 
 
+def _describe_rules(space: Space) -> dict[str, Any]:
+    """Describe the constraints and foreign keys of whole tuples; fields of foreign keys are counted from 1."""
+
+    def shown(field: FieldName | None) -> FieldName | None:
+        return field + 1 if isinstance(field, int) else field
+
+    constraints: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
+    for rule in space.rules.of_tuple:
+        if isinstance(rule, ReferenceDef):
+            keys[rule.name] = {"field": {shown(own): shown(there) for own, there in rule.links}}
+            if rule.space_id:
+                keys[rule.name]["space"] = rule.space_id
+        else:
+            constraints[rule.name] = rule.function_id
+    found = {"constraint": constraints, "foreign_key": keys}
+    return {name: described for name, described in found.items() if described}
+
+
 def describe_space(space: Space) -> dict[str, Any]:
     """Describe a space for `box.space.<name>`; `names` are the fields' numbers, counted from 1."""
     return {
@@ -77,6 +97,7 @@ def describe_space(space: Space) -> dict[str, Any]:
             {"name": name, "expr": check.definition.code, "is_enabled": check.definition.is_enabled}
             for name, check in space.checks.items()
         ],
+        **(_describe_rules(space) if space.rules else {}),
     }
 
 
@@ -139,6 +160,7 @@ class SchemaBinding(Binding):
             schema.unload_function = self._functions.unload
             schema.call_function = self._functions.make_keys
             schema.run_function = self._functions.run_in_sql
+            schema.check_value = self._functions.check_value
         changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]
         changes += [("sequence", item.id, describe_sequence(item)) for item in schema.sequences.values()]
         changes += [

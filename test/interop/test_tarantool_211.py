@@ -27,15 +27,20 @@ local format = {{'id', 'unsigned'}, {'at', 'datetime', is_nullable = true}, {'ev
 box.schema.space.create('test', {id = 512, format = format}):create_index('pk')
 box.schema.space.create('sync', {id = 513, is_sync = true}):create_index('pk')
 box.schema.func.create('check', {language = 'LUA', is_deterministic = true, body = 'function() return true end'})
-local c = box.schema.space.create('checked', {id = 514, format = {{'id', 'unsigned'}}, constraint = 'check'})
-c:create_index('pk') c:insert{1}
+local key = {k = {space = 'test', field = 'id'}}
+local c = box.schema.space.create('checked', {
+    id = 514, format = {{'id', 'unsigned', foreign_key = key}}, constraint = 'check',
+})
+c:create_index('pk')
 for i = 1, 50 do box.space.test:insert{i, dt.new{timestamp = i, nsec = i}, dt.interval.new{month = i}} end
+c:insert{1}
 """
 LOAD = """
 local fiber, dt = require('fiber'), require('datetime')
 fiber.create(function()
     for i = 1000, 1399 do
         box.space.test:replace{i, dt.now(), dt.interval.new{sec = i}}
+        if i % 7 == 0 then box.atomic(box.space.checked.replace, box.space.checked, {i}) end
         if i % 10 == 0 then box.space.sync:replace{i} fiber.sleep(0.01) end
     end
     loaded = true
@@ -103,6 +108,70 @@ def test_we_follow_under_load_with_restarts_of_either(is_anonymous: bool) -> Non
             await member.start()
             await same(tarantool, member)
             assert len(member.rows(513)) == 43
+
+    asyncio.run(main())
+
+
+RULES = """
+box.schema.func.create('positive', {is_deterministic = true, body = 'function(value) return value > 0 end'})
+box.schema.func.create('small', {is_deterministic = true, body = 'function(tuple) return tuple.a < 10 end'})
+parent = box.schema.create_space('parent', {format = {{'a', 'unsigned'}, {'b', 'string'}}})
+parent:create_index('pk')
+parent:create_index('ba', {parts = {'b', 'a'}})
+parent:insert{1, 'one'}
+child = box.schema.create_space('child', {
+    format = {
+        {'a', 'integer', constraint = 'positive'}, {'p', 'unsigned', foreign_key = {space = 'parent', field = 'a'}},
+    },
+    constraint = 'small', foreign_key = {whole = {space = 'parent', field = {p = 'a', [3] = 'b'}}},
+})
+child:create_index('pk')
+child:create_index('p', {parts = {'p'}, unique = false})
+child:insert{1, 1, 'one'}
+box.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT CHECK (a > 10), b STRING, CONSTRAINT c CHECK (b LIKE 'x%'))")
+box.execute("CREATE TABLE u (id INT PRIMARY KEY, t INT REFERENCES t (id), CONSTRAINT k FOREIGN KEY (id) REFERENCES t)")
+box.execute("INSERT INTO t VALUES (1, 11, 'x')")
+box.execute("INSERT INTO u VALUES (1, NULL)")
+box.execute("CREATE INDEX ut ON u (t)")
+"""
+STATEMENTS = """
+local s, results = box.space, {}
+local function try(f, ...)
+    local ok, problem = pcall(f, ...)
+    table.insert(results, ok and 'done' or ('%d %s'):format(problem.code, problem))
+end
+for _, row in ipairs{{0, 1, 'one'}, {11, 1, 'one'}, {2, 9, 'one'}, {2, 1, 'two'}, {2, 1}, {2, 1, box.NULL}} do
+    try(s.child.insert, s.child, row)
+end
+for _, row in ipairs{{2, 10, 'x'}, {2, 11, 'y'}, {2, 11, box.NULL}, {3, box.NULL, 'x'}} do try(s.T.insert, s.T, row) end
+for _, row in ipairs{{2, 1}, {3, 9}, {3, box.NULL}} do try(s.U.insert, s.U, row) end
+try(s.parent.delete, s.parent, 1)
+try(s.T.delete, s.T, 1)
+try(s.T.delete, s.T, 3)
+try(s.parent.truncate, s.parent)
+try(s.T.drop, s.T)
+try(box.schema.func.drop, 'small')
+return results, s.T:select(), s.U:select(), s.child:select()
+"""
+
+
+def test_constraints_of_its_directories_hold(tmp_path: Path) -> None:
+    """Constraints and foreign keys, also those that its SQL makes, refuse the same with the same texts."""
+
+    async def main() -> None:
+        tarantool = Tarantool211(tmp_path / "tarantool")
+        await tarantool.start()
+        await tarantool.eval(RULES)
+        await tarantool.eval("box.snapshot()")
+        await tarantool.stop()
+        shutil.copytree(tmp_path / "tarantool", tmp_path / "ours")
+        await tarantool.start()
+        expected = await tarantool.eval(STATEMENTS)
+        await tarantool.stop()
+        async with Node(str(tmp_path / "ours")) as node:
+            found = await node.eval(STATEMENTS)
+        assert list(found) == list(expected)
+        assert len(set(expected[0])) > 10
 
     asyncio.run(main())
 

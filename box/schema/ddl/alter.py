@@ -89,8 +89,9 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
     before = space.layout
 
     def install(target: Layout) -> None:
-        old_name, former = space.name, space.primary
+        old_name, former, rules = space.name, space.primary, space.rules
         space.install(target)
+        schema.link_references(space, rules)
         if space.primary is not former:
             space.engine.exchanged(schema, former, space.primary)
         schema.rename_space(space, old_name)
@@ -131,13 +132,13 @@ def _release(schema: Schema, indexes: list[Index]) -> None:
         schema.release(index)
 
 
-def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat) -> bool:
-    """Return whether stored tuples must be checked, because a format may be stricter.
+def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat, *, adds_rules: bool = False) -> bool:
+    """Return whether stored tuples must be checked, because a format may be stricter or has new rules.
 
     Raises:
         TransactionError: MULTISTATEMENT_TRANSACTION, a check is needed in a transaction with other statements.
     """
-    if new_format.can_store(space.format) or is_empty(space):
+    if (new_format.can_store(space.format) and not adds_rules) or is_empty(space):
         return False
     txn.check_single_statement("space format check")
     return True

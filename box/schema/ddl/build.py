@@ -80,12 +80,12 @@ class Work(Protocol):
 
 
 class FormatCheck:
-    """Work that checks tuples against a format."""
+    """Work that checks tuples against a format, with a function that raises an error."""
 
     title = "check of the format"
 
-    def __init__(self, new_format: TupleFormat) -> None:
-        self.visit: Callable[[bytes], object] = new_format.validate
+    def __init__(self, validate: Callable[[bytes], object]) -> None:
+        self.visit = validate
 
     def change(self, old: bytes | None, new: bytes | None) -> None:
         if new is not None:

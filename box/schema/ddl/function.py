@@ -6,6 +6,7 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.bootstrap import sql_function_names
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+from box.schema.ddl.rules import check_not_used, is_own_change
 from box.schema.fields import Fields
 from box.schema.function import Function, decode_function
 from box.schema.schema import Schema
@@ -32,6 +33,8 @@ def _create_function(schema: Schema, credentials: Credentials, stmt: DdlStatemen
     check_ddl(credentials, Privilege.C, ("function", definition.id), definition.name, definition.owner)
     if definition.language == "SQL_BUILTIN" and definition.name not in _SQL_FUNCTIONS:
         raise client_error(ErrorCode.CREATE_FUNCTION, definition.name, "given built-in is not predefined")
+    if definition.language == "SQL_EXPR" and is_own_change(schema, stmt):
+        schema.sql.arguments_of(definition.body)
     function = Function(definition)
     if function.is_persistent and schema.load_function is not None:
         schema.load_function(function)
@@ -57,6 +60,7 @@ def _drop_function(schema: Schema, credentials: Credentials, stmt: DdlStatement,
         raise wrong("function has references")
     if function.definition.language == "SQL_BUILTIN":
         raise wrong("function is SQL built-in")
+    check_not_used(schema, function)
     schema.remove_function(function)
     stmt.on_commit.append(lambda: _unload(schema, function))
     stmt.on_rollback.append(lambda: schema.add_function(function))

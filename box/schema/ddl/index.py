@@ -13,6 +13,7 @@ from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, needs_check
 from box.schema.ddl.build import Deferred, Finish, FormatCheck, IndexBuild, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+from box.schema.ddl.rules import check_may_be_emptied
 from box.schema.ddl.sql import check_constraint_name
 from box.schema.fields import Fields
 from box.schema.function import Function
@@ -60,6 +61,7 @@ def _check_drop_primary(space: Space) -> None:
     if space.sequence is not None:
         text = "can not drop primary key while space sequence exists"
         raise client_error(ErrorCode.ALTER_SPACE, space.name, text)
+    check_may_be_emptied(space)
 
 
 def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> None:
@@ -149,7 +151,7 @@ def _alter_index(
         exchange(schema, stmt, space, Layout(space.definition, new_format, dict(space.indexes)))
 
     if is_checked:
-        return deferred(schema, space, FormatCheck(new_format), "ERRINJ_CHECK_FORMAT_DELAY", finish)
+        return deferred(schema, space, FormatCheck(new_format.validate), "ERRINJ_CHECK_FORMAT_DELAY", finish)
     finish()
     return None
 

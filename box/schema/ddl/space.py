@@ -7,6 +7,14 @@ from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_space, needs_check
 from box.schema.ddl.build import Deferred, FormatCheck, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+from box.schema.ddl.rules import (
+    check_may_be_emptied,
+    check_may_be_temporary,
+    check_not_referenced,
+    check_rules,
+    is_own_change,
+    rule_check,
+)
 from box.schema.ddl.sql import install_checks
 from box.schema.fields import Fields
 from box.schema.newer import decode_space_of
@@ -36,8 +44,11 @@ def on_replace_space(
 
 
 def _create_space(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
-    definition = decode_space_of(schema, stmt.last, ErrorCode.CREATE_SPACE)
+    is_own = is_own_change(schema, stmt)
+    definition = decode_space_of(schema, stmt.last, ErrorCode.CREATE_SPACE, is_own=is_own)
     check_ddl(credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
+    if is_own:
+        check_rules(schema, credentials, definition)
     space = make_space(schema, definition)
     if definition.opts.view:
         schema.views[space.id] = _tables_of_view(schema, definition)
@@ -86,6 +97,7 @@ def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, sp
         raise wrong("the space has foreign key constraints")
     if space.checks:
         raise wrong("the space has check constraints")
+    check_not_referenced(space)
     tables = schema.views.pop(space.id, None)
     schema.remove_space(space)
     _changed(schema, space)
@@ -104,7 +116,8 @@ def _alter_space(
 ) -> Deferred | None:
     if space.definition.opts.view:
         raise client_error(ErrorCode.ALTER_SPACE, space.name, "view can not be altered")
-    definition = decode_space_of(schema, stmt.last, ErrorCode.ALTER_SPACE)
+    is_own = is_own_change(schema, stmt)
+    definition = decode_space_of(schema, stmt.last, ErrorCode.ALTER_SPACE, is_own=is_own)
     check_ddl(credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
 
     def wrong(text: str) -> BoxError:
@@ -124,6 +137,10 @@ def _alter_space(
     if definition.name != space.name and any(space.id in tables for tables in schema.views.values()):
         raise wrong("can not rename space which is referenced by view")
     check_not_altered(schema, space)
+    if is_own:
+        if definition.opts.temporary and not space.is_temporary:
+            check_may_be_temporary(space)
+        check_rules(schema, credentials, definition)
     checks = {
         name: CheckConstraint(check.definition, schema.sql.compile_check(definition, name, check.definition.code))
         # Tarantool makes the constraints anew from the first to the last.
@@ -135,8 +152,10 @@ def _alter_space(
         if checks:
             install_checks(schema, stmt, space, checks)
 
-    if needs_check(txn, space, new_format):
-        return deferred(schema, space, FormatCheck(new_format), "ERRINJ_CHECK_FORMAT_DELAY", finish)
+    adds_rules = is_own and definition.rules.adds_to(space.rules)
+    if needs_check(txn, space, new_format, adds_rules=adds_rules):
+        test = rule_check(schema, definition, new_format) if adds_rules else new_format.validate
+        return deferred(schema, space, FormatCheck(test), "ERRINJ_CHECK_FORMAT_DELAY", finish)
     finish()
     return None
 
@@ -162,6 +181,8 @@ def _truncate(schema: Schema, credentials: Credentials, stmt: DdlStatement, spac
     if space.is_system:
         raise client_error(ErrorCode.TRUNCATE_SYSTEM_SPACE, space.name)
     space.check_access(credentials, Privilege.W)
+    if is_own_change(schema, stmt):
+        check_may_be_emptied(space)
     check_not_altered(schema, space)
     if stmt.row is not None and (space.is_temporary or space.is_local):
         stmt.row.group_id = GROUP_LOCAL  # other instances do not have the tuples of this space

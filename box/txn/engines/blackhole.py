@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from box.errors import unsupported
 from box.schema.storage_engine import Engine, TupleChange
+from box.txn.rule_writes import validated
 from box.wire.change import INSERT, REPLACE, Request
 from box.wire.constants import RequestType
 
@@ -31,7 +32,7 @@ class BlackholeEngine(Engine):
         """Check the tuple of an INSERT or REPLACE; raises UNSUPPORTED for others."""
         if request.type not in (INSERT, REPLACE):
             raise unsupported("Blackhole", f"{RequestType(request.type).name.lower()}()")
-        space.format.validate(request.tuple)
+        validated(ctx, space, request, request.tuple)
         change.new = request.tuple
         return request.tuple
 

@@ -12,6 +12,7 @@ from box.index import Entry, Index, IndexDef, create_index
 from box.index.memory import MemoryQuota
 from box.schema.memtx_rules import check_memtx_index
 from box.schema.storage_engine import Engine, EngineTransaction, IndexRules, TupleChange
+from box.txn.rule_writes import validated
 from box.txn.space_load import SpaceLoad
 from box.txn.storage import Mode, TupleStorage, unique_index
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner
@@ -77,17 +78,17 @@ class MemtxEngine(Engine):
         txn, statement, kind = ctx.txn, cast("Statement", change), request.type
         assert txn is not None
         if kind in (INSERT, REPLACE):
-            self._store(txn, space, statement, request.tuple, Mode.INSERT if kind == INSERT else Mode.REPLACE)
+            self._store(ctx, space, statement, request, request.tuple, Mode.INSERT if kind == INSERT else Mode.REPLACE)
             return statement.new
         if kind == UPSERT:
-            self._upsert(txn, space, statement, request)
+            self._upsert(ctx, space, statement, request)
             return None
         old = self._storage.find_by(txn, space, request.index_id, request.key)
         if old is None:
             return None
         if kind == UPDATE:
             new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
-            self._store(txn, space, statement, new, Mode.UPDATE, old)
+            self._store(ctx, space, statement, request, new, Mode.UPDATE, old)
         else:
             self._storage.drop(txn, space, statement, old)
         found = old if statement.new is None else statement.new
@@ -96,29 +97,37 @@ class MemtxEngine(Engine):
         return found
 
     def _store(
-        self, txn: Transaction, space: Space, statement: Statement, raw: bytes, mode: Mode, old: bytes | None = None
+        self,
+        ctx: Context,
+        space: Space,
+        statement: Statement,
+        request: Request,
+        raw: bytes,
+        mode: Mode,
+        old: bytes | None = None,
     ) -> None:
         """Check a tuple by the plan of its space, and put it into all indexes."""
         plan = self._planner.plan(space)
-        fields = plan.validate(raw)
+        fields = plan.validate(raw) if not space.rules else validated(ctx, space, request, raw)
         plan.check_size(raw)
-        self._storage.store(txn, space, statement, raw, fields, mode, old)
+        assert ctx.txn is not None
+        self._storage.store(ctx.txn, space, statement, raw, fields, mode, old)
 
-    def _upsert(self, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
+    def _upsert(self, ctx: Context, space: Space, statement: Statement, request: Request) -> None:
         """Insert the tuple of an UPSERT, or apply its operations to the present tuple."""
-        raw, ops = request.tuple, request.ops
-        fields = space.format.validate(raw)
+        raw, ops, txn = request.tuple, request.ops, ctx.txn
+        fields = validated(ctx, space, request, raw)
         primary = unique_index(space, 0)
         key = primary.key_of(fields)
         old = self._storage.find(txn, primary, key)
         if old is None:
             check_operations(ops, fmt=space.format, index_base=request.index_base)
-            self._store(txn, space, statement, raw, Mode.INSERT)
+            self._store(ctx, space, statement, request, raw, Mode.INSERT)
             return
         new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
         if primary.key_of(space.format.validate(new)) != key:
             return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
-        self._store(txn, space, statement, new, Mode.UPDATE, old)
+        self._store(ctx, space, statement, request, new, Mode.UPDATE, old)
 
     def undo(self, txn: EngineTransaction, change: TupleChange) -> None:
         """Undo a change: restore the old tuple in the indexes, or remove the version that the change added (MVCC)."""

@@ -103,12 +103,24 @@ local function make_keys(handle, raw, space_id)
     return encode_results(registry.get(handle)(new_tuple(raw, space_id)))
 end
 
+-- Called by Python: returns whether the function of a constraint accepts a tuple of a space, or a value without one.
+local function check_value(handle, raw, space_id, name)
+    local value
+    if space_id ~= nil then
+        value = new_tuple(raw, space_id)
+    else
+        value = decode_args(raw)
+    end
+    return (registry.get(handle)(value, name)) == true
+end
+
 -- Called by Python: returns the path of a library by its name, and the folder for temporary files.
 local function find_c_module(name)
     return package.search(name), os.getenv('TMPDIR') or '/tmp'
 end
 
 python.entry('box.find_c_module', registry.ref(find_c_module))
+python.entry('box.check_value', registry.ref(check_value))
 python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.run_call', registry.ref(run_call))
 python.entry('box.run_in_sql', registry.ref(run_in_sql))

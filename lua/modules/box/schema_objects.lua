@@ -187,6 +187,12 @@ local function fill_space(space, description)
     fill_indexes(space, description.indexes, description.engine == 'vinyl' and 'vinyl_index_mt' or 'memtx_index_mt')
     space.ck_constraint = space.ck_constraint or {}
     fill_constraints(space, description.constraints)
+    for _, name in ipairs({'constraint', 'foreign_key'}) do
+        -- A key that is set, even to nil, changes the order that a console shows.
+        if description[name] ~= nil or rawget(space, name) ~= nil then
+            rawset(space, name, description[name])
+        end
+    end
 end
 
 local function apply_space(id, description)

@@ -73,7 +73,8 @@ RINGS = {
         "box.sql.query",
         "box.sql.type_names",
     },
-    "A space asks its engine, whose methods are about spaces and their dictionary.": {
+    "A space asks its engine and its checks, whose methods are about spaces and their dictionary.": {
+        "box.schema.rule_checks",
         "box.schema.schema",
         "box.schema.space",
         "box.schema.sql_hooks",

@@ -25,7 +25,7 @@ from test.unit.schema.test_upgrade import ADMIN, PUBLIC, UUID_1, Dictionary, pre
 
 VIEW = 341
 FORMAT = [
-    {"name": "id", "type": "unsigned", "constraint": {"check": 66}},
+    {"name": "id", "type": "unsigned", "constraint": {"check": 700}},
     {"name": "every", "type": "interval", "is_nullable": True},
     {"name": "parent", "type": "unsigned", "is_nullable": True, "foreign_key": {"f": {"space": 512, "field": 0}}},
 ]
@@ -41,7 +41,7 @@ def newer() -> Dictionary:
     rows[SpaceId.SPACE] += [
         [VIEW, ADMIN, "_vspace_sequence", "sysview", 0, {}, form],
         [400, ADMIN, "_later", "memtx", 0, {}, []],
-        [513, ADMIN, "checked", "memtx", 0, {"constraint": {"check": 66}}, FORMAT],
+        [513, ADMIN, "checked", "memtx", 0, {"constraint": {"check": 700}}, FORMAT],
     ]
     rows[SpaceId.INDEX] += [
         [VIEW, 0, "primary", "tree", {"unique": True}, [[0, "unsigned"]]],
@@ -121,8 +121,7 @@ def test_a_newer_dictionary_is_kept_as_it_is(make: Callable[[], Dictionary], nam
         node = await started(disk, said)
         assert node.state.replicaset_uuid == UUID_1
         version = f"schema version {name} is newer than 2.7.1: system spaces stay as they are, there is no upgrade"
-        checks = "constraints and foreign keys in the formats of these spaces have no effect: 'checked'"
-        notes = [version, checks]
+        notes = [version]
         if make is of_3_3:
             notes.append("defaults in the formats of these spaces have no effect: 'defaults'")
         assert [line for line in said if line in notes] == notes
@@ -131,12 +130,14 @@ def test_a_newer_dictionary_is_kept_as_it_is(make: Callable[[], Dictionary], nam
         ctx = node.new_context()
         await SchemaUpgrade(node.schema, node.dml, ctx, node.log, lambda: 0.0).run()
         assert (said, node.state.vclock) == (notes, vclock)
-        node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2, None, 7])))
+        node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2, None, None])))
+        with pytest.raises(BoxError, match="Foreign key constraint 'f' failed for field '3 \\(parent\\)'"):
+            node.dml.write(ctx, node.schema.space(513), Request.insert(pack([3, None, 7])))
         await node.checkpoints.make()
         await node.close()
 
         node = await started(disk, said)
-        rows[513].append([2, None, 7])
+        rows[513].append([2, None, None])
         for space_id, expected in rows.items():
             assert sorted(rows_of(node, space_id), key=str) == sorted(expected, key=str), space_id
         view = node.schema.space(VIEW)
@@ -150,9 +151,30 @@ def test_options_that_are_unknown_stay_errors_in_our_own_dictionary() -> None:
     async def main() -> None:
         node = Instance(disk=disk_of(present()))
         await node.configure({"log_level": 0})
-        row = [513, ADMIN, "checked", "memtx", 0, {"constraint": {"check": 66}}, []]
-        with pytest.raises(BoxError, match="Wrong space options \\(field 5\\): unexpected option 'constraint'"):
+        row = [513, ADMIN, "later", "memtx", 0, {"later": 1}, []]
+        with pytest.raises(BoxError, match="Wrong space options \\(field 5\\): unexpected option 'later'"):
             node.dml.write(node.new_context(), node.schema.space(SpaceId.SPACE), Request.insert(pack(row)))
+        await node.close()
+
+    asyncio.run(main())
+
+
+def test_members_of_formats_that_2_8_ignores_stay_without_effect() -> None:
+    """What a 2.8.1 has stored as `constraint` is no constraint if it has another form; here it is refused."""
+
+    async def main() -> None:
+        rows = present()
+        form = [{"name": "id", "type": "unsigned", "constraint": "text", "foreign_key": 5}]
+        rows[SpaceId.SPACE].append([513, ADMIN, "old", "memtx", 0, {}, form])
+        rows[SpaceId.INDEX].append([513, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])
+        rows[513] = [[1]]
+        node = await started(disk_of(rows), [])
+        ctx = node.new_context()
+        node.dml.write(ctx, node.schema.space(513), Request.insert(pack([2])))
+        assert rows_of(node, 513) == [[1], [2]]
+        row = [514, ADMIN, "new", "memtx", 0, {}, form]
+        with pytest.raises(BoxError, match="field 1: constraint field is expected to be a MAP"):
+            node.dml.write(ctx, node.schema.space(SpaceId.SPACE), Request.insert(pack(row)))
         await node.close()
 
     asyncio.run(main())

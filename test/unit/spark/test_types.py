@@ -68,6 +68,22 @@ def test_datetimes_of_newer_peers_are_timestamps(tmp_path: Path, decoder: str) -
     assert [row["t"] for row in rows] == [NOON, None, datetime.datetime(1969, 12, 31, 23, 59, 59, tzinfo=datetime.UTC)]
 
 
+def test_spark_reads_datetimes(tmp_path: Path) -> None:
+    """The reader that Spark uses takes columns of timestamps."""
+    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+    from pyspark.sql.types import StructType, TimestampType
+
+    from box.spark.source import BoxDataSource
+
+    write(tmp_path, ROWS, fields=FIELDS)
+    source = BoxDataSource({"path": str(tmp_path), "space": "goods"})
+    reader = source.reader(StructType().add("t", TimestampType(), True))
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    found = [row["t"] for batch in batches for row in batch.to_pylist()]
+    assert NOON in found
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize("decoder", decoders())
 def test_intervals_of_newer_versions_are_structs_of_their_parts(tmp_path: Path, decoder: str) -> None:
     fields = [{"name": "id", "type": "unsigned"}, {"name": "v", "type": "interval"}, {"name": "x", "type": "any"}]

@@ -2,6 +2,7 @@
 
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
+local constraints = require('box.schema.constraints')
 
 local M = {}
 
@@ -29,7 +30,7 @@ local function collation_id(name, where)
 end
 
 -- Raises ILLEGAL_PARAMS for the field that `where` names.
-local function field_definition(given, where)
+local function field_definition(given, where, holder)
     local field = named(type(given) == 'table' and given or {given})
     if type(field.name) ~= 'string' then
         check.illegal(where .. ': name (string) is expected')
@@ -42,14 +43,17 @@ local function field_definition(given, where)
     if field.collation ~= nil then
         field.collation = collation_id(field.collation, where)
     end
+    field.constraint = constraints.constraint(field.constraint, where .. ': ')
+    field.foreign_key = constraints.foreign_key(field.foreign_key, where .. ': ', holder, false)
     return field
 end
 
--- Returns the stored form of a format: a list of maps. Raises ILLEGAL_PARAMS.
-function M.definition(format)
+-- Returns the stored form of a format: a list of maps. `holder` has the id and the name of its space. Raises
+-- ILLEGAL_PARAMS.
+function M.definition(format, holder)
     local result = {}
     for number, given in ipairs(format) do
-        result[number] = field_definition(given, ('format[%d]'):format(number))
+        result[number] = field_definition(given, ('format[%d]'):format(number), holder)
     end
     return result
 end

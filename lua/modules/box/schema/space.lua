@@ -3,6 +3,7 @@
 local box_error = require('box.error')
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
+local constraints = require('box.schema.constraints')
 local format_definition = require('box.schema.format').definition
 local session = require('box.session')
 
@@ -25,6 +26,7 @@ end
 local CREATE_OPTIONS = {
     if_not_exists = 'boolean', engine = 'string', id = 'number', field_count = 'number',
     user = 'string, number', format = 'table', is_local = 'boolean', temporary = 'boolean', is_sync = 'boolean',
+    constraint = 'string, table', foreign_key = 'table',
 }
 
 -- Takes the next id of a space. _schema keeps the last one taken, so that the id of a dropped space is not used again.
@@ -38,8 +40,10 @@ local function next_id()
 end
 
 -- Returns the flags to store; a flag that is off is not stored.
-local function flags_of(options)
+local function flags_of(options, holder)
     return setmetatable({
+        constraint = constraints.constraint(options.constraint, ''),
+        foreign_key = constraints.foreign_key(options.foreign_key, '', holder, true),
         group_id = options.is_local and GROUP_LOCAL or nil,
         temporary = options.temporary or nil,
         is_sync = options.is_sync,
@@ -52,8 +56,10 @@ local function add(name, options)
     local owner = options.user and owner_id(options.user) or session.euid()
     local format = options.format or {}
     check.param(format, 'format', 'table')
+    local holder = {id = id, name = name}
+    format = format_definition(format, holder)
     box.space._space:insert{
-        id, owner, name, options.engine or 'memtx', options.field_count or 0, flags_of(options), format_definition(format),
+        id, owner, name, options.engine or 'memtx', options.field_count or 0, flags_of(options, holder), format,
     }
     return box.space[id], 'created'
 end
@@ -78,11 +84,13 @@ function M.format(id, format)
     check.param(id, 'id', 'number')
     if format ~= nil then
         check.param(format, 'format', 'table')
-        box.space._space:update(id, {{'=', FORMAT, format_definition(format)}})
+        local space = box.space._vspace:get(id) or no_such_space(id)
+        format = format_definition(format, {id = id, name = space[NAME]})
+        box.space._space:update(id, {{'=', FORMAT, format}})
         return
     end
     local tuple = box.space._vspace:get(id)
-    return tuple ~= nil and tuple[FORMAT] or no_such_space(id)
+    return tuple ~= nil and constraints.shown(tuple[FORMAT]) or no_such_space(id)
 end
 
 function M.rename(space_id, space_name)
@@ -98,8 +106,16 @@ local ALTERED_FIELDS = {
 local ALTERED_FLAGS = {'temporary', 'is_sync'}
 local ALTER_OPTIONS = {
     field_count = 'number', user = 'string, number', format = 'table', temporary = 'boolean', is_sync = 'boolean',
-    name = 'string',
+    name = 'string', constraint = 'string, table', foreign_key = 'table',
 }
+
+-- An empty table removes what is there.
+local function altered(given)
+    if type(given) == 'table' and next(given) == nil then
+        return nil
+    end
+    return given
+end
 
 function M.alter(space_id, options)
     local space = box.space[space_id] or no_such_space(space_id)
@@ -110,11 +126,18 @@ function M.alter(space_id, options)
             row[FLAGS][name] = options[name]
         end
     end
+    local holder = {id = space.id, name = options.name or space.name}
     for name, field in pairs(ALTERED_FIELDS) do
         local position, stored = field[1], field[2]
         if options[name] ~= nil then
-            row[position] = stored == nil and options[name] or stored(options[name])
+            row[position] = stored == nil and options[name] or stored(options[name], holder)
         end
+    end
+    if options.constraint ~= nil then
+        row[FLAGS].constraint = constraints.constraint(altered(options.constraint), '')
+    end
+    if options.foreign_key ~= nil then
+        row[FLAGS].foreign_key = constraints.foreign_key(altered(options.foreign_key), '', holder, true)
     end
     box.space._space:replace(row)
 end
