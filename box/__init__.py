@@ -4,8 +4,8 @@
 
 The names below are the interface for programs; `box.sync` has it without a loop, `box.dbapi` is DB-API 2.0 for tools,
 `box.testing` has clusters for tests.
-`Node` and other names that need LuaJIT are imported on first use, so that readers of files (`box.spark`) work without
-it.
+`Node` and other names that need LuaJIT or take long to import are imported on first use, so that readers of files
+(`box.spark`) work without LuaJIT.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from box.data.times.points import Datetime, Interval
 from box.errors import (
     AccessDeniedError,
     AlreadyExistsError,
@@ -49,6 +48,7 @@ from box.errors import (
 from box.instance.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from box.data.times.points import Datetime, Interval
     from box.embed import (
         Change,
         ChangesLost,
@@ -128,6 +128,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "dbapi":
         return import_module("box.dbapi")
+    if name in ("Datetime", "Interval"):
+        return getattr(import_module("box.data.times.points"), name)
     if name in __all__:
         from box import embed
 

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, fiber_is_cancelled
@@ -38,7 +39,6 @@ class TerminalConsole:
         self._terminal: Terminal | None = None
         self._interruption: Interruption | None = None
         self._bind()
-        self._runtime.release(self._runtime.compile(b"return require('console')", "=console"))
         instance.text_consoles.screen = self._screen
         self._node.on_shutdown.append(self.close)
 
@@ -69,6 +69,12 @@ class TerminalConsole:
         if self._interruption is not None:
             self._interruption.close()
 
+    @cached_property
+    def _ask_handle(self) -> int:
+        """The handle of the function that answers questions of the terminal, which `require('console')` registers."""
+        self._runtime.release(self._runtime.compile(b"return require('console')", "=console"))
+        return self._runtime.handle_of("console.ask")
+
     async def ask(self, function: str, *arguments: Any) -> Any:
         """Answer a question of the terminal, such as which names begin with `box.sp`.
 
@@ -77,9 +83,7 @@ class TerminalConsole:
         from box.data.codec import pack, unpack
 
         try:
-            answer = await self._runtime.call(
-                self._runtime.handle_of("console.ask"), pack([function, *arguments]), name="completion"
-            )
+            answer = await self._runtime.call(self._ask_handle, pack([function, *arguments]), name="completion")
         except BoxError:
             return None
         values = unpack(answer)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import getopt
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class UsageError(Exception):
     """A wrong command line; the text is for standard error."""
 
 
-@dataclass(slots=True)
-class Options:
+class Options(NamedTuple):
     """The parsed command line. `prelude` has ('l', library) and ('e', expression) in their order."""
 
-    prelude: list[tuple[str, str]] = field(default_factory=list)
+    prelude: Sequence[tuple[str, str]] = ()
     interactive: bool = False
     script: str | None = None
-    arguments: list[str] = field(default_factory=list)
+    arguments: Sequence[str] = ()
     show: str | None = None
 
     @property
@@ -31,20 +31,19 @@ def parse_arguments(arguments: list[str]) -> Options:
         pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
     except getopt.GetoptError as error:
         raise UsageError(f"lunabox: {_usage_problem(error)}") from error
-    options = Options()
+    prelude: list[tuple[str, str]] = []
+    interactive, show = False, None
     for name, value in pairs:
         match name:
             case "-h" | "--help":
-                options.show = options.show or "help"
+                show = show or "help"
             case "-v" | "-V" | "--version":
-                options.show = options.show or "version"
+                show = show or "version"
             case "-i":
-                options.interactive = True
+                interactive = True
             case _:
-                options.prelude.append((name[1:], value))
-    if rest:
-        options.script, options.arguments = rest[0], rest[1:]
-    return options
+                prelude.append((name[1:], value))
+    return Options(tuple(prelude), interactive, rest[0] if rest else None, tuple(rest[1:]), show)
 
 
 def _usage_problem(error: getopt.GetoptError) -> str:

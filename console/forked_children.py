@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 
 class ForkedChildren:
@@ -34,7 +33,9 @@ class ForkedChildren:
 def _children() -> set[int]:
     """Return the children of all threads of this process; none if the kernel does not tell."""
     found: set[int] = set()
-    for path in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):
-            found.update(map(int, path.read_text().split()))
+    tasks = "/proc/self/task"
+    with suppress(OSError):
+        for thread in os.listdir(tasks):
+            with suppress(OSError), open(f"{tasks}/{thread}/children", "rb") as file:
+                found.update(map(int, file.read().split()))
     return found

@@ -12,20 +12,19 @@ raise.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import importlib
-import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from array import array
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, cast
 
 from box.data.marks import FIXARRAY
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
-from box.wire.constants import PACKAGE_VERSION
+from box.wire.tarantool_version import PACKAGE_VERSION
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits
@@ -54,7 +53,11 @@ def default_flavour() -> str:
     chosen = os.environ.get("LUNABOX_LUAJIT")
     if chosen:
         return chosen
-    return "luajit20" if importlib.util.find_spec("lupa.luajit20") else "luajit21"
+    try:
+        importlib.import_module("lupa.luajit20")
+    except ImportError:
+        return "luajit21"
+    return "luajit20"
 
 
 class LogSpeaker(Protocol):
@@ -108,15 +111,16 @@ class Runtime:
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
-        self._cells_memory = (ctypes.c_int32 * _CELLS)()
-        self.cells = memoryview(self._cells_memory).cast("B").cast("i")
+        self._later: dict[str, Callable[[], object]] = {}
+        """By the prefixes of their names, what binds the functions that are not bound yet."""
+        self._cells_memory = array("i", [0] * _CELLS)
+        self.cells = memoryview(self._cells_memory)
         """Memory that is shared with Lua: see `internal/cells.lua`."""
-        self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
-        woken = memoryview(self._woken_memory).cast("B").cast("d")
-        self._turn_times_memory = (ctypes.c_double * CLOCKS)()
-        self.turn_times: memoryview[float] = memoryview(self._turn_times_memory).cast("B").cast("d")
+        self._woken_memory = array("d", [0.0] * WOKEN_MAX)
+        self._turn_times_memory = array("d", [0.0] * CLOCKS)
+        self.turn_times: memoryview[float] = memoryview(self._turn_times_memory)
         """Memory that is shared with Lua: see `lua/turn_clock.py`."""
-        self.waits = Waits(self.loop, self.cells, woken, fiber_round or Round(), monotonic)
+        self.waits = Waits(self.loop, self.cells, memoryview(self._woken_memory), fiber_round or Round(), monotonic)
         self.closed = False
         self._open()
         binding = FiberBinding(
@@ -136,12 +140,13 @@ class Runtime:
             register_builtins=False,
             attribute_filter=_no_attributes,
         )
-        addresses = [
-            float(ctypes.addressof(memory))
-            for memory in (self._cells_memory, self._woken_memory, self._turn_times_memory)
-        ]
+        memories: tuple[array[Any], ...] = (self._cells_memory, self._woken_memory, self._turn_times_memory)
         self._bind, self._start_lua = self._state.execute(
-            _module_text("internal.boot"), _read_module, *addresses, name="@builtin/internal/boot.lua"
+            _module_text("internal.boot"),
+            _read_module,
+            self._bind_missing,
+            *(float(memory.buffer_info()[0]) for memory in memories),
+            name="@builtin/internal/boot.lua",
         )
 
     def _boot(self) -> None:
@@ -166,6 +171,18 @@ class Runtime:
         handled, which saves a tenth of a microsecond for each call.
         """
         self._bind(name.encode(), function, is_direct)
+
+    def bind_later(self, prefixes: Iterable[str], make: Callable[[], object]) -> None:
+        """Call `make`, which binds functions, when Lua uses a function for the first time that is not bound and whose
+        name begins with one of the prefixes and an underscore.
+        """
+        self._later.update(dict.fromkeys(prefixes, make))
+
+    def _bind_missing(self, name: bytes) -> None:
+        make = self._later.get(name.decode().partition("_")[0])
+        if make is not None:
+            self._later = {prefix: other for prefix, other in self._later.items() if other is not make}
+            make()
 
     # ---- contexts ----
 

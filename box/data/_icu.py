@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 _ATTRIBUTES: Final = {
@@ -144,6 +143,8 @@ def _candidates() -> list[tuple[str, list[str]]]:
 
 
 def _in_wheel() -> list[tuple[str, list[str]]]:
+    from pathlib import Path
+
     package = importlib.util.find_spec("icu4py")
     if package is None or package.origin is None:
         return []

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal, Overflow, localcontext
 from typing import Any, Final
 
-from box.data.codec import MAX_DECIMAL_DIGITS, pack, pack_float32
+from box.data.codec import pack, pack_float32
+from box.data.extensions import MAX_DECIMAL_DIGITS
 from box.data.format import TupleFormat
 from box.data.json_path import Path, PathError, PathLexer, Step
 from box.errors import BoxError, ErrorCode, client_error, illegal_params

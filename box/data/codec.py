@@ -5,16 +5,9 @@
     integer <-> int         array <-> list (tuples are packed as arrays too)
     float   <-> float       map  <-> dict
     ext 1   <-> Decimal     ext 2 <-> UUID     ext 6 <-> Interval
-    ext 3   <-> BoxError (`box/data/error_body.py`)
+    ext 3   <-> BoxError (`box/data/error_body.py`); the other extensions are in `box/data/extensions.py`
     ext 4   <-> datetime, or Datetime for what Python's type cannot hold (`box/data/times`)
     other ext <-> Ext
-
-Decimal (ext 1): the scale as a MessagePack integer, then the digits as packed decimal, most significant first, two in
-each byte. The last half byte is the sign (0x0c plus, 0x0d minus; on reading also 0x0a, 0x0e and 0x0f plus, 0x0b minus):
-
-    Decimal("-12.34")  ->  d6 01 | 02 | 01 23 4d        scale 2, digits 01234, minus
-
-UUID (ext 2): its 16 bytes, big-endian: `d8 02 <16 bytes>`.
 
 The C extension of `msgpack` does the work. A Python decoder handles what it cannot (a map whose key is an array or a
 map, more than 1,024 levels), and finds the error in malformed input.
@@ -24,25 +17,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from decimal import Decimal
+from functools import cache
 from itertools import chain
+from types import ModuleType
 from typing import Any, Final
-from uuid import UUID
 
 from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
 
-from box.data.deep import COUNTED, FIXED, MAX_NESTING, SIZED, end_of_scalar, read_container, too_deep
-from box.data.error_body import ERROR_EXT, decode_error_stack, encode_error_stack
+from box.data.deep import MAX_NESTING, end_of_scalar, read_container, skip, too_deep
 from box.data.marks import ARRAY16, ARRAY32, FIXMAP, FIXSTR, FLOAT32, MAP32, UINT64
-from box.data.times import bodies
-from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
-from box.errors import BoxError, ErrorCode, client_error, unsupported
-
-DECIMAL_EXT: Final = 1
-UUID_EXT: Final = 2
-MAX_DECIMAL_DIGITS: Final = 38
-"""The greatest number of digits in a decimal of Tarantool, and the greatest of its scale."""
+from box.errors import BoxError, ErrorCode, client_error
 
 _TOO_DEEP: Final = "recursion limit exceeded"
 """The beginning of the C extension's message about a value with too many levels."""
@@ -153,70 +137,29 @@ def pack_map_header(size: int) -> bytes:
     return b"\xde" + size.to_bytes(2, "big") if size < 0x10000 else b"\xdf" + size.to_bytes(4, "big")
 
 
-def _pack_default(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return Ext(DECIMAL_EXT, encode_decimal(value))
-    if isinstance(value, UUID):
-        return Ext(UUID_EXT, value.bytes)
-    if isinstance(value, datetime | Datetime):
-        return Ext(DATETIME_EXT, _encode_datetime(value))
-    if isinstance(value, Interval):
-        return Ext(INTERVAL_EXT, encode_interval(value))
-    if isinstance(value, BoxError):
-        return Ext(ERROR_EXT, encode_error_stack(value))
-    raise client_error(ErrorCode.PROC_RET, type(value).__name__)
+@cache
+def _extensions() -> ModuleType:
+    """Return the module of Tarantool's extensions. It is imported at the first value of one, because `decimal`, `uuid`
+    and time zones take long to load.
+    """
+    from box.data import extensions
+
+    return extensions
 
 
-def _encode_datetime(value: datetime | Datetime) -> bytes:
-    try:
-        return bodies.encode(value)
-    except ValueError as error:
-        raise unsupported("MessagePack", str(error)) from None
-
-
-def encode_decimal(value: Decimal) -> bytes:
-    """Return the body of the decimal extension."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or len(digits) > MAX_DECIMAL_DIGITS:
-        raise unsupported("MessagePack", f"decimal {value}")
-    nibbles = "".join(map(str, digits)) + ("d" if sign else "c")
-    return _pack(-exponent) + bytes.fromhex(nibbles if len(nibbles) % 2 == 0 else "0" + nibbles)
-
-
-def decode_decimal(data: bytes) -> Decimal:
-    """Decode the body of the decimal extension. Raises ValueError if it is malformed."""
-    try:
-        end = skip(data, 0)
-    except BoxError:
-        raise ValueError("decimal without a scale") from None
-    scale = unpackb(data[:end])
-    nibbles = data[end:].hex()
-    digits, sign = nibbles[:-1], nibbles[-1:]
-    if type(scale) is not int or not digits.isdecimal() or sign not in set("abcdef"):
-        raise ValueError("malformed decimal")
-    digits = digits.lstrip("0") or "0"
-    # A scale of 2^31 would make a text of two gigabytes when the number is shown.
-    if abs(scale) > MAX_DECIMAL_DIGITS or len(digits) > MAX_DECIMAL_DIGITS:
-        raise ValueError("decimal out of range")
-    return Decimal((int(sign in "bd"), tuple(map(int, digits)), -scale))
+def _pack_default(value: Any) -> Ext:
+    return Ext(*_extensions().encode(value))
 
 
 def decode_ext(code: int, data: bytes) -> Any:
     """Decode an extension to its value, or an unknown one to an Ext: the decoder's `ext_hook`. Raises ValueError."""
+    decode = _extensions().DECODERS.get(code)
+    if decode is None:
+        return Ext(code, data)
     try:
-        if code == DECIMAL_EXT:
-            return decode_decimal(data)
-        if code == UUID_EXT:
-            return UUID(bytes=data)
-        if code == DATETIME_EXT:
-            return bodies.decode(data)
-        if code == INTERVAL_EXT:
-            return decode_interval(data)
-        if code == ERROR_EXT:
-            return decode_error_stack(data)
+        return decode(data)
     except (ValueError, LookupError, BoxError) as error:
         raise ValueError(str(error)) from None
-    return Ext(code, data)
 
 
 def unpack(raw: bytes, what: str = "packet body") -> Any:
@@ -321,37 +264,6 @@ def _unpack_slow(raw: bytes, what: str) -> Any:
     return value
 
 
-def skip(raw: bytes, pos: int) -> int:
-    """Return the offset after the value that starts at `pos`.
-
-    Raises:
-        ClientError: INVALID_MSGPACK, the value is truncated or malformed.
-    """
-    pending = 1
-    try:
-        while pending:
-            byte = raw[pos]
-            if size := FIXED[byte]:
-                pos += size
-            elif byte in SIZED:
-                width, extra = SIZED[byte]
-                pos += 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
-            elif byte < 0xA0:
-                # A map or an array with the number of its pairs or elements in the mark; a pair is two values.
-                pending += (byte & 0x0F) << (byte < 0x90)
-                pos += 1
-            else:
-                width, factor = COUNTED[byte]
-                pending += factor * int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
-                pos += 1 + width
-            pending -= 1
-    except (IndexError, KeyError):
-        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body") from None
-    if pos > len(raw):
-        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
-    return pos
-
-
 def split_array(raw: bytes, pos: int = 0) -> list[bytes]:
     """Return the raw elements of the array at `pos`.
 
@@ -416,9 +328,7 @@ def _freeze(value: Any) -> Any:
 __all__ = [
     "Ext",
     "FrozenMap",
-    "decode_decimal",
     "decode_ext",
-    "encode_decimal",
     "pack",
     "pack_array_header",
     "pack_float32",

@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgpack
 from msgpack import StackError
 
-from box.errors import unsupported
+from box.errors import ErrorCode, client_error, unsupported
 
-__all__ = ["MAX_NESTING", "DeepUnpacker", "StackError", "skip_one"]
+__all__ = ["MAX_NESTING", "DeepUnpacker", "StackError", "skip", "skip_one"]
 
 MAX_NESTING = 5100
 """The greatest number of arrays and maps inside each other, the tuple itself included. Tarantool is known to accept
@@ -140,3 +140,34 @@ def skip_one(unpacker: msgpack.Unpacker | DeepUnpacker, raw: bytes) -> msgpack.U
         unpacker = DeepUnpacker(raw, start)
         unpacker.skip()
     return unpacker
+
+
+def skip(raw: bytes, pos: int) -> int:
+    """Return the offset after the value that starts at `pos`.
+
+    Raises:
+        ClientError: INVALID_MSGPACK, the value is truncated or malformed.
+    """
+    pending = 1
+    try:
+        while pending:
+            byte = raw[pos]
+            if size := FIXED[byte]:
+                pos += size
+            elif byte in SIZED:
+                width, extra = SIZED[byte]
+                pos += 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
+            elif byte < 0xA0:
+                # A map or an array with the number of its pairs or elements in the mark; a pair is two values.
+                pending += (byte & 0x0F) << (byte < 0x90)
+                pos += 1
+            else:
+                width, factor = COUNTED[byte]
+                pending += factor * int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
+                pos += 1 + width
+            pending -= 1
+    except (IndexError, KeyError):
+        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body") from None
+    if pos > len(raw):
+        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
+    return pos

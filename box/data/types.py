@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType
 from typing import Any, Final
 from uuid import UUID
@@ -122,18 +122,12 @@ def compiled_source(source: str) -> CodeType:
     return compile(source, "<compiled>", "exec")
 
 
-def _checker(kind: FieldType, nullable: bool) -> Callable[[Any], bool]:
-    source = check_expression(kind, nullable, "value") or "True"
-    checker: Callable[[Any], bool] = eval(f"lambda value: {source}", dict(TYPE_SETS))
-    return checker
-
-
-_CHECKERS: Final = {(kind, nullable): _checker(kind, nullable) for kind in FieldType for nullable in (False, True)}
-
-
+@cache
 def checker(kind: FieldType, nullable: bool = False) -> Callable[[Any], bool]:
     """Return a predicate: does a decoded value fit the type?"""
-    return _CHECKERS[kind, nullable]
+    source = check_expression(kind, nullable, "value") or "True"
+    predicate: Callable[[Any], bool] = eval(f"lambda value: {source}", dict(TYPE_SETS))
+    return predicate
 
 
 _NAMES: Final = {

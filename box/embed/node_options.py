@@ -1,6 +1,6 @@
 """The options of a node as typed keywords: the options of `box.cfg` with the types of their registry.
 
-A test holds `NodeOptions` equal to `box.instance.config.OPTIONS`. None selects the default.
+A test holds `NodeOptions` equal to `box.instance.option_registry.OPTIONS`. None selects the default.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Literal, TypedDict
 
-from box.instance.config import DEPRECATED_NAMES, OPTIONS
+from box.instance.option_registry import DEPRECATED_NAMES, OPTIONS
 
 WalMode = Literal["none", "write", "fsync"]
 ElectionMode = Literal["off", "voter", "candidate", "manual"]

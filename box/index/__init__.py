@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from box.index._factory import create_index
-    from box.index.base import Cursor, Entry, Index, IndexDef, IteratorType
+    from box.index.base import Cursor, Entry, Index, IndexDef
     from box.index.hash import HashIndex
+    from box.index.iterator_type import IteratorType
     from box.index.tree import TreeIndex
 
 __all__ = ["Cursor", "Entry", "HashIndex", "Index", "IndexDef", "IteratorType", "TreeIndex", "create_index"]
 
 _MODULES = {
     "box.index._factory": ("create_index",),
-    "box.index.base": ("Cursor", "Entry", "Index", "IndexDef", "IteratorType"),
+    "box.index.base": ("Cursor", "Entry", "Index", "IndexDef"),
+    "box.index.iterator_type": ("IteratorType",),
     "box.index.hash": ("HashIndex",),
     "box.index.tree": ("TreeIndex",),
 }

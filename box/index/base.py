@@ -12,41 +12,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.iterator_type import IteratorType
 from box.index.memory import TUPLE_COST, MemoryQuota, place_cost
 
 Entry = Any
 """`bytes`, or a version chain of `box.txn.versions`; indexes do not look into it."""
 
 
-class IteratorType(IntEnum):
-    """The wire numbers of the iterators. TREE supports 0 to 6, HASH supports ALL, EQ and GT."""
-
-    EQ = 0
-    REQ = 1
-    ALL = 2
-    LT = 3
-    LE = 4
-    GE = 5
-    GT = 6
-    BITS_ALL_SET = 7
-    BITS_ANY_SET = 8
-    BITS_ALL_NOT_SET = 9
-    OVERLAPS = 10
-    NEIGHBOR = 11
-
-    @property
-    def is_reverse(self) -> bool:
-        return self in REVERSE
-
-
-REVERSE: Final = frozenset({IteratorType.REQ, IteratorType.LT, IteratorType.LE})
-"""The iterators that go from greater to lesser keys."""
 _ITERATORS: Final = tuple(IteratorType)
 
 

@@ -22,7 +22,8 @@ from pyroaring import BitMap
 
 from box.data.keydef import KeyDef
 from box.errors import ErrorCode, client_error
-from box.index.base import IndexDef, IteratorType
+from box.index.base import IndexDef
+from box.index.iterator_type import IteratorType
 from box.index.placed import PlacedIndex, Search
 
 _NUMBER_BITS: Final = 64

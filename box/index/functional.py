@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol
 
 from box.data.keydef import TOP, KeyDef, SortKey
 from box.errors import BoxError, ErrorCode, client_error
-from box.index.base import Cursor, Entry, Index, IndexDef, IteratorType
+from box.index.base import Cursor, Entry, Index, IndexDef
+from box.index.iterator_type import IteratorType
 from box.index.packed import pack_parts
 from box.index.tree import TreeIndex, excluded_fields, has_nil
 

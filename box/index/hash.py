@@ -12,7 +12,8 @@ from typing import Any
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
-from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.base import Cursor, Entry, IndexDef
+from box.index.iterator_type import IteratorType
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
 

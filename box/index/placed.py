@@ -22,7 +22,8 @@ from typing import Any, ClassVar, Protocol
 
 from box.data.json_path import follow
 from box.data.keydef import KeyDef, SortKey
-from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.base import Cursor, Entry, IndexDef
+from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
 from box.index.own_trees import NumberTree, ObjectTree

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.index.base import IteratorType
+from box.index.iterator_type import IteratorType
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey

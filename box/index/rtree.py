@@ -22,7 +22,8 @@ from box.data.json_path import follow
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType, checker
 from box.errors import ErrorCode, client_error
-from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.base import Cursor, Entry, IndexDef
+from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, ForwardCursor
 from box.index.rtree_geometry import CONDITIONS, MAX_DIMENSION, Box, Selection, geometry_of, read_rectangle

@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol
 from box.data.keydef import SortKey
 from box.data.types import compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
-from box.index.base import IteratorType
+from box.index.iterator_type import IteratorType
 
 MAX_DIMENSION: Final = 20
 """Tarantool's limit of dimensions."""

@@ -20,7 +20,8 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
 
 from box.data.keydef import SortKey
-from box.index.base import Cursor, Entry, IteratorType
+from box.index.base import Cursor, Entry
+from box.index.iterator_type import IteratorType
 from box.index.layered import GONE
 from box.index.ordered import EVERYTHING, Bounds, ForwardCursor
 from box.index.rtree_geometry import Box, Selection

@@ -21,7 +21,8 @@ from typing import Any, Final
 from box.data.keydef import NIL_PART, TOP, KeyDef, PartDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
-from box.index.base import REVERSE, Cursor, Entry, IndexDef, IteratorType
+from box.index.base import Cursor, Entry, IndexDef
+from box.index.iterator_type import REVERSE, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
 from box.index.packed import after_all, is_packable, pack_parts, packer

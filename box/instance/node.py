@@ -32,7 +32,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack
@@ -40,14 +39,12 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.events import Events
 from box.instance.config import Config
-from box.instance.mode import ReadOnlyReason
 from box.instance.process_setup import ProcessSetup
 from box.instance.resources import Paths, Resources
 from box.instance.start_stages import Stage, StartStages
 from box.instance.system_events import SHUTDOWN, provide_system_events
-from box.iproto.stats import Stats
 from box.journal.round import Round
-from box.journal.storage import FileStorage, MemoryStorage, Storage
+from box.journal.storage import FileStorage, MemoryStorage, Storage, plain_path
 from box.journal.threads import SystemThreads, Threads
 from box.log import BARE, Level, Log
 from box.long_work import ProgressBoard
@@ -55,7 +52,7 @@ from box.net.network import Network
 from box.net.sockets import SocketNetwork
 from box.session import Context, Sessions
 from box.waiters import Waiters
-from box.wire.constants import PACKAGE_VERSION
+from box.wire.tarantool_version import PACKAGE_VERSION
 
 if TYPE_CHECKING:
     from box.index.release import Releaser
@@ -69,6 +66,7 @@ if TYPE_CHECKING:
     from box.instance.startup import Startup
     from box.iproto.interface import FunctionsLike
     from box.iproto.server import IprotoServer
+    from box.iproto.stats import Stats
     from box.journal.journal import Journal
     from box.replication.elections import Elections
     from box.replication.setup import Replication
@@ -122,11 +120,11 @@ class Instance:
         network: Network | None = None,
         threads: Threads | None = None,
     ) -> None:
-        path = None if directory is None else Path(fspath(directory)).absolute()
+        path = None if directory is None else plain_path(os.path.join(os.getcwd(), fspath(directory)))
         self.loop = loop or asyncio.get_running_loop()
         self.clock = clock
         self.random = random or random_module.SystemRandom()
-        self.disk: Storage = disk or (MemoryStorage(clock) if path is None else FileStorage(str(path)))
+        self.disk: Storage = disk or (MemoryStorage(clock) if path is None else FileStorage(path))
         self.network: Network = network or SocketNetwork(self.loop)
         threads = threads or SystemThreads()
         self.monotonic: Callable[[], float] = threads.clock
@@ -152,7 +150,6 @@ class Instance:
         )
         self.sessions = Sessions()
         self.events = Events(self.loop)
-        self.stats = Stats()
         self.round = Round()
         """The round of fibers, which the scheduler and the journal share."""
         self.functions: FunctionsLike | None = None
@@ -182,9 +179,9 @@ class Instance:
         self.is_join_undone = False
         """True if the last start failed during a join for a temporary reason, so that it may be repeated."""
         self.process = ProcessSetup(self.resources)
-        self._first_uuid = self.resources.random_uuid()
-        """The UUID for an instance without files. Every attempt to start uses it, because it may be registered
-        already."""
+        self._first_uuid = self.random.randbytes(16)
+        """The bytes of the UUID for an instance without files. Every attempt to start uses it, because it may be
+        registered already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
         self.has_parts = False
         """True once the parts are made."""
@@ -269,6 +266,13 @@ class Instance:
         self._connect()
 
     @cached_property
+    def stats(self) -> Stats:
+        """The counters of this node, made at their first use."""
+        from box.iproto.stats import Stats
+
+        return Stats()
+
+    @cached_property
     def sql(self) -> Sql:
         """SQL of this node, made at its first use, because its modules take long to import."""
         from box.sql.engine import Sql
@@ -313,6 +317,8 @@ class Instance:
         self.replication.use_journal(journal)
 
     def _mode_changed(self) -> None:
+        from box.instance.mode import ReadOnlyReason
+
         self.dml.is_read_only = self.mode.is_held
         self.mode_changes.wake()
         self.events.changed()
@@ -320,6 +326,8 @@ class Instance:
             self.loop.create_task(self.stages.reach(Stage.SYNCED), name="synced")
 
     def _role_changed(self) -> None:
+        from box.instance.mode import ReadOnlyReason
+
         self.mode.set(ReadOnlyReason.ELECTION, self.elections.is_read_only)
         self.events.changed()
         for hook in self.on_election:
@@ -430,6 +438,8 @@ class Instance:
 
     async def _load(self) -> bool:
         """Run recovery, bootstrap or join. Returns True if the instance has founded its replica set."""
+        from uuid import UUID
+
         from box.instance import parts
 
         ctx = Context.admin(self.schema.admin)
@@ -442,7 +452,7 @@ class Instance:
             self.replication,
             self._opening,
             self.iproto.listen,
-            self._first_uuid,
+            UUID(bytes=self._first_uuid, version=4),
             self.stages,
         )
         self._startup = startup

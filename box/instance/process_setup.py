@@ -9,7 +9,7 @@ from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.resources import Resources
 from box.log import Level, log_level
-from box.wire.constants import PACKAGE_VERSION
+from box.wire.tarantool_version import PACKAGE_VERSION
 
 
 class ProcessSetup:

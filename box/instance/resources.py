@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from random import Random
-from uuid import UUID
+from typing import TYPE_CHECKING, NamedTuple
 
 from box.errinj import ErrorInjections
 from box.instance.config import Config
-from box.journal.storage import Storage
+from box.journal.storage import Storage, plain_path
 from box.journal.threads import Threads
 from box.log import Log
 from box.long_work import ProgressBoard
 from box.net.network import Network
+
+if TYPE_CHECKING:
+    from random import Random
+    from uuid import UUID
 
 
 class Paths:
@@ -24,8 +25,8 @@ class Paths:
     `directory` is None for an instance in memory.
     """
 
-    def __init__(self, directory: Path | None, config: Config) -> None:
-        self._directory = directory or Path()
+    def __init__(self, directory: str | None, config: Config) -> None:
+        self._directory = directory or "."
         self._config = config
 
     def relative(self, path: str) -> str:
@@ -35,7 +36,8 @@ class Paths:
 
     def resolve(self, path: str) -> str:
         """Return a path for the operating system."""
-        return str(self._directory / self.relative(path))
+        relative = self.relative(path)
+        return plain_path(relative if relative.startswith("/") else f"{self._directory}/{relative}")
 
     @property
     def wal_dir(self) -> str:
@@ -48,8 +50,7 @@ class Paths:
         return self.relative(self._config["memtx_dir"])
 
 
-@dataclass(eq=False, repr=False, slots=True)
-class Resources:
+class Resources(NamedTuple):
     """The resources of one instance; the same objects for its whole life.
 
     `clock` returns seconds since the epoch, `random` the bytes for UUIDs and salts. `config` changes with `box.cfg`:
@@ -71,4 +72,6 @@ class Resources:
 
     def random_uuid(self) -> UUID:
         """Return a version 4 UUID from the instance's random source."""
+        from uuid import UUID
+
         return UUID(bytes=self.random.randbytes(16), version=4)

@@ -9,7 +9,7 @@ from box.schema.schema import Schema
 from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from box.session import Context
 from box.txn.dml import Dml
-from box.wire.constants import PACKAGE_VERSION
+from box.wire.tarantool_version import PACKAGE_VERSION
 
 
 async def upgrade_at_start(resources: Resources, state: InstanceState, schema: Schema, dml: Dml, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""The version of this package. The version of Tarantool that it implements is `box.wire.constants.VERSION`."""
+"""The version of this package. The version of Tarantool that it implements is `box.wire.tarantool_version.VERSION`."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from box.iproto.turns import Turns
 from box.net import uri as uris
 from box.rate_limit import RateLimit
 from box.waiters import Waiters
-from box.wire.constants import VERSION
 from box.wire.greeting import SALT_SIZE
+from box.wire.tarantool_version import VERSION
 
 if TYPE_CHECKING:
     from box.iproto.interface import NodeLike

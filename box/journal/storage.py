@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Final, Protocol
 
 from box import forks
@@ -123,10 +122,18 @@ def write_all(file: AppendFile, data: bytes) -> None:
         written += count
 
 
+def plain_path(path: str) -> str:
+    """Return the normal form of a path, so that `./a` and `a` are one file. `..` stays: the part before it may be a
+    link.
+    """
+    plain = "/".join(part for part in path.split("/") if part not in ("", "."))
+    return f"/{plain}" if path.startswith("/") else plain or "."
+
+
 def publish(storage: Storage, path: str, final_path: str) -> None:
     """Finish a durable write, after `sync` and `close`: rename to the final name, then fsync the directory."""
     storage.rename(path, final_path)
-    storage.sync_directory(str(PurePosixPath(final_path).parent))
+    storage.sync_directory(os.path.dirname(final_path) or ".")
 
 
 # --- disk -------------------------------------------------------------------------------------------------------------
@@ -344,11 +351,6 @@ class _MemoryLock:
         self._locked.discard(self._directory)
 
 
-def _plain(path: str) -> str:
-    """Return the normal form of a path, so that `./a` and `a` are one file."""
-    return str(PurePosixPath(path))
-
-
 class MemoryStorage:
     """Files in memory that live as long as this object. Every directory exists. `now` returns seconds since the
     epoch.
@@ -360,24 +362,25 @@ class MemoryStorage:
         self._locked: set[str] = set()
 
     def _entries(self, directory: str) -> Iterator[str]:
-        parent = PurePosixPath(directory)
-        for path in map(PurePosixPath, list(self._files)):
-            if path.parent == parent:
-                yield path.name
+        wanted = plain_path(directory)
+        for path in list(self._files):
+            parent, name = os.path.split(path)
+            if (parent or ".") == wanted:
+                yield name
 
     def names(self, directory: str) -> list[str]:
         return list(self._entries(directory))
 
     def _content(self, path: str) -> bytearray:
         try:
-            return self._files[_plain(path)]
+            return self._files[plain_path(path)]
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
     def create(self, path: str) -> AppendFile:
         if self.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        content = self._files[_plain(path)] = bytearray()
+        content = self._files[plain_path(path)] = bytearray()
         return _MemoryFile(path, content)
 
     def append(self, path: str) -> AppendFile:
@@ -390,15 +393,15 @@ class MemoryStorage:
         return len(self._content(path))
 
     def exists(self, path: str) -> bool:
-        return _plain(path) in self._files
+        return plain_path(path) in self._files
 
     def rename(self, old: str, new: str) -> None:
-        self._files[_plain(new)] = self._content(old)
-        del self._files[_plain(old)]
+        self._files[plain_path(new)] = self._content(old)
+        del self._files[plain_path(old)]
 
     def remove(self, path: str) -> None:
         self._content(path)
-        del self._files[_plain(path)]
+        del self._files[plain_path(path)]
 
     def touch(self, path: str) -> None:
         self._content(path)

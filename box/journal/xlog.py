@@ -22,18 +22,19 @@ block. Sources: `xlog.c` of the 2.8 line, checked on files that Tarantool wrote.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgpack
 import zstandard
+from google_crc32c import extend
 
 from box.journal.xlog_errors import XlogError
-from box.wire.constants import BODY_LEN_MAX, PACKAGE_VERSION
+from box.wire.constants import BODY_LEN_MAX
 from box.wire.marks import FIXMAP, FIXSTR, UINT16, UINT32
+from box.wire.tarantool_version import PACKAGE_VERSION
 from box.wire.vclock import VClock
 
 ROW_MARKER: Final = b"\xd5\xba\x0b\xab"
@@ -74,16 +75,8 @@ _pack = msgpack.Packer().pack
 
 def checksum(data: bytes) -> int:
     """Return the CRC-32C of data with start value 0 and without the final inversion."""
-    return _crc32c()(data, _CRC_MASK) ^ _CRC_MASK
-
-
-@cache
-def _crc32c() -> Callable[[bytes, int], int]:
-    """Return the checksum function, imported at the first use: the import takes 10 ms, which a console may save."""
-    from crc32c import crc32c
-
-    function: Callable[[bytes, int], int] = crc32c
-    return function
+    crc: int = extend(_CRC_MASK, data)
+    return crc ^ _CRC_MASK
 
 
 # --- meta ---------------------------------------------------------------------------------------------------------

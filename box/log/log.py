@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -230,6 +229,8 @@ class Log(_Speaker):
             record |= {"file": file, "line": int(line) if line.isdigit() else 0}
         if module is not None:
             record["module"] = module
+        import json  # few logs are in JSON, and the module takes long to load
+
         # Tarantool escapes the slash, and writes a space after the number of the process.
         line = json.dumps(record, ensure_ascii=False).replace("/", "\\/")
         return line.replace(f'"pid": {record["pid"]},', f'"pid": {record["pid"]} ,', 1)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Final, TextIO
 
 from box import forks
@@ -286,7 +285,8 @@ def _ends_at_once(process: subprocess.Popen[bytes]) -> bool:
 
 def _is_asleep(pid: int) -> bool:
     try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            status = file.read()
     except OSError:
         return False
     return status.rpartition(b") ")[2][:1] == b"S"

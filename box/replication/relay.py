@@ -31,10 +31,11 @@ from box.replication.state import RelayState
 from box.replication.white_list import WhiteList
 from box.waiters import end_all
 from box.wire import messages
-from box.wire.constants import GROUP_LOCAL, VERSION_ID, RequestType
+from box.wire.constants import GROUP_LOCAL, RequestType
 from box.wire.messages import RaftRequest
 from box.wire.packet_run import PacketRun, rows_of
 from box.wire.row import Row, encode_packet, nop_of
+from box.wire.tarantool_version import VERSION_ID
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:

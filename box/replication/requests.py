@@ -38,8 +38,9 @@ from box.schema.access import Privilege, check_universe
 from box.session import Context, Session
 from box.wire import messages
 from box.wire.ballot import Ballot
-from box.wire.constants import VERSION_ID, RequestType
+from box.wire.constants import RequestType
 from box.wire.row import Row
+from box.wire.tarantool_version import VERSION_ID
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.index.base import IteratorType
 
 if TYPE_CHECKING:
     from box.session import Session
@@ -41,7 +40,6 @@ LATER: dict[str, bool] = {"sql_seq_scan": True}
 _ALL: dict[str, bool | str] = {**DEFAULTS, **LATER}
 _STORAGE_KEY = "settings"
 _ENGINES = ("memtx", "vinyl")
-_REVERSE = (IteratorType.REQ, IteratorType.LT, IteratorType.LE)
 
 
 class SessionSettings:
@@ -91,7 +89,9 @@ class SessionSettings:
 
     def select(self, session: Session, iterator: int, key: list[Any]) -> list[bytes]:
         """Return rows in the order of names, backwards for REQ, LT and LE."""
-        names = sorted(DEFAULTS, reverse=iterator in _REVERSE)
+        from box.index.iterator_type import REVERSE
+
+        names = sorted(DEFAULTS, reverse=iterator in REVERSE)
         if len(key) > 1:
             raise client_error(ErrorCode.KEY_PART_COUNT, 1, len(key))
         if key:
@@ -129,8 +129,10 @@ class SessionSettings:
 
 
 def _matches(iterator: int, name: str, pivot: str) -> bool:
+    from box.index.iterator_type import REVERSE, IteratorType
+
     if iterator in (IteratorType.EQ, IteratorType.REQ):
         return name == pivot
     if name == pivot:
         return iterator in (IteratorType.GE, IteratorType.LE, IteratorType.ALL)
-    return name < pivot if iterator in _REVERSE else name > pivot
+    return name < pivot if iterator in REVERSE else name > pivot

@@ -27,7 +27,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from box.index.base import Entry, Index, IndexDef, IteratorType
+from box.index.base import Entry, Index, IndexDef
+from box.index.iterator_type import IteratorType
 from box.index.view import ListView, TupleView
 from box.wire.constants import SNAPSHOT_ENGINES
 

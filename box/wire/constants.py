@@ -274,14 +274,3 @@ def stream_type_name(request_type: int) -> str:
     if request_type not in _VALUES:
         return "(null)"
     return _STREAM_NAMES.get(RequestType(request_type)) or RequestType(request_type).name
-
-
-def version_id(major: int, minor: int, patch: int) -> int:
-    """Return a version as the number that SUBSCRIBE carries: one byte for each part."""
-    return major << 16 | minor << 8 | patch
-
-
-VERSION: Final = "2.8.1"
-VERSION_ID: Final = version_id(2, 8, 1)
-PACKAGE_VERSION: Final = f"{VERSION}-0-g0000000"
-"""The version in `box.info.version`, in the log, and in the first lines of xlog and snapshot files."""

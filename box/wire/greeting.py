@@ -18,7 +18,8 @@ from uuid import UUID
 
 from box.errors import ErrorCode, client_error
 from box.wire.auth import SCRAMBLE_SIZE
-from box.wire.constants import GREETING_SIZE, VERSION, version_id
+from box.wire.constants import GREETING_SIZE
+from box.wire.tarantool_version import VERSION, version_id
 
 SALT_SIZE: Final = 32
 _LINE: Final = GREETING_SIZE // 2

@@ -37,8 +37,9 @@ import msgpack
 
 from box.data.marks import FIXMAP
 from box.errors import BoxError, ErrorCode, client_error
-from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Flag, Key, OwnKey, RaftKey, RequestType
+from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, Flag, Key, OwnKey, RaftKey, RequestType
 from box.wire.row import Row
+from box.wire.tarantool_version import VERSION_ID
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 _UUID_LENGTH = 36

@@ -28,6 +28,19 @@ from console.suite.process_title import show_command
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4
 """The number of started nodes after which further modules are imported."""
+_MODULES: Final = (
+    "console.cli",
+    "console.program",
+    "box.apart",
+    "box.instance.option_checks",
+    "box.instance.parts",
+    "lua.bindings.data",
+    "lua.bindings.functions",
+    "lua.bindings.schema",
+    "lua.bindings.sequences",
+    "lua.text_console.server",
+)
+"""The modules that import everything that a node needs until it is ready, besides the halves of Lua modules."""
 _LATER: Final = ("encodings.idna", "lua.bindings.yaml_parser", "tempfile")
 """The modules that nodes import when they need them; without them the first nodes start sooner."""
 
@@ -57,9 +70,12 @@ def serve(descriptor: int, runner: int) -> None:
 
 def import_node() -> None:
     """Import everything that a node imports until it is ready."""
-    for name in ("console.cli", "console.program", "box.instance.parts"):
+    for name in _MODULES:
         importlib.import_module(name)
+    from lua.bindings.modules import import_halves
     from lua.runtime import default_flavour
+
+    import_halves()
 
     importlib.import_module(f"lupa.{default_flavour()}")
     gc.freeze()

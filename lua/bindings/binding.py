@@ -88,14 +88,20 @@ class Binding:
     on_access_denied: Callable[[Context, BoxError], None] | None = None
     """Runs the triggers of `box.session.on_access_denied`; one function for all bindings of a runtime."""
 
+    _exports: ClassVar[dict[str, str]] = {}
+    """The names for Lua by those of the methods."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        names = ((attribute, getattr(value, _EXPORT, None)) for attribute, value in vars(cls).items())
+        cls._exports = cls._exports | {attribute: name for attribute, name in names if name is not None}
+
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         self.runtime = runtime
         self.node = node
         self._waits = runtime.waits
-        for attribute in dir(type(self)):
-            name = getattr(getattr(type(self), attribute), _EXPORT, None)
-            if name is not None:
-                runtime.bind(name, getattr(self, attribute), is_direct=self.is_direct)
+        for attribute, name in self._exports.items():
+            runtime.bind(name, getattr(self, attribute), is_direct=self.is_direct)
 
     @property
     def ctx(self) -> Context:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from box.schema.ids import UserId
 from box.session import Context
 from lua.bindings.cfg import CfgBinding
-from lua.bindings.data import DataBinding
 from lua.bindings.error import ErrorBinding
 from lua.bindings.events import EventBinding
-from lua.bindings.functions import FunctionBinding
 from lua.bindings.info import InfoBinding
-from lua.bindings.schema import SchemaBinding
-from lua.bindings.sequences import SequenceBinding
 from lua.bindings.session import SessionBinding
 from lua.bindings.sql import SqlBinding
 from lua.bindings.triggers import TriggerBinding
@@ -22,42 +17,78 @@ from lua.bindings.txn import TxnBinding
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.schema.access import Credentials
+    from lua.bindings.binding import Binding
     from lua.runtime import Runtime
+
+
+_OF_SCHEMA: Final = (
+    "call",
+    "c",
+    "count",
+    "cursor",
+    "function",
+    "index",
+    "is",
+    "password",
+    "reads",
+    "schema",
+    "sequence",
+    "space",
+    "tuple",
+)
+"""What the names of the functions begin with that need the schema's modules."""
 
 
 class BoxBindings:
     """Binds everything and loads the Lua table `box`; one for each runtime.
 
-    Afterwards `node.functions` runs CALL and EVAL, and sessions and the shutdown run the triggers that Lua sets.
+    Sessions and the shutdown run the triggers that Lua sets. What needs the schema's modules is bound when Lua uses it
+    for the first time, at the latest in `box.cfg`; afterwards `node.functions` runs CALL and EVAL.
     """
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
-        self.data = DataBinding(runtime, node)
-        self.sequences = SequenceBinding(runtime, node)
-        self.txn = TxnBinding(runtime, node)
-        self.session = SessionBinding(runtime, node)
-        self.info = InfoBinding(runtime, node)
-        self.error = ErrorBinding(runtime, node)
-        self.cfg = CfgBinding(runtime, node)
-        self.triggers = TriggerBinding(runtime, node)
-        self.events = EventBinding(runtime, node)
-        self.functions = FunctionBinding(runtime, node, self.session)
-        self.sql = SqlBinding(runtime, node)
-        self.schema = SchemaBinding(runtime, node, self.functions)
-        for binding in vars(self).values():
-            binding.on_access_denied = self.triggers.access_denied
+        self._runtime = runtime
+        self._node = node
+        self._session = SessionBinding(runtime, node)
+        self._triggers = TriggerBinding(runtime, node)
+        self._tell_denials(
+            self._session,
+            self._triggers,
+            TxnBinding(runtime, node),
+            InfoBinding(runtime, node),
+            ErrorBinding(runtime, node),
+            CfgBinding(runtime, node),
+            EventBinding(runtime, node),
+            SqlBinding(runtime, node),
+        )
+        runtime.bind_later(_OF_SCHEMA, self._bind_schema)
         runtime.release(runtime.compile(b"return require('box')", "=box"))
-        node.functions = self.functions
         self._connect_sessions(node)
 
+    def _bind_schema(self) -> None:
+        from lua.bindings.data import DataBinding
+        from lua.bindings.functions import FunctionBinding
+        from lua.bindings.schema import SchemaBinding
+        from lua.bindings.sequences import SequenceBinding
+
+        runtime, node = self._runtime, self._node
+        functions = FunctionBinding(runtime, node, self._session)
+        data, sequences = DataBinding(runtime, node), SequenceBinding(runtime, node)
+        self._tell_denials(functions, data, sequences, SchemaBinding(runtime, node, functions))
+        node.functions = functions
+
+    def _tell_denials(self, *bindings: Binding) -> None:
+        for binding in bindings:
+            binding.on_access_denied = self._triggers.access_denied
+
     def _connect_sessions(self, node: Instance) -> None:
-        triggers = self.triggers
+        triggers = self._triggers
 
         def admin() -> Credentials:
             """Return the credentials for triggers of connections; on_auth triggers run with those of the client
             instead.
             """
-            return node.schema.user(UserId.ADMIN).credentials
+            return node.schema.admin
 
         async def on_connect(ctx: Context) -> None:
             await triggers.fire("on_connect", Context(ctx.session, admin()))

@@ -67,6 +67,10 @@ class CModules:
         close(self._handles[package])
         self._handles[package] = new
 
+    def try_loading(self, package: str) -> None:
+        """Load a library and release it; errors are those of `load_function`."""
+        close(self.load_copy(package))
+
     def load_copy(self, package: str) -> int:
         """Load a copy of a library and return its handle; errors are those of `load_function`."""
         path, temporary = self._find(package)

@@ -16,12 +16,12 @@ from box.errors import BoxError
 from box.net import uri as uris
 from box.session import Context, Session
 from lua.bindings.binding import Binding, Outcome, exported, waiting
-from lua.text_console.console_connection import GREETING, ConsoleConnection, DialedConnection
-from lua.text_console.server import ConsoleServer, ListenError
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from lua.runtime import Runtime
+    from lua.text_console.console_connection import ConsoleConnection
+    from lua.text_console.server import ConsoleServer
     from lua.text_console.text_table import Screen
 
 _DIAL_TIMEOUT: Final = 10.0
@@ -67,6 +67,8 @@ class ConsoleBinding(Binding):
     @waiting("console_listen")
     async def listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
         """Listen on an address. Returns (number, host, port), or (None, reason)."""
+        from lua.text_console.server import ConsoleServer, ListenError
+
         if self._serve_handle is None:
             self._serve_handle = self.runtime.compile(b"return require('console')._serve", "=console")
         server = ConsoleServer(self.node, self.runtime, self._serve)
@@ -89,6 +91,8 @@ class ConsoleBinding(Binding):
 
     async def _serve(self, connection: ConsoleConnection) -> None:
         """Serve an accepted connection from its greeting to its end."""
+        from lua.text_console.console_connection import GREETING
+
         node = self.node
         session = node.sessions.open("console", node.schema.admin, peer=connection.peer, fd=connection.fd)
         ctx = Context(session)
@@ -162,6 +166,8 @@ class ConsoleBinding(Binding):
         self._connections.pop(number, None)
 
     async def _open(self, uri: uris.Uri) -> tuple[ConsoleConnection, bytes]:
+        from lua.text_console.console_connection import DialedConnection
+
         greeting: asyncio.Future[bytes] = self.runtime.loop.create_future()
         connection = DialedConnection(self.runtime, greeting)
         try:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from typing import Final
 
-from box.data import codec
+from box.data.extensions import MAX_DECIMAL_DIGITS, decode_decimal
 from lua.bindings.binding import Binding, exported, text
 
-_DIGITS: Final = codec.MAX_DECIMAL_DIGITS
+_DIGITS: Final = MAX_DECIMAL_DIGITS
 _TRAPS: Final = (InvalidOperation, DivisionByZero, Overflow)
 _CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-1, Emax=_DIGITS - 1, traps=list(_TRAPS))
 _LN_CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-_DIGITS, Emax=_DIGITS - 1, traps=list(_TRAPS))
@@ -158,6 +158,6 @@ class DecimalBinding(Binding):
     def unpack(self, body: bytes) -> bytes | None:
         """Return the text of a MessagePack extension's body; None for a malformed one."""
         try:
-            return _shown(codec.decode_decimal(body))
+            return _shown(decode_decimal(body))
         except ValueError:
             return None

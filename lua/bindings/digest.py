@@ -9,6 +9,7 @@ import string
 from typing import TYPE_CHECKING, Final
 
 import mmh3
+from google_crc32c import extend
 
 from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
@@ -80,9 +81,8 @@ class DigestBinding(Binding):
     @exported("digest_crc32")
     def crc32(self, state: float, data: bytes) -> int:
         """Return the CRC-32C without the final inversion."""
-        from crc32c import crc32c  # imported here, because it imports the metadata of packages and few programs need it
-
-        return int(crc32c(data, int(state) ^ _MASK)) ^ _MASK
+        crc: int = extend(int(state) ^ _MASK, data)
+        return crc ^ _MASK
 
     @exported("digest_murmur")
     def murmur(self, seed: float, data: bytes) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from box.errors import BoxError, ErrorCode
-from box.instance.config import OPTIONS, Option
+from box.instance.option_registry import OPTIONS, Option
 
 _BOOLEANS = {"true": True, "false": False}
 

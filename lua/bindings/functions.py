@@ -7,15 +7,14 @@ on the universe of functions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from box.apart import is_apart, wait_for
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_universe, denied, may_execute_all
 from lua.bindings.binding import Binding, Outcome, guarded, text
-from lua.bindings.c_modules import CModules
-from lua.bindings.c_modules import close as close_library
 from lua.bindings.call_wave import CallWave
 from lua.boundary import decode_error
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.schema.function import Function
     from box.session import Context
+    from lua.bindings.c_modules import CModules
     from lua.bindings.session import SessionBinding
     from lua.runtime import Runtime, Values
 
@@ -37,7 +37,20 @@ class FunctionBinding(Binding):
         super().__init__(runtime, node)
         self._sessions = sessions
         self.wave = CallWave(runtime, node)
-        self._c_modules = CModules(self._find_library)
+
+    @cached_property
+    def _libraries(self) -> CModules:
+        """The libraries of functions in C, which few programs have."""
+        from lua.bindings.c_modules import CModules
+
+        return CModules(self._find_library)
+
+    @cached_property
+    def _apart(self) -> ModuleType:
+        """What a function waits with that a statement of SQL has called."""
+        from box import apart
+
+        return apart
 
     def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
         """Run a CALL; arguments and results are MessagePack arrays.
@@ -74,7 +87,7 @@ class FunctionBinding(Binding):
             return None
         function.check_access(ctx.credentials)
         if function.definition.language == "C":
-            self._c_modules.load_function(name)
+            self._libraries.load_function(name)
         if function.definition.language != "LUA":
             raise unsupported("Lunabox", f"functions in {function.definition.language}")
         return function
@@ -101,7 +114,7 @@ class FunctionBinding(Binding):
         credentials = self.ctx.credentials
         if not may_execute_all(credentials):
             raise denied(credentials, Privilege.U, "universe", "")
-        self._c_modules.reload(text(package))
+        self._libraries.reload(text(package))
 
     @guarded("c_module_load")
     def load_c_module(self, package: bytes) -> Outcome:
@@ -110,7 +123,7 @@ class FunctionBinding(Binding):
         Raises:
             UnsupportedError: the library can be loaded.
         """
-        close_library(self._c_modules.load_copy(text(package)))
+        self._libraries.try_loading(text(package))
         raise unsupported("Lunabox", "C modules")
 
     def load(self, function: Function) -> None:
@@ -158,9 +171,9 @@ class FunctionBinding(Binding):
         given = [value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value for value in args]
         entry = self.runtime.handle_of("box.run_in_sql")
         arguments = _body_handle(function), _raw(function.name), pack(given)
-        if is_apart():
+        if self._apart.is_apart():
             outcome = self.runtime.start_inside(entry, *arguments, ctx=ctx)
-            (packed,) = outcome if isinstance(outcome, tuple) else wait_for(outcome)
+            (packed,) = outcome if isinstance(outcome, tuple) else self._apart.wait_for(outcome)
         else:
             (packed,) = self.runtime.invoke_now(entry, *arguments, ctx=ctx)
         return cast("list[Any]", unpack(cast(bytes, packed)))

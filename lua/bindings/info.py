@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.index.memory import TUPLE_COST
 from box.net.uri import address_of
-from box.wire.constants import PACKAGE_VERSION
+from box.wire.tarantool_version import PACKAGE_VERSION
 from lua.bindings.binding import Binding, exported, guarded, text
 
 if TYPE_CHECKING:
@@ -169,6 +168,8 @@ class InfoBinding(Binding):
         return info
 
     def _memory(self) -> dict[str, int]:
+        from box.index.memory import TUPLE_COST
+
         spaces = [space for space in self.node.schema.spaces.values() if space.is_plain and space.primary is not None]
         data = sum(self.node.dml.reads.bsize(space) + TUPLE_COST * len(space.index(0)) for space in spaces)
         index = sum(index.bsize() for space in spaces for index in space.indexes.values())

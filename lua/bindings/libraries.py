@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 
@@ -12,6 +11,8 @@ def library_problem(name: bytes) -> bytes | None:
 
     Names without a slash are completed as in LuaJIT.
     """
+    import ctypes  # few programs open libraries
+
     path = os.fsdecode(name)
     if "/" not in path:
         path = path if "." in path else f"{path}.so"
@@ -30,6 +31,8 @@ def share_lua(flavour: str) -> None:
     This is delayed until the first such module is loaded, because afterwards another Lua of lupa imported in this
     process would call our functions.
     """
+    import ctypes
+
     path = importlib.import_module(f"lupa.{flavour}").__file__
     try:
         ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOLOAD | os.RTLD_NOW)

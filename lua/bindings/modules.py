@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lua.bindings.datetime import DatetimeBinding
-from lua.bindings.decimal import DecimalBinding
-from lua.bindings.digest import DigestBinding
-from lua.bindings.fio import FioBinding
-from lua.bindings.http_client import HttpClientBinding
-from lua.bindings.iconv import IconvBinding
-from lua.bindings.key_def import KeyDefBinding
-from lua.bindings.log import LogBinding
-from lua.bindings.merger import MergerBinding
-from lua.bindings.net_box import NetBoxBinding
-from lua.bindings.popen import PopenBinding
-from lua.bindings.socket import SocketBinding
-from lua.bindings.uri import UriBinding
-from lua.bindings.utf8 import Utf8Binding
-from lua.bindings.uuid import UuidBinding
-from lua.bindings.xlog import XlogBinding
-from lua.bindings.yaml import YamlBinding
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from lua.runtime import Runtime
 
-_BINDINGS = (
-    LogBinding,
-    UriBinding,
-    UuidBinding,
-    Utf8Binding,
-    IconvBinding,
-    DecimalBinding,
-    DatetimeBinding,
-    DigestBinding,
-    FioBinding,
-    SocketBinding,
-    PopenBinding,
-    HttpClientBinding,
-    NetBoxBinding,
-    KeyDefBinding,
-    MergerBinding,
-    XlogBinding,
-)
+_HALVES: Final = {
+    "datetime.DatetimeBinding": ("datetime", "interval"),
+    "decimal.DecimalBinding": ("decimal",),
+    "digest.DigestBinding": ("digest",),
+    "fio.FioBinding": ("fio", "process", "pwd"),
+    "http_client.HttpClientBinding": ("http",),
+    "iconv.IconvBinding": ("iconv",),
+    "key_def.KeyDefBinding": ("key",),
+    "log.LogBinding": ("log",),
+    "merger.MergerBinding": ("merger",),
+    "net_box.NetBoxBinding": ("netbox",),
+    "popen.PopenBinding": ("popen",),
+    "socket.SocketBinding": ("socket",),
+    "uri.UriBinding": ("uri",),
+    "utf8.Utf8Binding": ("utf8",),
+    "uuid.UuidBinding": ("uuid",),
+    "xlog.XlogBinding": ("xlog",),
+    "yaml.YamlBinding": ("yaml",),
+}
+"""Each half and what the names of its functions begin with. A half is imported when Lua uses a function of it for the
+first time, because most programs need few of them."""
 
 
 def bind_modules(runtime: Runtime, node: Instance) -> None:
@@ -51,7 +37,29 @@ def bind_modules(runtime: Runtime, node: Instance) -> None:
 
     Call it once for each runtime, before any other Lua code runs.
     """
-    for binding in _BINDINGS:
-        binding(runtime, node)
-    YamlBinding(runtime)
+    for half, prefixes in _HALVES.items():
+        runtime.bind_later(prefixes, _Half(half, runtime, node))
+    if not runtime.machine.has_outside:
+        runtime.bind_later(("refuse",), _Half("outside.OutsideBinding", runtime, node))
     runtime.release(runtime.compile(b"return require('internal.library') or true", "=modules"))
+
+
+def import_halves() -> None:
+    """Import every half, for a process whose forks are to find them imported."""
+    for half in _HALVES:
+        import_module(f"lua.bindings.{half.partition('.')[0]}")
+
+
+class _Half:
+    """Imports and binds a Python half."""
+
+    __slots__ = ("_name", "_node", "_runtime")
+
+    def __init__(self, name: str, runtime: Runtime, node: Instance) -> None:
+        self._name = name
+        self._runtime = runtime
+        self._node = node
+
+    def __call__(self) -> None:
+        module, _, binding = self._name.partition(".")
+        getattr(import_module(f"lua.bindings.{module}"), binding)(self._runtime, self._node)

@@ -17,8 +17,8 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
-from box.errors import BoxError, fiber_is_cancelled
-from lua.bindings.binding import Binding, Outcome, exported, guarded, text
+from box.errors import fiber_is_cancelled
+from lua.bindings.binding import Binding, Outcome, exported, guarded
 from lua.bindings.poll import Poll
 from lua.machine.sockets import READ, WRITE
 
@@ -68,8 +68,6 @@ class PopenBinding(Binding):
         self._poll = Poll(runtime)
         self._children: dict[int, _Child] = {}
         self._last_id = 0
-        if not runtime.machine.has_outside:
-            runtime.bind("refuse", self.refuse)
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
@@ -85,14 +83,6 @@ class PopenBinding(Binding):
             else:
                 child.process.wait()
                 self._reap(number, child)
-
-    def refuse(self, feature: bytes) -> Outcome:
-        """Return the error of a call that would leave a simulated machine, or None."""
-        try:
-            self.runtime.machine.require_outside(text(feature))
-        except BoxError as error:
-            return self.failure(error)
-        return None
 
     @guarded("popen_new")
     @_failing

@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 from box.data import codec
 from box.errors import ErrorCode, client_error
-from box.schema.access import check_session
-from box.schema.ids import SpaceId
 from box.schema.session_settings import DEFAULTS, LATER, SessionSettings
-from box.wire.change import Request
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.schema.access import Credentials
-    from box.schema.space import Space
     from box.session import Context, Session
     from lua.runtime import Runtime
 
@@ -102,6 +98,8 @@ class SessionBinding(Binding):
     # Another user
 
     def _credentials(self, user: bytes | float) -> Credentials:
+        from box.schema.access import check_session
+
         schema = self.node.schema
         found = schema.user_by_name(text(user)) if isinstance(user, bytes) else schema.user(_user_number(user))
         check_session(found)
@@ -179,15 +177,15 @@ class SessionBinding(Binding):
         Raises:
             ClientError: NO_SUCH_SESSION_SETTING or SESSION_SETTING_INVALID_VALUE.
         """
+        from box.schema.ids import SpaceId
+        from box.wire.change import Request
+
         if text(name) not in DEFAULTS and text(name) not in LATER:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, text(name))
         ops = [["=", 2, codec.unpack(value)]]
-        self.node.dml.write(self.ctx, self._settings_space, Request.update([text(name)], ops))
+        space = self.node.schema.space(SpaceId.SESSION_SETTINGS)
+        self.node.dml.write(self.ctx, space, Request.update([text(name)], ops))
         return None
-
-    @property
-    def _settings_space(self) -> Space:
-        return self.node.schema.space(SpaceId.SESSION_SETTINGS)
 
 
 def _sync_of(ctx: Context) -> int:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.errors import BoxError
-from box.schema.space import NOTHING
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
@@ -19,32 +18,9 @@ if TYPE_CHECKING:
 
     from box.instance.node import Instance
     from box.instance.start_stages import Stage
-    from box.schema.space import Space
     from box.session import Context
     from box.txn.transaction import Statement
     from lua.runtime import Runtime, Values
-
-
-class _SpaceTrigger:
-    """All Lua triggers of one kind on one space, as a single trigger of the core."""
-
-    def __init__(self, runtime: Runtime, kind: str, space: Space) -> None:
-        self._runtime = runtime
-        self._dispatcher = runtime.handle_of(f"box.run_{kind}")
-        self._space = space
-
-    async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
-        """Run the triggers for one change. A result of `True` from Lua stands for the new tuple it was given, `False`
-        for the old one.
-        """
-        name = space_name.encode("utf-8", "surrogateescape")
-        space_id, op_name = self._space.id, op.encode()
-        outcome = self._runtime.start_inside(self._dispatcher, space_id, old, new, name, op_name, ctx=ctx)
-        values = outcome if isinstance(outcome, tuple) else await outcome
-        result = values[0] if values else None
-        if result is False:
-            return old
-        return NOTHING if result is True else result
 
 
 class TriggerBinding(Binding):
@@ -73,15 +49,17 @@ class TriggerBinding(Binding):
     @guarded("space_trigger_enable")
     def enable_space(self, space_id: int, kind: bytes, count: int) -> Outcome:
         """Note how many triggers of a kind a space has now."""
+        from lua.bindings.space_trigger import LuaSpaceTrigger
+
         space = self.node.schema.space(space_id)
         name = text(kind)
         triggers = space.on_replace if name == "on_replace" else space.before_replace
-        installed = [trigger for trigger in triggers if isinstance(trigger, _SpaceTrigger)]
+        installed = [trigger for trigger in triggers if isinstance(trigger, LuaSpaceTrigger)]
         if count == 0:
             for trigger in installed:
                 triggers.remove(trigger)
         elif not installed:
-            triggers.append(_SpaceTrigger(self.runtime, name, space))
+            triggers.append(LuaSpaceTrigger(self.runtime, name, space))
         return None
 
     # Transactions

@@ -15,8 +15,6 @@ Lua's own `io` library and `ffi.C` are those of the process, whatever the machin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from box.errors import BoxError, ErrorCode
 from lua.machine.clocks import Clocks, SystemClocks
 from lua.machine.files import Files, SystemFiles
@@ -36,16 +34,24 @@ __all__ = [
 ]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Machine:
-    """The files, sockets, clocks and identity of one process."""
+    """The files, sockets, clocks and identity of one process: the operating system's where none are given."""
 
-    files: Files = field(default_factory=SystemFiles)
-    sockets: Sockets = field(default_factory=SystemSockets)
-    clocks: Clocks = field(default_factory=SystemClocks)
-    identity: Identity = field(default_factory=SystemIdentity)
-    has_outside: bool = True
-    """True if the machine has other programs, and a network with web servers."""
+    def __init__(
+        self,
+        *,
+        files: Files | None = None,
+        sockets: Sockets | None = None,
+        clocks: Clocks | None = None,
+        identity: Identity | None = None,
+        has_outside: bool = True,
+    ) -> None:
+        self.files = files or SystemFiles()
+        self.sockets = sockets or SystemSockets()
+        self.clocks = clocks or SystemClocks()
+        self.identity = identity or SystemIdentity()
+        self.has_outside = has_outside
+        """True if the machine has other programs, and a network with web servers."""
 
     def require_outside(self, feature: str) -> None:
         """Check that the machine has other programs and web servers.

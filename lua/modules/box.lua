@@ -1,6 +1,17 @@
--- The table `box`: its members, and the guard that hides most of them until box.cfg{}.
+-- The table `box`: its members, and the guard that hides most of them until box.cfg{}. The first box.cfg{} loads those
+-- that programs cannot use before it: `box.opened`.
 
 local box = {}
+
+-- box.internal loads when one of its members is read for the first time, because it needs most of `box`.
+local function load_internal(members, name)
+    setmetatable(members, nil)
+    for key, member in pairs(require('box.internal')) do
+        members[key] = member
+    end
+    return members[name]
+end
+
 package.loaded.box = box
 rawset(_G, 'box', box)
 
@@ -9,9 +20,7 @@ box.error = require('box.error')
 box.tuple = require('box.tuple')
 box.index = require('box.iterator_type').types
 box.session = require('box.session')
-box.internal = require('box.internal')
-box.schema = require('box.schema')
-box.priv = require('box.schema.privilege').PRIV
+box.internal = setmetatable({}, {__index = load_internal})
 
 for name, member in pairs(require('box.txn')) do
     box[name] = member
@@ -22,19 +31,9 @@ for name, member in pairs(require('box.watch')) do
 end
 box.iproto = require('box.iproto')
 
-local schema_objects = require('box.schema_objects')
-box.space, box.sequence, box.func = schema_objects.spaces, schema_objects.sequences, schema_objects.functions
-for name, class in pairs(schema_objects.metatables) do
-    box.schema[name] = class
-end
-
--- This module registers with Python the functions that run requests.
-require('box.call')
-
 local control = require('box.ctl')
 box.ctl, box.snapshot, box.backup, box.once = control.ctl, control.snapshot, control.backup, control.once
 
-box.info = require('box.info')
 local counters = require('box.stat')
 box.stat, box.slab, box.runtime = counters.stat, counters.slab, counters.runtime
 

@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from box import Node
-from box.data.codec import decode_decimal
+from box.data.extensions import decode_decimal
 from test.crash import packets
 from test.support import until
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -66,11 +65,11 @@ def zone_name(tzindex: int) -> str:
     return "" if zone is None else zone.name
 
 
-@dataclass(eq=False, repr=False)
 class Local:
     """The local clock and calendar of a datetime."""
 
-    moment: DatetimeParts
+    def __init__(self, moment: DatetimeParts) -> None:
+        self.moment = moment
 
     @cached_property
     def seconds(self) -> int:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Final
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Final
 
 from box.data.times.zone_table import ABBREVIATIONS, ZONES
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 GREATEST_INDEX: Final = 1024
 """The greatest zone number that Tarantool accepts in a datetime. Not every number up to it has a zone."""
@@ -92,6 +94,8 @@ def index_of(name: str) -> int:
 @cache
 def database_zone(name: str) -> ZoneInfo | None:
     """Return a zone of the time zone database; None if the database has no zone with this name."""
+    from zoneinfo import ZoneInfo  # it takes long to load, and few programs have zones
+
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):

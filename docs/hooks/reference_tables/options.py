@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from box.instance.config import OPTIONS, Option
+from box.instance.option_registry import OPTIONS, Option
 from reference_tables.markdown import code, lines_of, table
 
 NO_EFFECT = "none"

@@ -5,9 +5,6 @@ local events = require('box.events')
 local fiber = require('fiber')
 local finish = require('box.finish')
 local python = require('internal.python')
-local uuid = require('uuid')
--- This module registers with Python the functions that schema_attach() calls.
-require('box.schema_objects')
 
 local M = {}
 
@@ -40,7 +37,7 @@ local function encode_options(options)
         -- No option accepts a function or a cdata. It is replaced by a value that MessagePack can hold, which the check of
         -- types refuses with the name of the option.
         if value ~= nil and not ACCEPTED[type(value)] then
-            value = uuid.NULL
+            value = require('uuid').NULL
         end
         copy[name] = value
     end
@@ -110,7 +107,11 @@ local configured_metatable = {__newindex = refuse_assignment, __call = configure
 -- Makes all of `box` usable. This happens before the instance has started, because programs ask a master for its status
 -- during its bootstrap.
 local function open_box(values)
+    local opened = require('box.opened')
     setmetatable(box, nil)
+    for name, value in pairs(opened) do
+        box[name] = value
+    end
     for name, value in pairs(closed) do
         box[name] = value
     end

@@ -2,7 +2,6 @@
 
 local errors = require('internal.error')
 local fiber = require('fiber')
-local log = require('log')
 local python = require('internal.python')
 local registry = require('internal.registry')
 
@@ -26,8 +25,8 @@ end
 -- The end of a cancelled fiber is not an error.
 local function report(problem)
     if errors.is(problem) and problem.type == 'FiberIsCancelled' then
-        log.info("fiber `on_shutdown' has been cancelled")
-        log.info("fiber `on_shutdown': exiting")
+        require('log').info("fiber `on_shutdown' has been cancelled")
+        require('log').info("fiber `on_shutdown': exiting")
     else
         python.log_error(errors.encode(problem))
     end
@@ -49,7 +48,7 @@ local function shut_down(triggers, timeout)
         end
     end
     if is_late then
-        log.error(TIMED_OUT)
+        require('log').error(TIMED_OUT)
     end
 end
 

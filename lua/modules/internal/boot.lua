@@ -1,9 +1,10 @@
 -- The first chunk of a Lua state. It hides the globals of the embedding library, opens the built-in modules and returns
 -- the two functions that Python needs next: `bind(name, function, is_direct)` and `start()`.
 --
--- Arguments: `read_module(name)` -> source text, nil, or nil and why it cannot be read; the addresses of the cells shared
--- with Python, of the tokens that have ended without a value, and of the clocks of a turn.
-local read_module, shared_address, woken_address, clocks_address = ...
+-- Arguments: `read_module(name)` -> source text, nil, or nil and why it cannot be read; `bind_missing(name)` binds the
+-- function of a name if Python has one; the addresses of the cells shared with Python, of the tokens that have ended
+-- without a value, and of the clocks of a turn.
+local read_module, bind_missing, shared_address, woken_address, clocks_address = ...
 
 _G.python = nil
 package.loaded.python = nil
@@ -49,7 +50,7 @@ table.insert(package.loaders, 2, function(name)
     return load_builtin(name) or ''
 end)
 
-local raw_pcall, error, select, type = pcall, error, select, type
+local raw_pcall, rawget, error, select, type = pcall, rawget, error, select, type
 
 -- Returns the results of a bound function. If it raises, its error is a Python object, which users must not see.
 local function converted(ok, ...)
@@ -78,6 +79,14 @@ local function bind(name, callable, is_direct)
         return converted(raw_pcall(callable, ...))
     end
 end
+
+-- The Python halves of most modules are imported and bound when one of their functions is used for the first time.
+setmetatable(bound, {
+    __index = function(_, name)
+        converted(raw_pcall(bind_missing, name))
+        return rawget(bound, name)
+    end,
+})
 
 local function start()
     local scheduler = require('internal.scheduler')

@@ -10,9 +10,5 @@ rawset(_G, 'utf8', require('utf8'))
 -- LuaJIT 2.0 has no table.new and table.clear.
 require('table.new')
 require('table.clear')
--- These modules register extensions of MessagePack, which must be known before the first tuple is read.
-require('uuid')
-require('decimal')
-require('datetime')
 
 return true

@@ -187,8 +187,9 @@ end
 -- Tarantool loads these at its start, and programs look for them in package.loaded. Here they load at the first look.
 local ON_DEMAND = {}
 for name in ([[
-    buffer crypto csv digest errno fio fun http.client iconv internal.argparse internal.trigger key_def merger net.box
-    pickle popen pwd socket strict swim tap tarantool title xlog
+    buffer console crypto csv datetime decimal digest errno fio fun http.client iconv internal.argparse internal.trigger
+    json key_def log merger msgpack msgpackffi net.box pickle popen pwd socket strict swim tap tarantool title uri uuid
+    xlog yaml
 ]]):gmatch('%S+') do
     ON_DEMAND[name] = true
 end

@@ -22,8 +22,19 @@ local NULL = ffi.cast('void *', 0)
 
 local array_mt, map_mt = marks.array_mt, marks.map_mt
 
+-- The modules that register extensions. They load when the first value of theirs is read.
+local EXTENSION_MODULES = {[1] = 'decimal', [2] = 'uuid', [4] = 'datetime', [6] = 'datetime'}
+
 -- Extension type -> function(p, pos, size) -> value, which decodes the body of the extension.
-local extensions = {}
+local extensions = setmetatable({}, {
+    __index = function(decoders, kind)
+        local name = EXTENSION_MODULES[kind]
+        if name ~= nil then
+            require(name)
+            return rawget(decoders, kind)
+        end
+    end,
+})
 
 local function be16(p, pos)
     return bor(lshift(p[pos], 8), p[pos + 1])

@@ -36,8 +36,8 @@ def script(directory: Path, source: str) -> str:
     ("arguments", "options"),
     [
         ([], Options()),
-        (["a.lua", "-v", "x"], Options(script="a.lua", arguments=["-v", "x"])),
-        (["-i", "-e", "x = 1", "-l", "fiber", "-"], Options([("e", "x = 1"), ("l", "fiber")], True, "-")),
+        (["a.lua", "-v", "x"], Options(script="a.lua", arguments=("-v", "x"))),
+        (["-i", "-e", "x = 1", "-l", "fiber", "-"], Options((("e", "x = 1"), ("l", "fiber")), True, "-")),
         (["--", "-x"], Options(script="-x")),
         (["-V"], Options(show="version")),
         (["--help"], Options(show="help")),

@@ -39,12 +39,41 @@ def test_the_end_of_the_process_keeps_code_and_output(source: str, code: int, ou
     assert done.stderr.endswith("registered\n")
 
 
-def test_a_console_without_box_cfg_loads_neither_node_nor_checksums() -> None:
-    """A console without box.cfg does not import what only data, logs, the prompt or HTTP need."""
-    program = (
-        "import sys; from console.cli import main; code = main(['-e', 'x = 1'])\n"
-        "names = ('crc32c', 'prompt_toolkit', 'email', 'http.client', 'BTrees', 'box.instance.parts')\n"
-        "print([name for name in names if name in sys.modules], code)"
+def imported(program: str) -> set[str]:
+    """Return the modules that a program imports, besides those of asyncio, uvloop, lupa and msgpack."""
+    source = (
+        "import asyncio, sys, uvloop, lupa, msgpack\nbefore = {*sys.modules}\n"
+        f"{program}\nprint(*({{*sys.modules}} - before))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "[] 0\n"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_console_without_box_cfg_imports_little() -> None:
+    """A console without box.cfg does not import what only data, logs, the prompt or HTTP need, nor the Python halves of
+    Lua modules that the program does not use.
+    """
+    found = imported("from console.cli import main; assert main(['-e', 'x = 1']) == 0")
+    needless = """
+        BTrees dataclasses decimal email greenlet google_crc32c http.client json pathlib prompt_toolkit pyarrow shutil
+        uuid zoneinfo zstandard box.data.format box.data.times.points box.iproto.stats box.wire.constants
+        box.instance.option_checks box.instance.parts lua.bindings.data lua.bindings.fio lua.bindings.net_box
+    """
+    assert not found & set(needless.split())
+    assert len(found) <= 105, sorted(found)
+
+
+def test_the_halves_of_lua_modules_are_imported_when_they_are_used() -> None:
+    found = imported("from console.cli import main; assert main(['-e', 'local cwd = require(\"fio\").cwd()']) == 0")
+    assert "lua.bindings.fio" in found
+    assert "lua.bindings.digest" not in found
+
+
+def test_import_box_imports_only_errors() -> None:
+    """`import box` loads neither the node nor the values that programs may never use."""
+    assert {name for name in imported("import box") if name.startswith("box.")} <= {
+        "box.error_codes",
+        "box.errors",
+        "box.instance",
+        "box.instance.version",
+    }

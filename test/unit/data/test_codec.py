@@ -16,8 +16,6 @@ from box.data.codec import (
     _MARK,
     Ext,
     FrozenMap,
-    decode_decimal,
-    encode_decimal,
     pack,
     pack_float32,
     skip,
@@ -25,6 +23,7 @@ from box.data.codec import (
     unpack,
     unpack_many,
 )
+from box.data.extensions import decode_decimal, encode_decimal
 from box.errors import BoxError, ErrorCode
 
 _scalars = (

@@ -14,7 +14,7 @@ import yaml
 
 from box.errinj import ErrorInjections
 from box.error_codes import ErrorCode
-from box.instance.config import OPTIONS
+from box.instance.option_registry import OPTIONS
 from test.unit.docs.walkthrough import ROOT
 
 DOCS = ROOT / "docs"
@@ -164,7 +164,8 @@ def test_every_option_has_an_effect_or_none(tables: Any) -> None:
     effects = {name: text for group in tables.options.groups().values() for name, text in group.items()}
     assert effects.keys() == OPTIONS.keys()
     text = product(
-        "box/instance/config.py",
+        "box/instance/option_checks.py",
+        "box/instance/option_registry.py",
         "box/embed/node_options.py",
         "box/error_codes.py",
         "lua/modules/suite/instance.lua",

@@ -13,7 +13,7 @@ import pytest
 
 from box import BoxError, Node
 from box.errors import ErrorCode
-from box.index.base import IteratorType
+from box.index.iterator_type import IteratorType
 from test.support import until
 
 

@@ -11,7 +11,9 @@ import pytest
 from box import BoxSystemError, ClientError, ConfigError, ErrorCode, Node
 from box.embed import node_options
 from box.embed.node_options import NodeOptions
-from box.instance.config import OPTIONS, Config, check
+from box.instance.config import Config
+from box.instance.option_checks import check
+from box.instance.option_registry import OPTIONS
 from box.sync import Node as BlockingNode
 
 TYPES = {"string": {str}, "number": {float}, "boolean": {bool}, "table": {"list"}}

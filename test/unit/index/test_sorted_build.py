@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from box.data.keydef import KeyDef, PartDef
 from box.data.types import FieldType as T
 from box.index import IndexDef, create_index
-from box.index.base import IteratorType
+from box.index.iterator_type import IteratorType
 from box.index.ordered import OrderedIndex
 from box.index.own_trees import NODES
 from box.index.sorted_build import SortedBuild

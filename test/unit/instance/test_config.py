@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from box.errors import BoxError, ErrorCode
-from box.instance.config import OPTIONS, Config, prepare
+from box.instance.config import Config
+from box.instance.option_checks import prepare
+from box.instance.option_registry import OPTIONS
 from box.instance.quorum import synchro_quorum
 
 

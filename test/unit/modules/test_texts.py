@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from box.errors import BoxError
-from box.wire.constants import PACKAGE_VERSION
+from box.wire.tarantool_version import PACKAGE_VERSION
 
 from .conftest import Lua
 

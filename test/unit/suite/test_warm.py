@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -252,3 +253,49 @@ def test_a_long_command_line_is_cut() -> None:
     assert _fitting(words, len(whole) + 5) == whole + bytes(5)
     assert _fitting(words, len(whole) - 1).rstrip(b"\0") == b"lunabox\0instance.lua\0master.lua\0argument"
     assert _fitting(words, 12) == b"lunabox\0ins\0"
+
+
+# A node after the imports of the warm process. It prints what it imports besides.
+_AFTER_IMPORTS = """
+import sys
+from console.suite.warm_process import import_node
+import_node()
+before = {*sys.modules}
+from console.cli import main
+assert main(['s.lua']) == 0
+print(*sorted({*sys.modules} - before))
+"""
+_NODE_AT_WORK = """
+box.cfg{listen = 'unix/:./i.sock', log = 'log'}
+require('console').listen('unix/:./a.sock')
+box.schema.user.grant('guest', 'super')
+local s = box.schema.space.create('s', {format = {'id', {'moment', 'any', is_nullable = true}}})
+s:create_index('pk')
+s:insert{1, require('uuid').new()}
+s:insert{2, require('decimal').new('1.5')}
+s:insert{3, require('datetime').now()}
+assert(#s:select() == 3)
+local connection = require('net.box').connect('unix/:./i.sock')
+connection.space.s:get{1}
+connection:call('box.info')
+connection:close()
+require('fio').listdir('.')
+require('log').info('%s', require('json').encode({1}))
+box.snapshot()
+os.exit(0)
+"""
+
+
+def test_a_forked_node_imports_nothing_more(tmp_path: Path) -> None:
+    """The warm process has all that a node imports until it serves clients, so that nodes do not import it each."""
+    (tmp_path / "s.lua").write_text(_NODE_AT_WORK)
+    done = subprocess.run(
+        [sys.executable, "-c", _AFTER_IMPORTS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("\n", "", 0)

@@ -1,0 +1,99 @@
+"""The values of Tarantool's MessagePack extensions: `box.data.codec` has the table.
+
+Decimal (ext 1): the scale as a MessagePack integer, then the digits as packed decimal, most significant first, two in
+each byte. The last half byte is the sign (0x0c plus, 0x0d minus; on reading also 0x0a, 0x0e and 0x0f plus, 0x0b minus):
+
+    Decimal("-12.34")  ->  d6 01 | 02 | 01 23 4d        scale 2, digits 01234, minus
+
+UUID (ext 2): its 16 bytes, big-endian: `d8 02 <16 bytes>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from msgpack import packb, unpackb
+
+from box.data.deep import skip
+from box.data.error_body import ERROR_EXT, decode_error_stack, encode_error_stack
+from box.data.times import bodies
+from box.data.times.points import DATETIME_EXT, INTERVAL_EXT, Datetime, Interval, decode_interval, encode_interval
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+
+DECIMAL_EXT: Final = 1
+UUID_EXT: Final = 2
+MAX_DECIMAL_DIGITS: Final = 38
+"""The greatest number of digits in a decimal of Tarantool, and the greatest of its scale."""
+
+
+def encode(value: Any) -> tuple[int, bytes]:
+    """Return the type and the body of the extension for a value.
+
+    Raises:
+        ClientError: PROC_RET, the type has no encoding.
+        UnsupportedError: the value is out of range.
+    """
+    if isinstance(value, Decimal):
+        return DECIMAL_EXT, encode_decimal(value)
+    if isinstance(value, UUID):
+        return UUID_EXT, value.bytes
+    if isinstance(value, datetime | Datetime):
+        return DATETIME_EXT, _encode_datetime(value)
+    if isinstance(value, Interval):
+        return INTERVAL_EXT, encode_interval(value)
+    if isinstance(value, BoxError):
+        return ERROR_EXT, encode_error_stack(value)
+    raise client_error(ErrorCode.PROC_RET, type(value).__name__)
+
+
+def _encode_datetime(value: datetime | Datetime) -> bytes:
+    try:
+        return bodies.encode(value)
+    except ValueError as error:
+        raise unsupported("MessagePack", str(error)) from None
+
+
+def encode_decimal(value: Decimal) -> bytes:
+    """Return the body of the decimal extension."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or len(digits) > MAX_DECIMAL_DIGITS:
+        raise unsupported("MessagePack", f"decimal {value}")
+    nibbles = "".join(map(str, digits)) + ("d" if sign else "c")
+    scale: bytes = packb(-exponent)
+    return scale + bytes.fromhex(nibbles if len(nibbles) % 2 == 0 else "0" + nibbles)
+
+
+def decode_decimal(data: bytes) -> Decimal:
+    """Decode the body of the decimal extension. Raises ValueError if it is malformed."""
+    try:
+        end = skip(data, 0)
+    except BoxError:
+        raise ValueError("decimal without a scale") from None
+    scale = unpackb(data[:end])
+    nibbles = data[end:].hex()
+    digits, sign = nibbles[:-1], nibbles[-1:]
+    if type(scale) is not int or not digits.isdecimal() or sign not in set("abcdef"):
+        raise ValueError("malformed decimal")
+    digits = digits.lstrip("0") or "0"
+    # A scale of 2^31 would make a text of two gigabytes when the number is shown.
+    if abs(scale) > MAX_DECIMAL_DIGITS or len(digits) > MAX_DECIMAL_DIGITS:
+        raise ValueError("decimal out of range")
+    return Decimal((int(sign in "bd"), tuple(map(int, digits)), -scale))
+
+
+def _decode_uuid(data: bytes) -> UUID:
+    return UUID(bytes=data)
+
+
+DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {
+    DECIMAL_EXT: decode_decimal,
+    UUID_EXT: _decode_uuid,
+    ERROR_EXT: decode_error_stack,
+    DATETIME_EXT: bodies.decode,
+    INTERVAL_EXT: decode_interval,
+}
+"""By its type, what decodes the body of an extension. They raise ValueError, LookupError or BoxError."""
