@@ -16,6 +16,7 @@ from lua.bindings.merger import MergerBinding
 from lua.bindings.net_box import NetBoxBinding
 from lua.bindings.popen import PopenBinding
 from lua.bindings.socket import SocketBinding
+from lua.bindings.swim import SwimBinding
 from lua.bindings.uri import UriBinding
 from lua.bindings.utf8 import Utf8Binding
 from lua.bindings.uuid import UuidBinding
@@ -43,6 +44,7 @@ _BINDINGS = (
     KeyDefBinding,
     MergerBinding,
     XlogBinding,
+    SwimBinding,
 )
 
 
