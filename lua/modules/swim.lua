@@ -15,7 +15,8 @@ local uuid = require('uuid')
 local wait = require('internal.wait')
 
 local band = bit.band
-local error, ipairs, pairs, pcall, setmetatable, tostring, type = error, ipairs, pairs, pcall, setmetatable, tostring, type
+local error, ipairs, next, pairs, pcall, setmetatable = error, ipairs, next, pairs, pcall, setmetatable
+local tonumber, tostring, type = tonumber, tostring, type
 
 ffi.cdef([[
     struct swim;
@@ -42,21 +43,22 @@ end
 
 -- ---- incarnations ----------------------------------------------------------------------------
 
+-- Errors of Lua name the arguments `l` and `r`, and `ctx` below, as in Tarantool.
 ffi.metatype(incarnation_type, {
-    __eq = function(left, right)
-        return left.generation == right.generation and left.version == right.version
+    __eq = function(l, r)
+        return l.generation == r.generation and l.version == r.version
     end,
-    __lt = function(left, right)
-        if left.generation == right.generation then
-            return left.version < right.version
+    __lt = function(l, r)
+        if l.generation == r.generation then
+            return l.version < r.version
         end
-        return left.generation < right.generation
+        return l.generation < r.generation
     end,
-    __le = function(left, right)
-        if left.generation == right.generation then
-            return left.version <= right.version
+    __le = function(l, r)
+        if l.generation == r.generation then
+            return l.version <= r.version
         end
-        return left.generation < right.generation
+        return l.generation < r.generation
     end,
     __tostring = function(incarnation)
         return ('cdata {generation = %s, version = %s}'):format(incarnation.generation, incarnation.version)
@@ -129,7 +131,7 @@ local function check_bytes(value, size, of, name)
             return error(('%s: size can not be set without %s'):format(of, name))
         end
         return '', 0
-    elseif type(value) ~= 'cdata' then
+    elseif type(value) ~= 'cdata' or tonumber(value) ~= nil then    -- a number is no place in memory
         return error(('%s: %s should be either string or cdata'):format(of, name))
     elseif size == nil then
         return error(('%s: size is mandatory for cdata %s'):format(of, name))
@@ -468,12 +470,12 @@ end
 local iterators = setmetatable({}, {__mode = 'k'})
 local last_iterator = 0
 
-local function next_member(context)
-    local s = context.swim
+local function next_member(ctx)
+    local s = ctx.swim
     if s.ptr == nil then
         return deleted()
     end
-    local state, place = state_of(s, 'swim:pairs'), context.iterator and iterators[context.iterator]
+    local state, place = state_of(s, 'swim:pairs'), ctx.iterator and iterators[ctx.iterator]
     while place and place.position < #place.uuids do
         local id = place.uuids:sub(place.position + 1, place.position + UUID_SIZE)
         place.position = place.position + UUID_SIZE
@@ -482,7 +484,7 @@ local function next_member(context)
             return member:uuid(), member
         end
     end
-    context.iterator = nil
+    ctx.iterator = nil
 end
 
 function methods.pairs(s)
@@ -493,6 +495,12 @@ function methods.pairs(s)
     return next_member, {swim = s, iterator = iterator}, nil
 end
 
+-- Tells Python how many triggers there are, and returns what changing them has returned.
+local function note_listeners(state, ...)
+    python.swim_listen(state.number, #state.listeners)
+    return ...
+end
+
 function methods.on_member_event(s, new, old, context)
     local state = state_of(s, 'swim:on_member_event')
     if type(old) ~= 'function' then
@@ -501,9 +509,7 @@ function methods.on_member_event(s, new, old, context)
     if new ~= nil then
         new = new_trigger(s, new, context)
     end
-    local result = triggers.reset(state.listeners, new, old)
-    python.swim_listen(state.number, #state.listeners)
-    return result
+    return note_listeners(state, triggers.reset(state.listeners, new, old))
 end
 
 local function serialize(s)
@@ -531,9 +537,9 @@ local function configure(cfg, s, options)
     if type(options) ~= 'table' then
         return error('swim:cfg: expected table configuration')
     end
-    for name in pairs(options) do
-        if not OPTIONS[name] then
-            return error('swim:cfg: unknown option ' .. name)
+    for k in pairs(options) do    -- Lua's text for a key that is no text names this variable
+        if not OPTIONS[k] then
+            return error('swim:cfg: unknown option ' .. k)
         end
     end
     local uri = check_uri(options.uri, 'swim:cfg')
