@@ -62,6 +62,9 @@ _MISSED_TO_FORGET: Final = 2
 _INDIRECT_PINGS: Final = 2
 """Over how many other members a suspected one is pinged. In place of a hop there and back it takes two."""
 
+_MOST_PROBES: Final = 1000
+"""How many strangers are pinged in a heartbeat: forged packets must not make this node flood others."""
+
 
 class Transport(Interface):
     """Sends packets."""
@@ -111,6 +114,10 @@ class Protocol:
         self.ack_timeout = ACK_TIMEOUT
         self.collects_dead = True
         self.has_listeners = False
+        self._clock = clock
+        self._probed: set[Address] = set()
+        self._probing_since = float("-inf")
+        """The addresses of strangers that were pinged since then."""
         self._gossip = Gossip()
         self._pending: deque[Member] = deque()
         self._heartbeat = Alarm(clock, self._step)
@@ -437,11 +444,25 @@ class Protocol:
         if is_gone:
             return None  # or the dead would return again and again with the tables of others
         if described.status != Status.DEAD and not is_direct:
-            self._send(MessageKind.PING, described.address)
+            if self._may_probe(described.address):
+                self._send(MessageKind.PING, described.address)
             return None
         return self._add(
             described.uuid, described.address, described.status, described.incarnation, described.payload
         )
+
+    def _may_probe(self, address: Address) -> bool:
+        """Return whether to ping a stranger there. Once in a heartbeat is enough: if somebody else has that address now,
+        each answer names the stranger again.
+        """
+        now = self._clock.time()
+        if now - self._probing_since >= self.heartbeat_rate:
+            self._probing_since = now
+            self._probed.clear()
+        if address in self._probed or len(self._probed) >= _MOST_PROBES:
+            return False
+        self._probed.add(address)
+        return True
 
     def _refute(self, own: Member, described: Description) -> None:
         """Correct what others say of this member: they may know a later incarnation, of an earlier start."""

@@ -16,8 +16,8 @@ from box.swim import Address, Cipher
 from box.swim.encoding import DATAGRAM_SIZE
 from lua.machine.sockets import READ, WRITE, Socket, Sockets
 
-_TURN: Final = 32
-"""The most packets that are read in one turn of the loop."""
+_TURN: Final = 4
+"""The most packets that are read in one turn of the loop: one with a full table takes up to a millisecond."""
 _BACKLOG: Final = 4096
 """The most packets that wait until the system takes them; others are lost, as on a busy network."""
 
