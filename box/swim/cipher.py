@@ -107,9 +107,7 @@ class Cipher:
             if (
                 library.EVP_CipherInit_ex(context, self._cipher, None, self._key, vector, int(is_encryption)) != 1
                 or library.EVP_CipherUpdate(context, out, ctypes.byref(size), data, len(data)) != 1
-                or library.EVP_CipherFinal_ex(
-                    context, ctypes.addressof(out) + size.value, ctypes.byref(rest)
-                ) != 1
+                or library.EVP_CipherFinal_ex(context, ctypes.addressof(out) + size.value, ctypes.byref(rest)) != 1
             ):
                 raise _openssl_error(library)
         finally:

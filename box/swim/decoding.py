@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from box.swim.members import MAX_PAYLOAD, NIL_UUID, UUID_SIZE, Address, Description, Incarnation, Status
+from box.swim.members import MAX_PAYLOAD, NIL_UUID, NOWHERE, UUID_SIZE, Address, Description, Incarnation, Status
 
 Route = tuple[Address, Address]
 """The first sender and the last receiver of a packet that goes over another node."""
@@ -54,7 +54,7 @@ class Meta:
     """The first map of a packet."""
 
     version: int = 0
-    source: Address = Address(0, 0)
+    source: Address = NOWHERE
     route: Route | None = None
 
 

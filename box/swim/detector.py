@@ -63,8 +63,8 @@ class Alarm:
 class AwaitedAcks:
     """Members that owe an acknowledgement, by deadline.
 
-    `on_late` is called when a deadline has passed; it takes the members by `take_late`. Entries of members that have answered
-    stay in the heap until they are half of it.
+    `on_late` is called when a deadline has passed; it takes the members by `take_late`. Entries of members that
+    have answered stay in the heap until they are half of it.
     """
 
     def __init__(self, clock: Clock, on_late: Callable[[], None]) -> None:

@@ -50,6 +50,10 @@ class Incarnation(NamedTuple):
         return Incarnation(self.generation, min(self.version + 1, 2**64 - 1))
 
 
+NOWHERE: Final = Address(0, 0)
+FIRST: Final = Incarnation()
+
+
 class Status(IntEnum):
     """The state of a member; of two facts of one incarnation the one with the greater status wins."""
 
@@ -85,9 +89,9 @@ class Description:
     """What a packet says about a member; `payload` is None if it says nothing about that."""
 
     status: Status = Status.ALIVE
-    address: Address = Address(0, 0)
+    address: Address = NOWHERE
     uuid: bytes = NIL_UUID
-    incarnation: Incarnation = Incarnation()
+    incarnation: Incarnation = FIRST
     payload: bytes | None = None
 
 

@@ -14,8 +14,9 @@ the member table. Who does not answer within `ack_timeout` is pinged again; a su
 
 A fact about a member wins with a greater incarnation, in equal incarnations with a greater status. A member that hears
 of its own death answers with a greater incarnation. One that is new to this node is pinged before it is believed to
-live. Facts: Tarantool 2.8.1, whose timer for late acknowledgements begins anew with each ping though: there no member is
-suspected while others are pinged more often than `ack_timeout`.
+live. Facts: Tarantool 2.8.1. Two things are otherwise there: its timer for late acknowledgements begins anew with each
+ping, so that no member is suspected while others are pinged more often than `ack_timeout`, and each mention of a
+stranger is a ping, so that two nodes may ping each other without a pause because of a third one that is gone.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Final, Protocol as Interface
+from typing import Final
+from typing import Protocol as Interface
 
 from box.errors import BoxError, ErrorCode
 from box.swim.decoding import (
     Body,
     BodyKey,
     Detection,
-    Meta,
     MessageKind,
+    Meta,
     PacketError,
     Quit,
     decode_body,
@@ -87,8 +89,8 @@ def swim_error(text: str) -> BoxError:
 class Protocol:
     """A member, and what it knows of the others.
 
-    `on_pending` is called when there is an event for listeners, which `next_event` returns. `on_problem` gets a text for
-    the log. `tells_all()` is False while packets shall have no more than failure detection.
+    `on_pending` is called when there is an event for listeners, which `next_event` returns. `on_problem` gets a text
+    for the log. `tells_all()` is False while packets shall have no more than failure detection.
     """
 
     def __init__(
@@ -447,13 +449,11 @@ class Protocol:
             if self._may_probe(described.address):
                 self._send(MessageKind.PING, described.address)
             return None
-        return self._add(
-            described.uuid, described.address, described.status, described.incarnation, described.payload
-        )
+        return self._add(described.uuid, described.address, described.status, described.incarnation, described.payload)
 
     def _may_probe(self, address: Address) -> bool:
-        """Return whether to ping a stranger there. Once in a heartbeat is enough: if somebody else has that address now,
-        each answer names the stranger again.
+        """Return whether to ping a stranger there. Once in a heartbeat is enough: if somebody else has that address
+        now, each answer names the stranger again.
         """
         now = self._clock.time()
         if now - self._probing_since >= self.heartbeat_rate:

@@ -32,9 +32,7 @@ class SwimSocket:
     `on_packet` gets each packet, `on_problem` texts for the log.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, sockets: Sockets, on_problem: Callable[[str], None]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, sockets: Sockets, on_problem: Callable[[str], None]) -> None:
         self._loop = loop
         self._sockets = sockets
         self._on_problem = on_problem

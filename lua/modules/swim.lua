@@ -139,7 +139,7 @@ local function check_bytes(value, size, of, name)
     return ffi.cast('const char *', value), size
 end
 
--- Number -> {number, listeners, handler}: the instances that are not deleted.
+-- Number -> {number, listeners, handler, is_collected}: the instances that are not deleted.
 local states = {}
 
 local function state_of(s, of)
@@ -315,6 +315,9 @@ local function handle_events(state)
     while true do
         local number, mask = wait(python.swim_next_event(state.number))
         if number == nil then
+            if state.is_collected then
+                fiber.self():set_joinable(false)    -- nobody waits for this end
+            end
             return
         elseif number then
             local ok, problem = pcall(call_triggers, state, number, mask)
@@ -593,6 +596,7 @@ end
 
 local function collect(pointer)
     local number = number_of(pointer)
+    states[number].is_collected = true
     states[number] = nil
     python.swim_collect(number)
 end

@@ -80,7 +80,8 @@ def test_members_meet_and_part(swim: Lua) -> None:
 
 def test_payloads_travel(swim: Lua) -> None:
     """A payload arrives as the Lua value that it was; decoded once, until there is another."""
-    assert swim("""
+    assert (
+        swim("""
         local a, b = member(1), member(2)
         meet(a, b)
         local seen, results = a:member_by_uuid(id(2)), {}
@@ -97,7 +98,9 @@ def test_payloads_travel(swim: Lua) -> None:
         until_true(function() return seen:payload_str() == nil end)
         results[#results + 1] = seen:payload() == nil and seen:payload_cdata() == nil
         return unpack(results)
-    """) == [True] * 6
+    """)
+        == [True] * 6
+    )
 
 
 def test_events(swim: Lua) -> None:
@@ -185,8 +188,8 @@ def test_what_is_left_behind(swim: Lua) -> None:
         for i, uri in ipairs(uris) do
             assert(swim.new({uuid = id(i), uri = uri, generation = 1})):delete()
         end
-        return before, pcall(a.size, a)
-    """) == [3, False, "the swim instance is deleted"]
+        return before, select(2, pcall(function() return a:size() end)):match('the swim.*')
+    """) == [3, "the swim instance is deleted"]
 
 
 def test_an_instance_with_a_trigger_of_its_own_is_collected(swim: Lua) -> None:
@@ -242,8 +245,7 @@ REFUSED = {
     "swim.new({gc_mode = 'x'})": "swim:cfg: unknown gc_mode",
     "a.size({})": "swim:size: first argument is not a SWIM instance",
     "a.size({ptr = ffi.cast('struct swim *', 12345)})": "swim:size: first argument is not a SWIM instance",
-    "a:self().status({ptr = ffi.cast('struct swim_member *', 12345)})":
-        "member:status(): first argument is not a SWIM member",
+    "a:self().uri({ptr = ffi.cast('struct swim_member *', 99)})": "member:uri(): first argument is not a SWIM member",
     "a:add_member()": "swim:add_member: expected table member definition",
     "a:broadcast({})": "swim:broadcast: expected number port",
     "a:set_payload_raw(1)": "swim:set_payload_raw: payload should be either string or cdata",
@@ -262,9 +264,11 @@ REFUSED = {
 @pytest.mark.parametrize("call", REFUSED)
 def test_wrong_calls(swim: Lua, call: str) -> None:
     """Arguments of a wrong type raise an error."""
-    (text,) = swim(f"local a = member(1) return tostring(select(2, pcall(function() local r = {call} end)))"
-                   if not call.startswith("(function") else
-                   f"local a = member(1) return tostring(select(2, pcall(function() {call} end)))")
+    (text,) = swim(
+        f"local a = member(1) return tostring(select(2, pcall(function() local r = {call} end)))"
+        if not call.startswith("(function")
+        else f"local a = member(1) return tostring(select(2, pcall(function() {call} end)))"
+    )
     assert text.endswith(REFUSED[call])
 
 

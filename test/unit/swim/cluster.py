@@ -65,9 +65,7 @@ class Cluster:
 
     def add(self, port: int, uuid: bytes | None = None, generation: int = 0) -> Protocol:
         socket = FakeSocket(self)
-        node = Protocol(
-            socket, self.clock, Random(self.random.random()), generation, on_problem=self.problems.append
-        )
+        node = Protocol(socket, self.clock, Random(self.random.random()), generation, on_problem=self.problems.append)
         socket.receiver = node.receive
         node.configure(Address(HOST, port), uuid or uuid_of(port), heartbeat_rate=1, ack_timeout=0.5)
         return node

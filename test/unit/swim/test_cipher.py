@@ -23,6 +23,14 @@ def cipher(algorithm: int, mode: int, key: bytes | None = None) -> Cipher:
         raise
 
 
+def outcome(codec: Cipher, data: bytes) -> bytes | str:
+    """Return what decrypting gives, or the family of the error."""
+    try:
+        return codec.decrypt(data)
+    except BoxError as error:
+        return error.type
+
+
 @pytest.mark.parametrize("mode", range(4))
 @pytest.mark.parametrize("algorithm", KEYS)
 def test_packets_come_through(algorithm: int, mode: int) -> None:
@@ -42,14 +50,8 @@ def test_what_was_not_encrypted(mode: int) -> None:
     codec, other, random = cipher(1, mode), cipher(1, mode, b"another key 1234"), Random(1)
     packet = codec.encrypt(b"a packet of some length, for several blocks")
     for data in [packet[:size] for size in range(len(packet))] + [random.randbytes(50) for _ in range(500)]:
-        try:
-            assert codec.decrypt(data) != b"a packet of some length, for several blocks"
-        except BoxError as error:
-            assert error.type in ("SwimError", "CryptoError")
-    try:
-        assert other.decrypt(packet) != codec.decrypt(packet)
-    except BoxError as error:
-        assert error.message.startswith("OpenSSL error: ")
+        assert outcome(codec, data) != b"a packet of some length, for several blocks"
+    assert outcome(other, packet) != codec.decrypt(packet)
 
 
 def test_too_short_for_a_vector() -> None:

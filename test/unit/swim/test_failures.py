@@ -193,7 +193,9 @@ def test_a_restart_with_a_greater_generation_elsewhere() -> None:
     cluster.nodes[2].close()
     again = cluster.nodes[2] = cluster.add(33, uuid_of(3), generation=1)
     again.probe([Address(HOST, 1)])
-    cluster.until(lambda: all(seen(node, 3).address.port == 33 for node in cluster.nodes if status(node, 3) is not None))
+    cluster.until(
+        lambda: all(seen(node, 3).address.port == 33 for node in cluster.nodes if status(node, 3) is not None)
+    )
     cluster.until(lambda: cluster.are_met(3))
     assert all(seen(node, 3).incarnation.generation == 1 for node in cluster.nodes)
 

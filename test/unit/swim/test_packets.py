@@ -101,7 +101,9 @@ members = st.builds(
 
 
 @given(addresses, st.none() | st.tuples(addresses, addresses), incarnations, st.lists(members, max_size=8))
-def test_what_is_written_is_read(source: Address, route: Route | None, number: Incarnation, known: list[Member]) -> None:
+def test_what_is_written_is_read(
+    source: Address, route: Route | None, number: Incarnation, known: list[Member]
+) -> None:
     """Decoding returns what was encoded."""
     made = Packet(source, route)
     made.add_sender(UUID)
