@@ -13,7 +13,7 @@ socket: `lua/bindings/swim.py` does.
 """
 
 from box.swim.cipher import Cipher
-from box.swim.members import Address, Event, Incarnation, Member, Status
+from box.swim.members import Address, Incarnation, Member, MemberEvent, Status
 from box.swim.protocol import Protocol
 
-__all__ = ["Address", "Cipher", "Event", "Incarnation", "Member", "Protocol", "Status"]
+__all__ = ["Address", "Cipher", "Incarnation", "Member", "MemberEvent", "Protocol", "Status"]

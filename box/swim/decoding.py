@@ -50,7 +50,7 @@ class PacketError(Exception):
 
 
 @dataclass(slots=True)
-class Meta:
+class PacketMeta:
     """The first map of a packet."""
 
     version: int = 0
@@ -91,7 +91,7 @@ _MAP_WIDTHS: Final = {0xDE: 2, 0xDF: 4}
 _ARRAY_WIDTHS: Final = {0xDC: 2, 0xDD: 4}
 
 
-class _Reader:
+class _PacketReader:
     """A place in a packet. Texts begin with `prefix`, which says what is being read."""
 
     def __init__(self, data: bytes, position: int, prefix: str) -> None:
@@ -154,14 +154,14 @@ class _Reader:
 # ---- the first map ----
 
 
-def decode_meta(data: bytes) -> tuple[Meta, int]:
+def decode_meta(data: bytes) -> tuple[PacketMeta, int]:
     """Decode the first map. Returns it and where the body begins.
 
     Raises:
         PacketError: the map is wrong, or something mandatory is missing.
     """
-    reader = _Reader(data, 0, "invalid meta section:")
-    meta = Meta()
+    reader = _PacketReader(data, 0, "invalid meta section:")
+    meta = PacketMeta()
     ip = port = 0
     for _ in range(reader.map("root")):
         match reader.uint("a key"):
@@ -183,14 +183,14 @@ def decode_meta(data: bytes) -> tuple[Meta, int]:
     return meta, reader.position
 
 
-def _complete(reader: _Reader, address: Address, name: str) -> Address:
+def _complete(reader: _PacketReader, address: Address, name: str) -> Address:
     if address.is_empty:
         raise reader.wrong(f"{name} address is mandatory")
     return address
 
 
-def _decode_route(outer: _Reader) -> Route:
-    reader = _Reader(outer.data, outer.position, "invalid routing section:")
+def _decode_route(outer: _PacketReader) -> Route:
+    reader = _PacketReader(outer.data, outer.position, "invalid routing section:")
     ips, ports = [0, 0], [0, 0]
     for _ in range(reader.map("route")):
         match reader.uint("a key"):
@@ -218,7 +218,7 @@ def decode_body(data: bytes, position: int) -> Body:
     Raises:
         PacketError: it is not even clear who sends. A later mistake is kept in the result.
     """
-    reader = _Reader(data, position, "invalid message:")
+    reader = _PacketReader(data, position, "invalid message:")
     count = reader.map("root")
     if count == 0:
         raise reader.wrong("body can not be empty")
@@ -240,8 +240,8 @@ def decode_body(data: bytes, position: int) -> Body:
     return body
 
 
-def _decode_detection(outer: _Reader, sections: list[Section]) -> None:
-    reader = _Reader(outer.data, outer.position, "invalid failure detection message:")
+def _decode_detection(outer: _PacketReader, sections: list[Section]) -> None:
+    reader = _PacketReader(outer.data, outer.position, "invalid failure detection message:")
     if reader.map("root") != 3:
         raise reader.wrong("root map should have 3 keys - message type and version")
     kind: MessageKind | None = None
@@ -265,8 +265,8 @@ def _decode_detection(outer: _Reader, sections: list[Section]) -> None:
     sections.append(Detection(kind, Incarnation(generation, version)))
 
 
-def _decode_quit(outer: _Reader, sections: list[Section]) -> None:
-    reader = _Reader(outer.data, outer.position, "invalid quit message:")
+def _decode_quit(outer: _PacketReader, sections: list[Section]) -> None:
+    reader = _PacketReader(outer.data, outer.position, "invalid quit message:")
     if reader.map("root") != 2:
         raise reader.wrong("map of size 2 is expected")
     generation = version = 0
@@ -282,9 +282,9 @@ def _decode_quit(outer: _Reader, sections: list[Section]) -> None:
     sections.append(Quit(Incarnation(generation, version)))
 
 
-def _members_decoder(prefix: str) -> Callable[[_Reader, list[Section]], None]:
-    def decode(outer: _Reader, sections: list[Section]) -> None:
-        reader = _Reader(outer.data, outer.position, prefix)
+def _members_decoder(prefix: str) -> Callable[[_PacketReader, list[Section]], None]:
+    def decode(outer: _PacketReader, sections: list[Section]) -> None:
+        reader = _PacketReader(outer.data, outer.position, prefix)
         count = reader.array("root")
         described: list[Description] = []
         sections.append(described)
@@ -295,7 +295,7 @@ def _members_decoder(prefix: str) -> Callable[[_Reader, list[Section]], None]:
     return decode
 
 
-def _decode_member(reader: _Reader) -> Description:
+def _decode_member(reader: _PacketReader) -> Description:
     described = Description()
     ip = port = generation = version = 0
     for _ in range(reader.map("member")):
@@ -328,7 +328,7 @@ def _decode_member(reader: _Reader) -> Description:
     return described
 
 
-_SECTIONS: Final[dict[int, Callable[[_Reader, list[Section]], None]]] = {
+_SECTIONS: Final[dict[int, Callable[[_PacketReader, list[Section]], None]]] = {
     BodyKey.ANTI_ENTROPY: _members_decoder("invalid anti-entropy message:"),
     BodyKey.FAILURE_DETECTION: _decode_detection,
     BodyKey.DISSEMINATION: _members_decoder("invalid dissemination message:"),

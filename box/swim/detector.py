@@ -19,7 +19,7 @@ class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Clock(Protocol):
+class TimeSource(Protocol):
     """The time in seconds, and timers. An asyncio loop is one."""
 
     def time(self) -> float: ...
@@ -32,7 +32,7 @@ class Alarm:
 
     __slots__ = ("_callback", "_clock", "_timer", "when")
 
-    def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
+    def __init__(self, clock: TimeSource, callback: Callable[[], None]) -> None:
         self._clock = clock
         self._callback = callback
         self._timer: Timer | None = None
@@ -67,7 +67,7 @@ class AwaitedAcks:
     have answered stay in the heap until they are half of it.
     """
 
-    def __init__(self, clock: Clock, on_late: Callable[[], None]) -> None:
+    def __init__(self, clock: TimeSource, on_late: Callable[[], None]) -> None:
         self._clock = clock
         self._alarm = Alarm(clock, on_late)
         self._heap: list[tuple[float, int, Member]] = []

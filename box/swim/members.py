@@ -63,7 +63,7 @@ class Status(IntEnum):
     LEFT = 3
 
 
-class Event(IntFlag):
+class MemberEvent(IntFlag):
     """What has happened to a member, with the numbers that triggers get."""
 
     NONE = 0
@@ -76,12 +76,12 @@ class Event(IntFlag):
     DROP = 64
 
 
-def incarnation_change(old: Incarnation, new: Incarnation) -> Event:
+def incarnation_change(old: Incarnation, new: Incarnation) -> MemberEvent:
     """Return the event for a changed incarnation. A new generation is always a new version, too."""
     if old == new:
-        return Event.NONE
+        return MemberEvent.NONE
     is_generation = old.generation != new.generation
-    return Event.NEW_VERSION | (Event.NEW_GENERATION if is_generation else Event.NONE)
+    return MemberEvent.NEW_VERSION | (MemberEvent.NEW_GENERATION if is_generation else MemberEvent.NONE)
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Member:
     status_ttd: int = 0
     payload_ttd: int = 0
     """How often the state and the payload are still to be told."""
-    events: Event = Event.NONE
+    events: MemberEvent = MemberEvent.NONE
     """What listeners have not heard yet."""
     ack_deadline: float | None = None
     """When an awaited acknowledgement is late, None if none is awaited."""

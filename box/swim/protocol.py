@@ -33,13 +33,13 @@ from box.swim.decoding import (
     BodyKey,
     Detection,
     MessageKind,
-    Meta,
     PacketError,
+    PacketMeta,
     Quit,
     decode_body,
     decode_meta,
 )
-from box.swim.detector import Alarm, AwaitedAcks, Clock
+from box.swim.detector import Alarm, AwaitedAcks, TimeSource
 from box.swim.encoding import Packet, forwarded
 from box.swim.gossip import Gossip
 from box.swim.members import (
@@ -47,9 +47,9 @@ from box.swim.members import (
     NIL_UUID,
     Address,
     Description,
-    Event,
     Incarnation,
     Member,
+    MemberEvent,
     Members,
     Status,
     incarnation_change,
@@ -96,7 +96,7 @@ class Protocol:
     def __init__(
         self,
         transport: Transport,
-        clock: Clock,
+        clock: TimeSource,
         random: Random,
         generation: int = 0,
         *,
@@ -157,7 +157,7 @@ class Protocol:
         if bound is not None and bound != own.address:
             own.incarnation = own.incarnation.next()
             own.address = bound
-            self._changed(own, Event.NEW_VERSION | Event.NEW_URI)
+            self._changed(own, MemberEvent.NEW_VERSION | MemberEvent.NEW_URI)
         if collects_dead is not None:
             self.collects_dead = collects_dead
 
@@ -170,7 +170,7 @@ class Protocol:
             return
         self.own = self._add(uuid, old.address, Status.ALIVE, old.incarnation, old.payload)
         old.status = Status.LEFT
-        self._changed(old, Event.NEW_STATUS)
+        self._changed(old, MemberEvent.NEW_STATUS)
 
     def _set_times(self, heartbeat_rate: float, ack_timeout: float) -> None:
         if heartbeat_rate > 0 and heartbeat_rate != self.heartbeat_rate:
@@ -228,7 +228,7 @@ class Protocol:
         own = self._self
         self._set_payload(own, payload)
         own.incarnation = own.incarnation.next()
-        self._changed(own, Event.NEW_VERSION)
+        self._changed(own, MemberEvent.NEW_VERSION)
 
     def quit(self) -> None:
         """Tell all members that this one leaves, and close."""
@@ -252,18 +252,18 @@ class Protocol:
         for member in self.members:
             member.is_dropped = True
 
-    def next_event(self) -> tuple[Member, Event] | None:
+    def next_event(self) -> tuple[Member, MemberEvent] | None:
         """Take the oldest event; what has happened to a member meanwhile is one event. None if there is none."""
         while self._pending:
             member = self._pending.popleft()
-            events, member.events = member.events, Event.NONE
-            if not (events & Event.NEW and events & Event.DROP):  # nobody has seen it
+            events, member.events = member.events, MemberEvent.NONE
+            if not (events & MemberEvent.NEW and events & MemberEvent.DROP):  # nobody has seen it
                 return member, events
         return None
 
     # ---- members ----
 
-    def _changed(self, member: Member, events: Event) -> None:
+    def _changed(self, member: Member, events: MemberEvent) -> None:
         """Note that something has happened to a member: it is told to others and to listeners."""
         member.missed_acks = 0
         self._gossip.add(member, len(self.members))
@@ -281,14 +281,14 @@ class Protocol:
         self.members.add(member)
         if len(self.members) > 1:
             self._heartbeat.set(self.heartbeat_rate)
-        self._changed(member, Event.NEW)
+        self._changed(member, MemberEvent.NEW)
         if payload is not None:
             self._set_payload(member, payload)
         return member
 
     def _drop(self, member: Member) -> None:
         self._acks.remove(member)
-        self._changed(member, Event.DROP)
+        self._changed(member, MemberEvent.DROP)
         self._gossip.remove(member)
         self.members.remove(member)
 
@@ -297,7 +297,7 @@ class Protocol:
         if payload or member.payload:  # two empty ones are no news
             member.payload = payload
             member.payload_ttd = len(self.members)
-            self._changed(member, Event.NEW_PAYLOAD)
+            self._changed(member, MemberEvent.NEW_PAYLOAD)
 
     def _advance(self, member: Member, status: Status, incarnation: Incarnation) -> None:
         """Take over what somebody says of another member, if that is newer."""
@@ -306,7 +306,7 @@ class Protocol:
             return
         if status != member.status:
             member.status = status
-            events |= Event.NEW_STATUS
+            events |= MemberEvent.NEW_STATUS
         member.incarnation = incarnation
         self._changed(member, events)
 
@@ -353,11 +353,11 @@ class Protocol:
         match member.status:
             case Status.ALIVE if missed >= _MISSED_TO_SUSPECT:
                 member.status = Status.SUSPECTED
-                self._changed(member, Event.NEW_STATUS)
+                self._changed(member, MemberEvent.NEW_STATUS)
                 self._ping_over_others(member)
             case Status.SUSPECTED if missed >= _MISSED_TO_DIE:
                 member.status = Status.DEAD
-                self._changed(member, Event.NEW_STATUS)
+                self._changed(member, MemberEvent.NEW_STATUS)
             case Status.DEAD if missed >= _MISSED_TO_FORGET and self.collects_dead and member.status_ttd == 0:
                 self._drop(member)
                 return False
@@ -393,7 +393,7 @@ class Protocol:
         if body.problem is not None:
             self._on_problem(f"SwimError: {body.problem}")
 
-    def _forward(self, meta: Meta, body: bytes) -> None:
+    def _forward(self, meta: PacketMeta, body: bytes) -> None:
         assert meta.route is not None
         packet = forwarded(self._self.address, meta.route, body)
         if packet is None:
@@ -401,7 +401,7 @@ class Protocol:
         else:
             self._transport.send(packet, meta.route[1])
 
-    def _act(self, meta: Meta, body: Body) -> None:
+    def _act(self, meta: PacketMeta, body: Body) -> None:
         source, over = (meta.source, None) if meta.route is None else (meta.route[0], meta.source)
         for section in body.sections:
             if isinstance(section, Detection):
@@ -419,7 +419,7 @@ class Protocol:
             return  # old: since then there was something newer from there
         if message.incarnation == member.incarnation and member.status != Status.ALIVE:
             member.status = Status.ALIVE
-            self._changed(member, Event.NEW_STATUS)
+            self._changed(member, MemberEvent.NEW_STATUS)
         if message.kind == MessageKind.PING:
             self._send(MessageKind.ACK, member.address, over)
         else:
@@ -472,13 +472,13 @@ class Protocol:
             self._changed(own, events)
         elif described.incarnation == own.incarnation and described.status != Status.ALIVE:
             own.incarnation = own.incarnation.next()
-            self._changed(own, Event.NEW_VERSION)
+            self._changed(own, MemberEvent.NEW_VERSION)
 
     def _update(self, member: Member, described: Description) -> None:
         is_newer = described.incarnation > member.incarnation
         if is_newer and described.address != member.address:
             member.address = described.address
-            self._changed(member, Event.NEW_URI)
+            self._changed(member, MemberEvent.NEW_URI)
         if is_newer:
             member.is_payload_current = False
         if described.payload is not None and not member.is_payload_current:
@@ -495,4 +495,4 @@ class Protocol:
             # Somebody with the uuid of this member has left.
             events = incarnation_change(member.incarnation, incarnation)
             member.incarnation = incarnation.next()
-            self._changed(member, events | Event.NEW_VERSION)
+            self._changed(member, events | MemberEvent.NEW_VERSION)

@@ -22,10 +22,6 @@ _BACKLOG: Final = 4096
 """The most packets that wait until the system takes them; others are lost, as on a busy network."""
 
 
-def _name(sock: Socket) -> str:
-    return socket_name(sock) if isinstance(sock, socket.socket) else f"fd {sock.fileno()}"
-
-
 class SwimSocket:
     """Sends and receives packets, encrypted with `cipher` if it is set.
 
@@ -67,7 +63,7 @@ class SwimSocket:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
             port = int(sock.getsockname()[1])
         except OSError as error:
-            name = _name(sock)
+            name = socket_name(sock)
             sock.close()
             raise socket_error("bind", name, error.errno or 0) from error
         self._close_socket()
@@ -108,7 +104,7 @@ class SwimSocket:
         return True
 
     def _report(self, what: str, error: OSError) -> None:
-        name = "fd -1" if self._socket is None else _name(self._socket)
+        name = "fd -1" if self._socket is None else socket_name(self._socket)
         self._on_problem(socket_error(what, name, error.errno or 0).log_text)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 --     for uuid, member in s:pairs() do print(member:uri(), member:status()) end
 -- Python has the protocol (lua/bindings/swim.py). An instance and a member are tables, as in Tarantool, whose `ptr` is a
 -- pointer in appearance only: its value is their number in Python, and nothing is there.
+local arguments = require('internal.swim_arguments')
 local crypto = require('crypto')
 local errors = require('internal.error')
 local ffi = require('ffi')
@@ -11,10 +12,12 @@ local gc = require('internal.finalizers').raw_gc
 local msgpack = require('msgpack')
 local python = require('internal.python')
 local triggers = require('box.trigger_list')
-local uuid = require('uuid')
+require('uuid')
 local wait = require('internal.wait')
 
 local band = bit.band
+local check_uri, check_time, check_gc_mode = arguments.uri, arguments.time, arguments.gc_mode
+local check_uuid, check_bytes = arguments.uuid, arguments.bytes
 local error, ipairs, next, pairs, pcall, setmetatable = error, ipairs, next, pairs, pcall, setmetatable
 local tonumber, tostring, type = tonumber, tostring, type
 
@@ -66,78 +69,6 @@ ffi.metatype(incarnation_type, {
 })
 
 -- ---- arguments -------------------------------------------------------------------------------
-
--- The checks end with `return error(...)`: a tail call, so that the place in the text is that of the function that has
--- the argument. `of` is its name.
-local function check_uri(value, of)
-    if value == nil then
-        return nil
-    elseif type(value) == 'string' then
-        return value
-    elseif type(value) == 'number' then
-        return tostring(value)
-    end
-    return error(of .. ': expected string URI or port number')
-end
-
-local function check_time(value, of, name)
-    if value == nil then
-        return -1
-    elseif type(value) == 'number' then
-        return value
-    end
-    return error(('%s: expected number %s'):format(of, name))
-end
-
-local COLLECTS_DEAD = {on = true, off = false}
-
-local function check_gc_mode(value, of)
-    if value == nil then
-        return nil
-    end
-    local collects = COLLECTS_DEAD[value]
-    if collects == nil then
-        return error(of .. ': unknown gc_mode')
-    end
-    return collects
-end
-
--- Returns the bytes of a uuid.
-local function check_uuid(value, of)
-    if value == nil then
-        return nil
-    elseif type(value) == 'string' then
-        value = uuid.fromstr(value)
-        if value == nil then
-            return error(of .. ': invalid UUID')
-        end
-    elseif type(value) ~= 'cdata' or not ffi.istype(uuid_type, value) then
-        return error(of .. ': expected string UUID or struct tt_uuid')
-    end
-    return ffi.string(value, UUID_SIZE)
-end
-
--- Returns bytes that are given as text or in memory, with their size.
-local function check_bytes(value, size, of, name)
-    if size ~= nil and type(size) ~= 'number' then
-        return error(('%s: expected number %s size'):format(of, name))
-    elseif type(value) == 'string' then
-        if size ~= nil and size > #value then
-            return error(('%s: explicit %s size > string length'):format(of, name))
-        end
-        return value, size or #value
-    elseif value == nil then
-        if size ~= nil then
-            return error(('%s: size can not be set without %s'):format(of, name))
-        end
-        return '', 0
-    elseif type(value) ~= 'cdata' or tonumber(value) ~= nil then    -- a number is no place in memory
-        return error(('%s: %s should be either string or cdata'):format(of, name))
-    elseif size == nil then
-        return error(('%s: size is mandatory for cdata %s'):format(of, name))
-    end
-    return ffi.cast('const char *', value), size
-end
 
 -- Number -> {number, listeners, handler, is_collected}: the instances that are not deleted.
 local states = {}

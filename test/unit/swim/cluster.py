@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from random import Random
 
-from box.swim import Address, Event, Member, Protocol, Status
+from box.swim import Address, Member, MemberEvent, Protocol, Status
 
 HOST = 0x7F000001
 _DELAY = 0.001
@@ -133,6 +133,6 @@ def status(node: Protocol, number: int) -> Status | None:
     return None if member is None else member.status
 
 
-def events_of(node: Protocol) -> Iterator[tuple[Member, Event]]:
+def events_of(node: Protocol) -> Iterator[tuple[Member, MemberEvent]]:
     while (event := node.next_event()) is not None:
         yield event

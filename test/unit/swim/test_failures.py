@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from box.errors import BoxError
-from box.swim import Address, Event, Incarnation, Member, Protocol, Status
+from box.swim import Address, Incarnation, Member, MemberEvent, Protocol, Status
 from test.unit.swim.cluster import HOST, Cluster, events_of, seen, status, uuid_of
 
 
@@ -43,7 +43,7 @@ def test_the_way_to_death() -> None:
 
     assert cluster.until(is_gone) < 8
     assert states == [Status.ALIVE, Status.SUSPECTED, Status.DEAD]
-    assert [event for _, event in events_of(one)] == [Event.NEW_STATUS | Event.DROP]
+    assert [event for _, event in events_of(one)] == [MemberEvent.NEW_STATUS | MemberEvent.DROP]
 
 
 def test_times_of_a_death() -> None:

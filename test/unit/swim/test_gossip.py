@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from box.swim import Address, Event
+from box.swim import Address, MemberEvent
 from box.swim.decoding import decode_body, decode_meta
 from test.unit.swim.cluster import HOST, Cluster, events_of, seen, status, uuid_of
 
@@ -79,13 +79,13 @@ def test_events() -> None:
     two.set_payload(b"x")
     two.configure(Address(HOST, 22))
     cluster.until(lambda: seen(one, 2).payload == b"x" and seen(one, 2).address.port == 22)
-    happened = Event.NONE
+    happened = MemberEvent.NONE
     for member, events in events_of(one):
         assert member.uuid == uuid_of(2)
         happened |= events
-    assert happened == Event.NEW_PAYLOAD | Event.NEW_URI | Event.NEW_VERSION
+    assert happened == MemberEvent.NEW_PAYLOAD | MemberEvent.NEW_URI | MemberEvent.NEW_VERSION
     one.remove_member(uuid_of(2))
-    assert [(member.is_dropped, events) for member, events in events_of(one)] == [(True, Event.DROP)]
+    assert [(member.is_dropped, events) for member, events in events_of(one)] == [(True, MemberEvent.DROP)]
 
 
 def test_who_comes_and_goes_unseen_is_no_event() -> None:
