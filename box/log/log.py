@@ -230,7 +230,9 @@ class Log(_Speaker):
             record |= {"file": file, "line": int(line) if line.isdigit() else 0}
         if module is not None:
             record["module"] = module
-        return json.dumps(record, ensure_ascii=False)
+        # Tarantool escapes the slash, and writes a space after the number of the process.
+        line = json.dumps(record, ensure_ascii=False).replace("/", "\\/")
+        return line.replace(f'"pid": {record["pid"]},', f'"pid": {record["pid"]} ,', 1)
 
     def of_cord(self, origin: str) -> CordLog:
         """Return the same log for another thread, whose lines begin with `cord/fiber-id/fiber-name`."""

@@ -63,16 +63,16 @@ def _openssl_error(library: ctypes.CDLL) -> BoxError:
 
 
 class Cipher:
-    """One algorithm with its key. `random_bytes(size)` makes initial vectors.
+    """One algorithm with its key of `size` bytes. `random_bytes(size)` makes initial vectors.
 
     Raises:
         BoxError: the key has a wrong size, or the library lacks the algorithm.
     """
 
-    def __init__(self, algorithm: int, mode: int, key: bytes, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(self, algorithm: int, mode: int, key: bytes, size: int, random_bytes: Callable[[int], bytes]) -> None:
         name, key_size, self._block = _ALGORITHMS[algorithm]
-        if len(key) != key_size:
-            raise _crypto_error(f"key size expected {key_size}, got {len(key)}")
+        if size != key_size:
+            raise _crypto_error(f"key size expected {key_size}, got {size}")
         self._random_bytes = random_bytes
         self._key = key
         self._vector = 0 if _MODES[mode] == "ecb" else self._block

@@ -216,13 +216,13 @@ class Protocol:
         for address in addresses:
             self._send(MessageKind.PING, address)
 
-    def set_payload(self, payload: bytes) -> None:
-        """Set what others get to know of this member.
+    def set_payload(self, payload: bytes, size: int | None = None) -> None:
+        """Set what others get to know of this member. A caller who knows that the size is wrong gives that alone.
 
         Raises:
             BoxError: it is too long.
         """
-        if len(payload) > MAX_PAYLOAD:
+        if not 0 <= (len(payload) if size is None else size) <= MAX_PAYLOAD:
             text = f"Payload should be <= {MAX_PAYLOAD} and >= 0"
             raise BoxError(ErrorCode.PROC_LUA, text, type="IllegalParams")
         own = self._self

@@ -8,6 +8,7 @@ remaining functions.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,7 +149,8 @@ class ConsoleBinding(Binding):
             async with asyncio.timeout(_DIAL_TIMEOUT if timeout is None else timeout):
                 connection, greeting = await self._open(uri)
         except (OSError, BoxError) as error:
-            return None, (str(error) or "Connection timed out").encode()
+            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            return None, (reason or "Connection timed out").encode()
         protocol = b"text" if b"Lua console" in greeting[:64] else b"binary"
         number = self._keep(connection)
         connection.on_lost = lambda: self._forget(number)

@@ -36,7 +36,10 @@ class LogBinding(Binding):
         self.node.log.say_for_module(text(module), kind, text(message), self._shown_place(kind, place))
 
     def _shown_place(self, level: Level, place: bytes) -> str:
-        return text(place) if level in _WITH_PLACE or self.node.log.format == "json" else ""
+        """Return the place as a line of the log shows it: without folders, which JSON has, and not at every level."""
+        if self.node.log.format == "json":
+            return text(place)
+        return text(place).rpartition("/")[2] if level in _WITH_PLACE else ""
 
     @exported("log_state")
     def state(self) -> bytes:

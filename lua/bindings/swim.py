@@ -151,8 +151,8 @@ class SwimBinding(Binding):
         return None if uri is None else parse_address(text(uri), function)
 
     @guarded("swim_set_codec")
-    def set_codec(self, number: float, algorithm: float, mode: float, key: bytes) -> Outcome:
-        """Encrypt packets; algorithm 0 encrypts nothing.
+    def set_codec(self, number: float, algorithm: float, mode: float, key: bytes, size: float) -> Outcome:
+        """Encrypt packets; algorithm 0 encrypts nothing. `size` is that of the key, which is empty if that is wrong.
 
         Raises:
             BoxError: the key has a wrong size, or the algorithm is not there.
@@ -161,7 +161,7 @@ class SwimBinding(Binding):
 
         random_bytes = self.runtime.machine.identity.random_bytes
         socket = self._instance(number).socket
-        socket.cipher = Cipher(int(algorithm), int(mode), key, random_bytes) if algorithm else None
+        socket.cipher = Cipher(int(algorithm), int(mode), key, int(size), random_bytes) if algorithm else None
         return True
 
     @exported("swim_close")
@@ -248,13 +248,13 @@ class SwimBinding(Binding):
         return True
 
     @guarded("swim_set_payload")
-    def set_payload(self, number: float, payload: bytes) -> Outcome:
-        """Set the payload.
+    def set_payload(self, number: float, payload: bytes, size: float) -> Outcome:
+        """Set the payload. `size` is its size; it is empty if that is wrong.
 
         Raises:
             IllegalParams: it is too long.
         """
-        self._instance(number).protocol.set_payload(payload)
+        self._instance(number).protocol.set_payload(payload, int(size))
         return True
 
     # Members

@@ -51,8 +51,7 @@ local function caller()
     if info == nil then
         return ''
     end
-    local file = info.short_src:match('[^/]*$')
-    return (info.source:match('^@(builtin/.*)') or file) .. ':' .. info.currentline
+    return info.short_src .. ':' .. info.currentline
 end
 
 local function say(level, ...)

@@ -366,20 +366,27 @@ function methods.member_by_uuid(s, id)
     return id and member_of(s, state, id) or nil
 end
 
+-- Returns bytes of memory and their number. Of a number that Python refuses no byte is read.
+local MOST_PAYLOAD, MOST_KEY = 1200, 32
+
+local function copied(memory_or_text, size, most)
+    size = tonumber(ffi.cast('int', size))
+    if size < 0 or size > most then
+        return '', size
+    end
+    return ffi.string(memory_or_text, size), size
+end
+
 function methods.set_payload_raw(s, payload, size)
     local state = state_of(s, 'swim:set_payload_raw')
     payload, size = check_bytes(payload, size, 'swim:set_payload_raw', 'payload')
-    size = tonumber(ffi.cast('int', size))
-    if size < 0 or size > 2 ^ 16 then
-        payload, size = ('\0'):rep(2 ^ 16), 2 ^ 16    -- too much anyway: Python has the text
-    end
-    return outcome(python.swim_set_payload(state.number, ffi.string(payload, size)))
+    return outcome(python.swim_set_payload(state.number, copied(payload, size, MOST_PAYLOAD)))
 end
 
 function methods.set_payload(s, payload)
     local state = state_of(s, 'swim:set_payload')
     local bytes = payload == nil and '' or msgpack.encode(payload)
-    return outcome(python.swim_set_payload(state.number, bytes))
+    return outcome(python.swim_set_payload(state.number, bytes, #bytes))
 end
 
 function methods.set_codec(s, options)
@@ -397,7 +404,7 @@ function methods.set_codec(s, options)
         end
     end
     local key, size = check_bytes(options.key, options.key_size, 'swim:set_codec', 'key')
-    return outcome(python.swim_set_codec(state.number, algorithm, mode, ffi.string(key, size)))
+    return outcome(python.swim_set_codec(state.number, algorithm, mode, copied(key, size, MOST_KEY)))
 end
 
 -- Iterator -> {bytes of the uuids, position}.

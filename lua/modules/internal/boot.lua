@@ -20,7 +20,7 @@ local SHOWN_AS = {
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
     ['internal.socket_object'] = 'socket', ['internal.file_trees'] = 'fio', ['internal.tuple'] = 'box/tuple',
 }
-for _, name in ipairs({'codec', 'future', 'schema', 'transport'}) do
+for _, name in ipairs({'codec', 'console_client', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'
 end
 for _, name in ipairs({'iterator', 'lazy', 'eager'}) do

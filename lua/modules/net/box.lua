@@ -1,4 +1,5 @@
 -- require('net.box'): requests to other instances. The connection `self` is to this instance.
+local console = require('net.box.console_client')
 local errors = require('internal.error')
 local fiber = require('fiber')
 local log = require('log')
@@ -37,6 +38,10 @@ local function member(remote, name)
 end
 
 local remote_mt = {__index = member, __serialize = shown, __metatable = false}
+
+-- The methods of a connection to a console. All but `eval` are those of other connections.
+local console_methods = {}
+local console_mt = {__index = console_methods, __serialize = shown}
 
 -- ---- connecting ------------------------------------------------------------------------------
 
@@ -176,14 +181,11 @@ local function check_option(options, name, kind)
 end
 
 local function connect_to(host, port, options)
-    if options.console then
-        box.error(box.error.UNSUPPORTED, 'net.box', 'the console protocol')
-    end
     check_option(options, 'required_protocol_version', 'number')
     check_option(options, 'required_protocol_features', 'table')
     local user, password = options.user, options.password
     options.password = nil
-    local remote = setmetatable({host = host, port = port, opts = options, state = 'initial'}, remote_mt)
+    local remote = setmetatable({host = host, port = port, opts = options, state = 'initial'}, options.console and console_mt or remote_mt)
     remote._deadlines = setmetatable({}, {__mode = 'k'})
     remote._space_mt, remote._index_mt = schema.space_metatable(remote), schema.index_metatable(remote)
     if options.call_16 then
@@ -192,6 +194,9 @@ local function connect_to(host, port, options)
     remote._on_connect, remote._on_disconnect, remote._on_schema_reload, remote._on_shutdown = {}, {}, {}, {}
     remote._is_connected, remote._watched, remote._last_stream = false, {}, 0
     remote._transport = transport.new(host, port, user, password, events_of(remote))
+    if options.console then
+        console.adopt(remote)
+    end
     remote._transport:start()
     if options.wait_connected ~= false then
         remote._transport:wait_state('active', tonumber(options.wait_connected))
@@ -279,6 +284,15 @@ function remote_methods.wait_state(remote, state, timeout)
         timeout = deadline and max(0, deadline - fiber.clock())
     end
     return remote._transport:wait_state(state, timeout)
+end
+
+for _, name in ipairs({'close', 'is_connected', 'on_connect', 'on_disconnect', 'on_schema_reload', 'wait_state'}) do
+    console_methods[name] = remote_methods[name]
+end
+
+function console_methods.eval(remote, line, timeout)
+    check_remote(remote, 'eval')
+    return console.eval(remote, line, timeout)
 end
 
 -- Sets a deadline for the requests of this fiber. It is obsolete, because requests have an option `timeout`.

@@ -35,6 +35,22 @@ def test_messages_have_their_level_and_place(lua: Lua, tmp_path: Path) -> None:
     assert lines[at : at + 5] == ["I> a 1 x", "I> 100%", 'test.lua:4 W> {"a":1}', "test.lua:5 E> bad", "D> shown"]
 
 
+def test_a_place_has_its_folders_in_json_alone(lua: Lua, tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    lua(
+        """local say = loadstring("require('log').warn(...)", '@builtin/sub/a.lua')
+        say('plain')
+        require('log').log_format('json')
+        say('in/json')""",
+        configure={"log": str(path), "log_level": 5},
+    )
+    plain, described = path.read_text().splitlines()[-2:]
+    assert plain.endswith(" a.lua:1 W> plain")
+    assert re.search(
+        r'"message": "in\\/json", "pid": \d+ , "cord_name".*"file": "builtin\\/sub\\/a.lua", "line": 1}', described
+    )
+
+
 def test_settings_are_those_of_box_cfg(lua: Lua) -> None:
     assert lua(
         """local log = require('log')

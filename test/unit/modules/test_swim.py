@@ -280,6 +280,12 @@ RETURNED = {
     "a:add_member({})": ["SwimError", "swim.add_member: URI and UUID are mandatory"],
     "a:remove_member()": ["SwimError", "swim.remove_member: UUID is mandatory"],
     "a:set_payload_raw(('x'):rep(1201))": ["IllegalParams", "Payload should be <= 1200 and >= 0"],
+    "a:set_payload_raw(ffi.cast('char *', 1), 1201)": ["IllegalParams", "Payload should be <= 1200 and >= 0"],
+    "a:set_codec({algo = 'aes128', key = ffi.cast('char *', 1), key_size = 2^30})": [
+        "CryptoError",
+        "key size expected 16, got 1073741824",
+    ],
+    "a:probe_member('\\255:1')": ["SocketError", 'invalid uri "\udcff:1", called on fd -1'],
     "a:set_payload_raw('x', -1)": ["IllegalParams", "Payload should be <= 1200 and >= 0"],
     "a:set_codec({algo = 'aes128', key = 'x'})": ["CryptoError", "key size expected 16, got 1"],
 }

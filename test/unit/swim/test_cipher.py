@@ -15,8 +15,9 @@ KEYS = {1: 16, 2: 24, 3: 32, 4: 8}
 
 
 def cipher(algorithm: int, mode: int, key: bytes | None = None) -> Cipher:
+    key = key or bytes(range(KEYS[algorithm]))
     try:
-        return Cipher(algorithm, mode, key or bytes(range(KEYS[algorithm])), os.urandom)
+        return Cipher(algorithm, mode, key, len(key), os.urandom)
     except BoxError as error:
         if algorithm == 4 and "size" not in error.message:
             pytest.skip("DES is not in this OpenSSL library")

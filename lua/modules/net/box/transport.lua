@@ -10,7 +10,10 @@
 --
 -- The owner's callbacks `events`: state_changed(state, reason), handshake(greeting) -> reason to refuse,
 -- requires(protocol), schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil,
--- connect_timeout().
+-- connect_timeout(). Without `events.schema` the server's spaces are not loaded.
+--
+-- `serve` and `hang_up` are the conversation of one connection and its end. net.box.console_client replaces them where the
+-- server speaks the protocol of the text console.
 local errors = require('internal.error')
 local fiber = require('fiber')
 local log = require('log')
@@ -31,16 +34,6 @@ local ALL_PUSHES = 2 ^ 52 -- more than a request has
 local methods = {}
 local transport_mt = {__index = methods}
 
-local function new(host, port, user, password, events)
-    if user == nil and password ~= nil then
-        box.error(box.error.PROC_LUA, 'net.box: user is not defined')
-    end
-    return setmetatable({
-        host = host, port = port, user = user, password = user and (password or ''), events = events,
-        state = 'initial', changed = fiber.cond(),
-    }, transport_mt)
-end
-
 local function set_state(self, state, reason)
     self.state, self.reason = state, reason
     self.events.state_changed(state, reason)
@@ -48,9 +41,10 @@ local function set_state(self, state, reason)
 end
 
 local function disconnect(self, reason)
-    if self.id ~= nil then
-        python.netbox_close(self.id, reason or 'Connection closed')
+    local id = self.id
+    if id ~= nil then
         self.id = nil
+        self.hang_up(id, reason or 'Connection closed')
     end
 end
 
@@ -129,13 +123,15 @@ local function serve(self)
         wait(python.netbox_auth(self.id, self.user, self.password))
     end
     while true do
-        if self.state == 'graceful_shutdown' then
+        if self.state == 'graceful_shutdown' or self.events.schema == nil then
             python.netbox_schema(self.id, python.netbox_version(self.id))
         else
             fetch_schema(self)
-            if self.id == nil then
-                return -- a trigger has closed the connection
-            end
+        end
+        if self.id == nil then
+            return -- a trigger has closed the connection
+        end
+        if self.state ~= 'graceful_shutdown' and self.state ~= 'active' then
             set_state(self, 'active')
         end
         local event, reason = wait(python.netbox_event(self.id))
@@ -154,7 +150,7 @@ end
 local function run(self)
     fiber.name(('%s:%s (net.box)'):format(self.host, self.port), {truncate = true})
     while not FINAL[self.state] do
-        local _, problem = pcall(serve, self)
+        local _, problem = pcall(self.serve, self)
         disconnect(self)
         if FINAL[self.state] then
             break
@@ -246,4 +242,14 @@ function methods.send(self, method, options, ...)
     return future.new(number, method, options)
 end
 
-return {new = new}
+local function new(host, port, user, password, events)
+    if user == nil and password ~= nil then
+        box.error(box.error.PROC_LUA, 'net.box: user is not defined')
+    end
+    return setmetatable({
+        host = host, port = port, user = user, password = user and (password or ''), events = events,
+        state = 'initial', changed = fiber.cond(), serve = serve, hang_up = python.netbox_close,
+    }, transport_mt)
+end
+
+return {new = new, set_state = set_state}
