@@ -11,7 +11,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from box import forks
 from box.errors import BoxError, system_error
@@ -36,7 +36,17 @@ def address_text(address: Any) -> str:
     return "unix/:(socket)"
 
 
-def socket_name(sock: socket.socket) -> str:
+class NamedSocket(Protocol):
+    """A socket, of the operating system or of a simulation, as far as its name in texts needs it."""
+
+    def fileno(self) -> int: ...
+
+    def getsockname(self) -> Any: ...
+
+    def getpeername(self) -> Any: ...
+
+
+def socket_name(sock: NamedSocket) -> str:
     """Return the name of a socket in error texts: `fd 12, aka 127.0.0.1:3301, peer of 127.0.0.1:49992`."""
     name = f"fd {sock.fileno()}"
     with suppress(OSError):

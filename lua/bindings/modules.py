@@ -22,6 +22,7 @@ _HALVES: Final = {
     "net_box.NetBoxBinding": ("netbox",),
     "popen.PopenBinding": ("popen",),
     "socket.SocketBinding": ("socket",),
+    "swim.SwimBinding": ("swim",),
     "uri.UriBinding": ("uri",),
     "utf8.Utf8Binding": ("utf8",),
     "uuid.UuidBinding": ("uuid",),

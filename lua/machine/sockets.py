@@ -7,9 +7,12 @@ of the system call, and `socket.gaierror` for unknown names.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import select
 import socket
+import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol, overload
@@ -118,6 +121,9 @@ class Sockets(Protocol):
         both.
         """
 
+    def broadcast_hosts(self) -> list[str]:
+        """Return an IPv4 address for each interface: that of all its neighbours, or its own if it has none."""
+
     def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
         """Call the watcher when the descriptor becomes ready for `mask`, which replaces an earlier one; 0 ends it."""
 
@@ -137,6 +143,28 @@ def _flags_kept(descriptor: int) -> Iterator[None]:
         yield
     finally:
         os.set_blocking(descriptor, is_blocking)
+
+
+_INTERFACE_SIZE: Final = 256
+"""More than the bytes of `struct ifreq`."""
+_GET_FLAGS, _GET_ADDRESS, _GET_BROADCAST = 0x8913, 0x8915, 0x8919
+"""The requests of Linux for the flags and addresses of an interface (netdevice(7))."""
+_IS_UP, _HAS_BROADCAST = 0x1, 0x2
+
+
+def _broadcast_host(sock: socket.socket, interface: bytes) -> str | None:
+    """Return the address to which a broadcast on an interface goes, None if it is off or has no IPv4 address."""
+
+    def ask(request: int) -> bytes:
+        return fcntl.ioctl(sock, request, struct.pack(f"{_INTERFACE_SIZE}s", interface[:15]))
+
+    try:
+        flags = int.from_bytes(ask(_GET_FLAGS)[16:18], sys.byteorder)
+        if not flags & _IS_UP:
+            return None
+        return socket.inet_ntoa(ask(_GET_BROADCAST if flags & _HAS_BROADCAST else _GET_ADDRESS)[20:24])
+    except OSError:
+        return None
 
 
 class SystemSockets:
@@ -165,6 +193,11 @@ class SystemSockets:
             if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
                 found |= mask
         return found & mask
+
+    def broadcast_hosts(self) -> list[str]:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            found = [_broadcast_host(sock, name.encode()) for _, name in socket.if_nameindex()]
+        return [host for host in found if host is not None]
 
     def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
         with _flags_kept(descriptor):

@@ -87,6 +87,10 @@ class SimulatedSockets:
         sock = self._sockets.get(descriptor)
         return mask if sock is None else sock.ready(mask)
 
+    def broadcast_hosts(self) -> list[str]:
+        """Return nothing: a simulated network carries no broadcasts."""
+        return []
+
     def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
         if mask:
             self._watchers[descriptor] = mask, watcher

@@ -39,6 +39,8 @@ local objects = {
     ['handle:'] = require('popen').new{'true'}, ['source:'] = require('merger').new_table_source({}),
     ['key_def:'] = require('key_def').new{{fieldno = 1, type = 'unsigned'}},
 }
+objects['swim:'] = require('swim').new{uuid = require('uuid').new(), uri = 0}
+objects['member:'] = objects['swim:']:self()
 local function step(value, name)
     local ok, found = pcall(function() return value[name] end)
     return ok and found or nil

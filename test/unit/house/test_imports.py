@@ -22,7 +22,7 @@ FLOORS = (
     ("box.sql",),  # statements of SQL, executed by SQLite over spaces
     ("box.txn",),  # transactions and the one door for writes
     ("box.schema", "box.spark"),  # the dictionary and its triggers; Spark, which knows files and the binary protocol
-    ("box.session",),  # who is connected
+    ("box.session", "box.swim"),  # who is connected; membership of clusters of nodes
     ("box.index", "box.journal", "box.net"),  # tuples in memory, files, connections
     ("box.wire",),  # what travels and what is stored, as pure formats
     ("box.data",),  # values, tuples and keys
@@ -47,6 +47,7 @@ ONLY = {
     "box.journal": {"box.errinj", "box.errors", "box.forks", "box.rate_limit", "box.waiters", "box.wire"},
     # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
     "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
+    "box.swim": {"box.errors", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},
 }
 """Parts that may import less than their floor allows."""

@@ -69,7 +69,7 @@ OWN_OPEN = frozenset(
     "_opening".split()
 )
 """Names of objects with their own method `open`; the objects come from outside."""
-MACHINE = frozenset({"files", "_files", "sockets"})
+MACHINE = frozenset({"files", "_files", "sockets", "_sockets"})
 """Attribute names of a machine, which Lua modules get."""
 
 

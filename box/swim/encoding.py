@@ -1,0 +1,110 @@
+"""Packets as bytes. The layout stands in `box/swim/decoding.py`.
+
+Numbers are written with their full width, as Tarantool does: each section has a fixed size, so that it is known
+whether one more fits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from box.swim.decoding import BodyKey, MessageKind, Route
+from box.swim.members import Address, Incarnation, Member
+from box.wire.constants import VERSION_ID
+
+DATAGRAM_SIZE: Final = 1472
+"""The bytes of UDP data in a frame of 1500 bytes: without the headers of IPv4 (20) and UDP (8)."""
+PACKET_SIZE: Final = DATAGRAM_SIZE - 32
+"""The most bytes of a packet. Encryption may add an initial vector of 16 bytes and fill a block of 16."""
+_META: Final = struct.Struct(">BBBIBBIBBH")
+_ROUTE: Final = struct.Struct(">BBBBIBBHBBIBBH")
+_DETECTION: Final = struct.Struct(">BBBBBBQBBQ")
+_QUIT: Final = struct.Struct(">BBBBQBBQ")
+_MEMBER: Final = struct.Struct(">BBBBBIBBHBBB16sBBQBBQ")
+_UINT64, _UINT32, _UINT16 = 0xCF, 0xCE, 0xCD
+_BIN8, _BIN16, _ARRAY16, _MAP = 0xC4, 0xC5, 0xDC, 0x80
+_MEMBER_KEYS: Final = 6
+"""The number of keys of a member without its payload."""
+
+
+def _meta(source: Address, route: Route | None) -> bytes:
+    keys = 3 if route is None else 4
+    head = _META.pack(_MAP | keys, 0, _UINT32, VERSION_ID, 1, _UINT32, source.ip, 2, _UINT16, source.port)
+    if route is None:
+        return head
+    origin, target = route
+    return head + _ROUTE.pack(
+        *(3, _MAP | 4, 0, _UINT32, origin.ip, 1, _UINT16, origin.port),
+        *(2, _UINT32, target.ip, 3, _UINT16, target.port),
+    )
+
+
+def _member(member: Member, *, with_payload: bool) -> bytes:
+    with_payload = with_payload and member.is_payload_current
+    encoded = _MEMBER.pack(
+        *(_MAP | (_MEMBER_KEYS + with_payload), 0, member.status),
+        *(1, _UINT32, member.address.ip, 2, _UINT16, member.address.port),
+        *(3, _BIN8, len(member.uuid), member.uuid),
+        *(4, _UINT64, member.incarnation.generation, 5, _UINT64, member.incarnation.version),
+    )
+    if with_payload:
+        encoded += struct.pack(">BBH", 6, _BIN16, len(member.payload)) + member.payload
+    return encoded
+
+
+class Packet:
+    """A packet that grows section by section.
+
+    `source` is the sender of this packet. With a `route` it goes over another node: the route names the first sender
+    and the last receiver.
+    """
+
+    def __init__(self, source: Address, route: Route | None = None) -> None:
+        self._meta = _meta(source, route)
+        self._sections: list[bytes] = []
+        self._room = PACKET_SIZE - len(self._meta) - 1
+
+    def _add(self, section: bytes) -> None:
+        self._sections.append(section)
+        self._room -= len(section)
+
+    def add_sender(self, uuid: bytes) -> None:
+        """Name the node that wrote the body. This section has to be the first."""
+        self._add(bytes((BodyKey.SENDER, _BIN8, len(uuid))) + uuid)
+
+    def add_detection(self, kind: MessageKind, incarnation: Incarnation) -> None:
+        """Ask for an acknowledgement, or give one."""
+        generation, version = incarnation
+        key = BodyKey.FAILURE_DETECTION
+        self._add(_DETECTION.pack(key, _MAP | 3, 0, kind, 1, _UINT64, generation, 2, _UINT64, version))
+
+    def add_quit(self, incarnation: Incarnation) -> None:
+        """Say that the sender leaves."""
+        generation, version = incarnation
+        self._add(_QUIT.pack(BodyKey.QUIT, _MAP | 2, 0, _UINT64, generation, 1, _UINT64, version))
+
+    def add_members(self, key: BodyKey, members: Iterable[tuple[Member, bool]]) -> None:
+        """Describe members, the first ones of them that fit; with each stands whether its payload is told."""
+        room = self._room - 4
+        if room < 0:
+            return
+        described: list[bytes] = []
+        for member, with_payload in members:
+            encoded = _member(member, with_payload=with_payload)
+            room -= len(encoded)
+            if room < 0:
+                break
+            described.append(encoded)
+        self._add(struct.pack(">BBH", key, _ARRAY16, len(described)) + b"".join(described))
+
+    def to_bytes(self) -> bytes:
+        """Return the whole packet."""
+        return self._meta + bytes((_MAP | len(self._sections),)) + b"".join(self._sections)
+
+
+def forwarded(source: Address, route: Route, body: bytes) -> bytes | None:
+    """Return the packet that passes a body on, None if it would not fit into a datagram."""
+    packet = _meta(source, route) + body
+    return packet if len(packet) <= PACKET_SIZE else None
