@@ -12,7 +12,7 @@ from typing import Final
 
 from box.swim.decoding import BodyKey, MessageKind, Route
 from box.swim.members import Address, Incarnation, Member
-from box.wire.constants import VERSION_ID
+from box.wire.tarantool_version import VERSION_ID
 
 DATAGRAM_SIZE: Final = 1472
 """The bytes of UDP data in a frame of 1500 bytes: without the headers of IPv4 (20) and UDP (8)."""
