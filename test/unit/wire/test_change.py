@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from box.data.codec import pack
@@ -75,7 +75,7 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
     return space_id, *(getattr(request, name) for name in Request.__slots__)
 
 
-@settings(max_examples=160)
+@settings(max_examples=160, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no bug
 @given(bodies())
 @example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
 @example((DELETE, b"\x91" + b"\x10\x01" * 16 + b"\x20\x90"))  # an array with more bytes after it
