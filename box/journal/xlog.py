@@ -33,7 +33,7 @@ import zstandard
 
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import BODY_LEN_MAX, PACKAGE_VERSION
-from box.wire.marks import FIXMAP, FIXSTR, UINT16, UINT32
+from box.wire.first_bytes import FIXMAP, FIXSTR, UINT16, UINT32
 from box.wire.vclock import VClock
 
 ROW_MARKER: Final = b"\xd5\xba\x0b\xab"
