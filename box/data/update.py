@@ -18,8 +18,6 @@ from box.errors import BoxError
 
 _NUMBERS: Final = (int, float)
 _SUMS: Final = ("+", "-")
-_INTEGERS: Final = range(-(2**63), 2**64)
-"""What MessagePack's signed and unsigned integers hold together."""
 _INT32_MAX: Final = 2**31 - 1
 """The greatest field number that an operation can name, an int32_t in Tarantool."""
 
@@ -78,7 +76,8 @@ def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None
             opcode, place, argument = op
             kind = type(argument)
             if kind is int:
-                if argument not in _INTEGERS:
+                # What MessagePack's signed and unsigned integers hold together; literals, as each operation comes here.
+                if not -(2**63) <= argument < 2**64:
                     break
             elif kind is not float and kind is not str:
                 break
@@ -140,7 +139,7 @@ def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], numbe
         return None
     if type(old) is int and type(other) is int:
         total = old + other
-        return total if total in _INTEGERS else None
+        return total if -(2**63) <= total < 2**64 else None
     return float(old) + float(other) if number in double_fields and type(old) is float else None
 
 

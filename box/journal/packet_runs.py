@@ -11,7 +11,7 @@ from box.journal.rows import unpacker_of
 from box.journal.xlog_errors import XlogError
 from box.wire.change_run import HEAD_SIZE, origin_of_head
 from box.wire.constants import GROUP_LOCAL, RequestType
-from box.wire.marks import UINT32
+from box.wire.first_bytes import UINT32
 from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.skipping import DeepUnpacker, StackError
 from box.wire.vclock import VClock

@@ -17,7 +17,7 @@ from box.journal.xlog_errors import XlogError
 from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun
 from box.wire.constants import GROUP_LOCAL, Flag, Key, RequestType
 from box.wire.entry import JournalEntry, OwnRow
-from box.wire.marks import FIXMAP, FLOAT64, UINT32
+from box.wire.first_bytes import FIXMAP, FLOAT64, UINT32
 from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.row import Row, encode_uint
 from box.wire.skipping import DeepUnpacker, StackError, skip_one

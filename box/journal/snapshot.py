@@ -31,7 +31,7 @@ from box.journal.threads import SystemThreads
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import Key, RequestType
-from box.wire.marks import FIXMAP, FLOAT64, UINT32
+from box.wire.first_bytes import FIXMAP, FLOAT64, UINT32
 from box.wire.row import Row, encode_uint
 from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock

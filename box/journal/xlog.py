@@ -33,7 +33,7 @@ from google_crc32c import extend
 
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import BODY_LEN_MAX
-from box.wire.marks import FIXMAP, FIXSTR, UINT16, UINT32
+from box.wire.first_bytes import FIXMAP, FIXSTR, UINT16, UINT32
 from box.wire.tarantool_version import PACKAGE_VERSION
 from box.wire.vclock import VClock
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
+from box.data.marks import ARRAY16, BIN8, FIXMAP, UINT16, UINT32, UINT64
 from box.swim.decoding import BodyKey, MessageKind, Route
 from box.swim.members import Address, Incarnation, Member
 from box.wire.tarantool_version import VERSION_ID
@@ -18,36 +19,36 @@ DATAGRAM_SIZE: Final = 1472
 """The bytes of UDP data in a frame of 1500 bytes: without the headers of IPv4 (20) and UDP (8)."""
 PACKET_SIZE: Final = DATAGRAM_SIZE - 32
 """The most bytes of a packet. Encryption may add an initial vector of 16 bytes and fill a block of 16."""
+# The pieces of a packet as a whole: each key and each mark of a value is one byte (B), then comes the value.
 _META: Final = struct.Struct(">BBBIBBIBBH")
 _ROUTE: Final = struct.Struct(">BBBBIBBHBBIBBH")
 _DETECTION: Final = struct.Struct(">BBBBBBQBBQ")
 _QUIT: Final = struct.Struct(">BBBBQBBQ")
 _MEMBER: Final = struct.Struct(">BBBBBIBBHBBB16sBBQBBQ")
-_UINT64, _UINT32, _UINT16 = 0xCF, 0xCE, 0xCD
-_BIN8, _BIN16, _ARRAY16, _MAP = 0xC4, 0xC5, 0xDC, 0x80
+_BIN16: Final = BIN8 + 1
 _MEMBER_KEYS: Final = 6
 """The number of keys of a member without its payload."""
 
 
 def _meta(source: Address, route: Route | None) -> bytes:
     keys = 3 if route is None else 4
-    head = _META.pack(_MAP | keys, 0, _UINT32, VERSION_ID, 1, _UINT32, source.ip, 2, _UINT16, source.port)
+    head = _META.pack(FIXMAP | keys, 0, UINT32, VERSION_ID, 1, UINT32, source.ip, 2, UINT16, source.port)
     if route is None:
         return head
     origin, target = route
     return head + _ROUTE.pack(
-        *(3, _MAP | 4, 0, _UINT32, origin.ip, 1, _UINT16, origin.port),
-        *(2, _UINT32, target.ip, 3, _UINT16, target.port),
+        *(3, FIXMAP | 4, 0, UINT32, origin.ip, 1, UINT16, origin.port),
+        *(2, UINT32, target.ip, 3, UINT16, target.port),
     )
 
 
 def _member(member: Member, *, with_payload: bool) -> bytes:
     with_payload = with_payload and member.is_payload_current
     encoded = _MEMBER.pack(
-        *(_MAP | (_MEMBER_KEYS + with_payload), 0, member.status),
-        *(1, _UINT32, member.address.ip, 2, _UINT16, member.address.port),
-        *(3, _BIN8, len(member.uuid), member.uuid),
-        *(4, _UINT64, member.incarnation.generation, 5, _UINT64, member.incarnation.version),
+        *(FIXMAP | (_MEMBER_KEYS + with_payload), 0, member.status),
+        *(1, UINT32, member.address.ip, 2, UINT16, member.address.port),
+        *(3, BIN8, len(member.uuid), member.uuid),
+        *(4, UINT64, member.incarnation.generation, 5, UINT64, member.incarnation.version),
     )
     if with_payload:
         encoded += struct.pack(">BBH", 6, _BIN16, len(member.payload)) + member.payload
@@ -72,18 +73,18 @@ class Packet:
 
     def add_sender(self, uuid: bytes) -> None:
         """Name the node that wrote the body. This section has to be the first."""
-        self._add(bytes((BodyKey.SENDER, _BIN8, len(uuid))) + uuid)
+        self._add(bytes((BodyKey.SENDER, BIN8, len(uuid))) + uuid)
 
     def add_detection(self, kind: MessageKind, incarnation: Incarnation) -> None:
         """Ask for an acknowledgement, or give one."""
         generation, version = incarnation
         key = BodyKey.FAILURE_DETECTION
-        self._add(_DETECTION.pack(key, _MAP | 3, 0, kind, 1, _UINT64, generation, 2, _UINT64, version))
+        self._add(_DETECTION.pack(key, FIXMAP | 3, 0, kind, 1, UINT64, generation, 2, UINT64, version))
 
     def add_quit(self, incarnation: Incarnation) -> None:
         """Say that the sender leaves."""
         generation, version = incarnation
-        self._add(_QUIT.pack(BodyKey.QUIT, _MAP | 2, 0, _UINT64, generation, 1, _UINT64, version))
+        self._add(_QUIT.pack(BodyKey.QUIT, FIXMAP | 2, 0, UINT64, generation, 1, UINT64, version))
 
     def add_members(self, key: BodyKey, members: Iterable[tuple[Member, bool]]) -> None:
         """Describe members, the first ones of them that fit; with each stands whether its payload is told."""
@@ -97,11 +98,11 @@ class Packet:
             if room < 0:
                 break
             described.append(encoded)
-        self._add(struct.pack(">BBH", key, _ARRAY16, len(described)) + b"".join(described))
+        self._add(struct.pack(">BBH", key, ARRAY16, len(described)) + b"".join(described))
 
     def to_bytes(self) -> bytes:
         """Return the whole packet."""
-        return self._meta + bytes((_MAP | len(self._sections),)) + b"".join(self._sections)
+        return self._meta + bytes((FIXMAP | len(self._sections),)) + b"".join(self._sections)
 
 
 def forwarded(source: Address, route: Route, body: bytes) -> bytes | None:

@@ -31,7 +31,6 @@ SAME_NAME = {
     "each command has a command line": {"console/suite/cli.py"},
     "the journal writes snapshots, the exporter reads them in parallel": {"box/spark/snapshot.py"},
     "files are stored by the journal, tuples by transactions": {"box/txn/storage.py"},
-    "the journal reaches MessagePack's marks through the wire format that its rows have": {"box/wire/marks.py"},
     "a node is served by the sockets of its network, Lua modules use those of its machine": {"lua/machine/sockets.py"},
 }
 """Files that share a name with another one, by the reason why each keeps it."""
