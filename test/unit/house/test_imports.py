@@ -47,7 +47,7 @@ ONLY = {
     "box.journal": {"box.errinj", "box.errors", "box.forks", "box.rate_limit", "box.waiters", "box.wire"},
     # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
     "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
-    "box.swim": {"box.errors", "box.net", "box.wire"},
+    "box.swim": {"box.data", "box.errors", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},
 }
 """Parts that may import less than their floor allows."""
