@@ -253,7 +253,7 @@ local function iterate(iterator, tuple, number)
     end
     local p = tuple._data
     local count, first = array_header(p, 0)
-    if number < 0 or number > count then
+    if not (number >= 0 and number <= count) then    -- a NaN would never get to the end
         error("error: invalid key to 'next'")
     elseif p ~= iterator._data then
         return step(tuple, number)

@@ -85,3 +85,24 @@ def test_the_size_of_a_space_is_a_64_bit_integer(run: Run) -> None:
         assert await box("return type(s:bsize()), type(i:bsize()), s:bsize() == 0") == ["cdata", "number", True]
 
     run(body)
+
+
+def test_a_loop_from_a_position_that_is_no_number_is_an_error(run: Run) -> None:
+    """A NaN is neither before the end nor behind it: the loop would read memory beyond the tuple."""
+
+    async def body(box: Box) -> None:
+        found = await box(
+            """local tuple, nan, found = box.tuple.new{1, 2}, 0 / 0, {}
+            for _, loop in ipairs({
+                function() return tuple:find(nan, 3) end,
+                function() return tuple:findall(nan, 3) end,
+                function() for _ in tuple:pairs(nan) do end end,
+            }) do
+                local _, problem = pcall(loop)
+                found[#found + 1] = tostring(problem):match('error: .*')
+            end
+            return found"""
+        )
+        assert found == ["error: invalid key to 'next'"] * 3
+
+    run(body)
