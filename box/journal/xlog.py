@@ -167,7 +167,7 @@ def _parse_vclock(text: str) -> VClock:
 
 def fixheader(marker: bytes, length: int, crc: int) -> bytes:
     """Encode the 19 bytes before a block's data; a string of zero bytes pads the numbers to that size."""
-    # Literals, because every write comes here: a checksum of five bytes (ce), a length of one byte or of three (cd), and
+    # Literals, as every write comes here: a checksum of five bytes (ce), a length of one byte or of three (cd), and
     # a string of seven or five bytes (a0 and its length) that fills the rest.
     if crc >= 0x10000 and length in _USUAL_LENGTHS:
         if length < 0x80:
