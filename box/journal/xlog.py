@@ -33,7 +33,7 @@ from google_crc32c import extend
 
 from box.journal.xlog_errors import XlogError
 from box.wire.constants import BODY_LEN_MAX
-from box.wire.first_bytes import FIXMAP, FIXSTR, UINT16, UINT32
+from box.wire.first_bytes import FIXSTR
 from box.wire.tarantool_version import PACKAGE_VERSION
 from box.wire.vclock import VClock
 
@@ -160,11 +160,13 @@ def _parse_vclock(text: str) -> VClock:
 
 def fixheader(marker: bytes, length: int, crc: int) -> bytes:
     """Encode the 19 bytes before a block's data; a string of zero bytes pads the numbers to that size."""
-    if crc >= 0x10000 and length in _USUAL_LENGTHS:  # a checksum of five bytes, and a length of one or three
-        if length < FIXMAP:
-            return _HEADER_U7(marker, length, 0, UINT32, crc, FIXSTR | 7)
+    # Literals, as every write comes here: a checksum of five bytes (ce), a length of one byte or of three (cd), and
+    # a string of seven or five bytes (a0 and its length) that fills the rest.
+    if crc >= 0x10000 and length in _USUAL_LENGTHS:
+        if length < 0x80:
+            return _HEADER_U7(marker, length, 0, 0xCE, crc, 0xA7)
         if length >= 0x100:
-            return _HEADER_U16(marker, UINT16, length, 0, UINT32, crc, FIXSTR | 5)
+            return _HEADER_U16(marker, 0xCD, length, 0, 0xCE, crc, 0xA5)
     numbers: bytes = marker + _pack(length) + _ZERO_CRC + _pack(crc)
     padding = FIXHEADER_SIZE - len(numbers)
     # The mark of the padding string takes one byte of the padding itself.
