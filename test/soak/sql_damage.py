@@ -1,7 +1,7 @@
 """The campaign "sql-damage": starts a node from damaged files that have tables with constraints.
 
-A byte of the snapshot or the log is changed, or the file is cut off. The node refuses to start, or has the rows and tables
-of a step of `test.soak.sql_work` that only a damaged end of the log makes an earlier one; its constraints still hold.
+A byte of the snapshot or the log is changed, or the file is cut off. The node refuses to start, or has the rows and
+tables of a step of `test.soak.sql_work`, an earlier one only if the log is damaged; its constraints still hold.
 With `force_recovery` rows may lack, but none appears that was never written.
 """
 
