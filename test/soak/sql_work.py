@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from box.data.codec import unpack
-from box.errors import BoxError
+from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.schema.ids import SpaceId
 
@@ -172,7 +172,7 @@ class Worker:
         try:
             await self.run(text)
         except BoxError as error:
-            return error.code.name
+            return ErrorCode(error.code).name
         return ""
 
 
