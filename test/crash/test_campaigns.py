@@ -41,12 +41,12 @@ def test_damage(seed: int) -> None:
 
 def test_sql_kills(seed: int) -> None:
     """After kills SQL tables have the rows of each acknowledged step, and their constraints hold."""
-    assert sql_kills.run_campaign(seed, 6)
+    assert sql_kills.run_campaign(seed, 2)
 
 
 def test_sql_damage(seed: int) -> None:
     """Damaged files of SQL tables stop the start or bring an earlier state, whose constraints hold."""
-    assert sql_damage.run_campaign(seed, Sweep(24))
+    assert sql_damage.run_campaign(seed, Sweep(8))
 
 
 FSYNC = {"wal_mode": "fsync"}
