@@ -9,7 +9,7 @@ import pytest
 
 from box.journal.snapshot import SnapshotWriter
 from box.journal.wal import WalWriter
-from test.soak import damage, disk_faults, kills, mixed
+from test.soak import damage, disk_faults, kills, mixed, sql_damage, sql_kills
 from test.soak.shares import Sweep
 
 
@@ -37,6 +37,16 @@ def test_disk_faults(seed: int) -> None:
 def test_damage(seed: int) -> None:
     """A damaged file stops the start or loses rows; it never makes wrong rows."""
     assert damage.run_campaign(seed, Sweep(60))
+
+
+def test_sql_kills(seed: int) -> None:
+    """After kills SQL tables have the rows of each acknowledged step, and their constraints hold."""
+    assert sql_kills.run_campaign(seed, 2)
+
+
+def test_sql_damage(seed: int) -> None:
+    """Damaged files of SQL tables stop the start or bring an earlier state, whose constraints hold."""
+    assert sql_damage.run_campaign(seed, Sweep(8))
 
 
 FSYNC = {"wal_mode": "fsync"}

@@ -1,10 +1,11 @@
-"""The child process of the campaign "kills": an instance that works in one of four roles until it is killed.
+"""The child process of the campaign "kills": an instance that works in one of five roles until it is killed.
 
 ```
 writer     several tasks commit transactions of three rows for ever; a checkpoint follows every 20 ms
 sync       works as a writer on a synchronous space; another instance completes the quorum
 follower   starts, joins if its directory is empty, and idles
 founder    creates the synchronous space, and idles
+sql        makes the steps of `test.soak.sql_work`, and prints the number of each; a checkpoint follows every 20 ms
 ```
 
 A row is `{key, sequence}`. Each transaction writes three consecutive keys with one sequence. The child prints `ready`,
@@ -25,6 +26,7 @@ from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.schema.ids import SpaceId
 from test.crash.instance import SPACE, put, say
+from test.soak.sql_work import Worker
 
 FIBERS = 4
 TRIPLES = 40
@@ -71,6 +73,15 @@ async def decide(node: Instance) -> None:
     await node.configure({"replication_synchro_timeout": patience})
 
 
+async def make_steps(node: Instance) -> None:
+    worker = Worker(node)
+    done = await worker.prepare()
+    say("ready")
+    for number in count(done + 1):
+        await worker.step(number)
+        say(f"{number}")
+
+
 async def stay() -> None:
     say("ready")
     await asyncio.Event().wait()
@@ -81,6 +92,8 @@ async def main(directory: str, role: str, generation: int, options: dict[str, An
     await node.configure({"log": "node.log", "checkpoint_count": 2, "wal_max_size": 200_000} | options)
     if role == "follower":
         await stay()
+    if role == "sql":
+        await asyncio.gather(make_checkpoints(node), make_steps(node))
     if SPACE not in node.schema.spaces or 1 not in node.schema.space(SPACE).indexes:
         await make_space(node, role != "writer")
     if role == "founder":
