@@ -121,6 +121,21 @@ class ForeignKeys:
             if None not in values and not self._has_parent(ctx, key, values):
                 self._doubt(ctx, _Doubt(key, values))
 
+    def check_alone(self, ctx: Context, space: Space, row: list[Value]) -> None:
+        """Check a row before it is stored, as an INSERT of a single row does: nothing later can give it a parent.
+
+        Raises:
+            ClientError: SQL_EXECUTE, the row has no parent, is not its own, and the key is not deferred.
+        """
+        is_deferring = self._schema.session_settings.value(ctx.session, "sql_defer_foreign_keys")
+        for key in self._schema.foreign_keys.values():
+            if key.child_id != space.id or key.is_deferred or is_deferring:
+                continue
+            values = tuple(row[child] for child, _ in key.links)
+            is_own = key.parent_id == space.id and values == tuple(row[parent] for _, parent in key.links)
+            if None not in values and not is_own and not self._has_parent(ctx, key, values):
+                raise execute_error("FOREIGN KEY constraint failed")
+
     def _has_parent(self, ctx: Context, key: ForeignKeyDef, values: tuple[Value, ...]) -> bool:
         parent = self._schema.space(key.parent_id)
         return bool(self._rows(ctx, parent, [place for _, place in key.links], values, 1))

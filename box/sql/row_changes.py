@@ -21,6 +21,7 @@ from box.schema.ids import SpaceId
 from box.sql import sql_nodes
 from box.sql.casts import convert
 from box.sql.catalogue import Catalogue
+from box.sql.inserted_rows import constant_rows, has_one_row
 from box.sql.parse import parse_expression
 from box.sql.parse.token_reader import generic
 from box.sql.query import Query, QueryCompiler
@@ -83,12 +84,13 @@ class ChangeRunner:
         self._refuse_view(space, bool(triggers))
         places = self._places(space, insert)
         rows = await self._new_rows(ctx, key, space, insert, places, params, special)
+        is_alone = special is None and not triggers and insert.action != "REPLACE" and has_one_row(insert)
         result = Changed()
         for row in rows:
             if space.definition.opts.view:
                 await self.triggers.run(ctx, triggers, "INSTEAD", None, row, insert.action)
                 continue
-            await self._insert_row(ctx, space, row, insert.action, triggers, result)
+            await self._insert_row(ctx, space, row, insert.action, triggers, result, is_alone=is_alone)
         return result
 
     @staticmethod
@@ -146,7 +148,7 @@ class ChangeRunner:
         special: Special | None,
     ) -> list[list[Value]]:
         assert insert.select is not None
-        plain = _constants(insert.select, params) if special is None and not insert.common else None
+        plain = constant_rows(insert.select, params) if special is None and not insert.common else None
         if plain is not None:
             self._check_count(insert, space, len(plain[0]), len(places))
             return plain
@@ -203,7 +205,15 @@ class ChangeRunner:
         return found
 
     async def _insert_row(
-        self, ctx: Context, space: Space, row: list[Value], action: str, triggers: Any, result: Changed
+        self,
+        ctx: Context,
+        space: Space,
+        row: list[Value],
+        action: str,
+        triggers: Any,
+        result: Changed,
+        *,
+        is_alone: bool,
     ) -> None:
         fields = space.definition.fields
         auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
@@ -225,6 +235,8 @@ class ChangeRunner:
         if action == "REPLACE":
             result.row_count += await self._make_room(ctx, space, row, None)
         pending = self.foreign_keys.before_store(ctx, space, None, row)
+        if is_alone and not is_generated:
+            self.foreign_keys.check_alone(ctx, space, row)
         try:
             outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))
         except BoxError as error:
@@ -542,34 +554,6 @@ def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
                 continue
         raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
     return True
-
-
-def _constants(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:
-    """Return the rows of a VALUES that has only constants and parameters, or None for any other query."""
-    core = select.cores[0]
-    if len(select.cores) > 1 or core.values is None or select.common:
-        return None
-    rows = []
-    for items in core.values:
-        row: list[Value] = []
-        for item in items:
-            expr = item.expr
-            if isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
-                row.append(expr.value)
-            elif isinstance(expr, sql_nodes.Param):
-                row.append(params[expr.index])
-            elif (
-                isinstance(expr, sql_nodes.Unary)
-                and expr.op == "-"
-                and isinstance(expr.operand, sql_nodes.Literal)
-                and type(expr.operand.value) in (int, float)
-                and abs(expr.operand.value) <= 2**63  # type: ignore[arg-type]
-            ):
-                row.append(-expr.operand.value)  # type: ignore[operator]
-            else:
-                return None
-        rows.append(row)
-    return rows
 
 
 def _scope_of(special: Special | None) -> QueryScope:

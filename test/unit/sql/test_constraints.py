@@ -339,3 +339,35 @@ def test_nil_is_looked_for_before_types_are(db: Session) -> None:
     db.sql("insert into x values (1, 'a', 1, 1)")
     assert db.error("update x set s = 1, n = null") == missing
     assert db.sql("insert or ignore into x values (2, 1, null, 3)") == 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_foreign_key_first"),
+    [
+        ("insert into q values (1, 7, 200)", True),
+        ("insert into q (id, b, a) values (1, 7, 200)", True),
+        ("insert or ignore into q values (1, 7, 200)", True),
+        ("insert into q values (0, 7, 1)", True),
+        ("insert into q select 1, 7, 200", False),
+        ("insert into q values (1, 1, 1), (2, 7, 200)", False),
+        ("replace into q values (1, 7, 200)", False),
+        ("update q set b = 7, a = 200", False),
+        ("insert into q values (1, 1, 200)", False),
+    ],
+)
+def test_an_insert_of_one_row_checks_foreign_keys_first(
+    db: Session, statement: str, *, is_foreign_key_first: bool
+) -> None:
+    """Nothing later in such a statement can give the row a parent. Expected texts are those of 2.8.1."""
+    db.sql("create table p (id int primary key)")
+    db.sql("create table q (id int primary key, b int references p (id), a int, check (a < 100))")
+    db.sql("insert into p values (1)")
+    db.sql("insert into q values (0, 1, 1)")
+    check = ("CK_CONSTRAINT_FAILED", "Check constraint failed 'ck_unnamed_Q_1': a < 100")
+    assert db.error(statement) == (FAILED if is_foreign_key_first else check)
+
+
+def test_a_row_that_is_its_own_parent_may_be_inserted_alone(db: Session) -> None:
+    db.sql("create table s (id int primary key, b int references s (id))")
+    assert db.sql("insert into s values (1, 1)") == 1
+    assert db.error("insert into s values (2, 3)") == FAILED
