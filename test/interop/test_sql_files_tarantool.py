@@ -23,7 +23,7 @@ local function run(text)
     print(text .. ' -> ' .. (reason and tostring(reason) or json.encode(result.rows or result)))
 end
 """
-_MAKE = (
+MAKE = (
     'CREATE TABLE p (id INTEGER PRIMARY KEY AUTOINCREMENT, code STRING NOT NULL UNIQUE COLLATE "unicode_ci",'
     " n INTEGER DEFAULT 5 CONSTRAINT positive CHECK (n > 0))",
     "CREATE TABLE c (id INTEGER PRIMARY KEY AUTOINCREMENT, p STRING REFERENCES p (code) ON DELETE CASCADE,"
@@ -34,16 +34,16 @@ _MAKE = (
     "CREATE TRIGGER arrived AFTER INSERT ON p FOR EACH ROW BEGIN INSERT INTO audit VALUES (NULL, NEW.code); END",
     "CREATE TRIGGER changed AFTER UPDATE ON p FOR EACH ROW WHEN NEW.n > OLD.n"
     " BEGIN INSERT INTO audit VALUES (NULL, 'more ' || NEW.code); END",
-    "CREATE VIEW both (code, d) AS SELECT p.code, c.d FROM p JOIN c ON c.p = p.code",
+    "CREATE VIEW seen (code, d) AS SELECT p.code, c.d FROM p JOIN c ON c.p = p.code",
     "ALTER TABLE q ADD CONSTRAINT small CHECK (a < 100)",
     "ALTER TABLE q ADD CONSTRAINT to_p FOREIGN KEY (a) REFERENCES p (id)",
 )
-_LOOK = (
+LOOK = (
     "SELECT * FROM p",
     "SELECT id, p, d, b, HEX(v), s, u FROM c",
     "SELECT * FROM q",
     "SELECT * FROM audit",
-    "SELECT * FROM both",
+    "SELECT * FROM seen",
     'SELECT "name", "opts" FROM "_trigger"',
     'SELECT "name", "code" FROM "_ck_constraint"',
     'SELECT "name", "on_delete", "child_cols", "parent_cols" FROM "_fk_constraint"',
@@ -54,7 +54,7 @@ _LOOK = (
 )
 
 
-def _work(mark: str, number: int) -> tuple[str, ...]:
+def work(mark: str, number: int) -> tuple[str, ...]:
     """Changes with a mark of their own, some of which a constraint refuses, and a change of the tables."""
     return (
         f"INSERT INTO p (code) VALUES ('{mark}'), ('{mark}x')",
@@ -110,7 +110,7 @@ def test_each_goes_on_in_the_files_of_the_other(first: str, snapshot: bool, tmp_
     assert TARANTOOL is not None
     lunabox = str(Path(sys.executable).with_name("lunabox"))
     turns = [lunabox, TARANTOOL, lunabox] if first == "lunabox" else [TARANTOOL, lunabox, TARANTOOL]
-    runs = [(*_MAKE, *_work("a", 1), *_LOOK), (*_LOOK, *_work("b", 2), *_LOOK), (*_LOOK, *_work("c", 3), *_LOOK)]
+    runs = [(*MAKE, *work("a", 1), *LOOK), (*LOOK, *work("b", 2), *LOOK), (*LOOK, *work("c", 3), *LOOK)]
     for executable, statements in zip(turns, runs, strict=True):
         mixed = _run(executable, tmp_path / "mixed", statements, snapshot=snapshot)
         alone = _run(TARANTOOL, tmp_path / "alone", statements, snapshot=snapshot)
