@@ -165,15 +165,15 @@ class Copies:
         """Copy a space as it was when the pauses froze it."""
         db, before = connection.db, _used_bytes(connection)
         name, count = f"t{space.id}", len(space.definition.fields)
-        db.execute(f"CREATE TEMP TABLE {name}({', '.join(f'c{number}' for number in range(count))})")
+        db.execute(f"CREATE TABLE spaces.{name}({', '.join(f'c{number}' for number in range(count))})")
         # The indexes come first, because to sort all rows for one of them would be a long turn.
         for index in space.indexes.values():
             columns = ", ".join(f"c{part.fieldno}" for part in index.definition.parts)
             types = {part.type.value for part in index.definition.parts}
             if types <= _COPIED_TYPES:
                 unique = "UNIQUE " if index.is_unique and not types & _DOUBLES else ""
-                db.execute(f"CREATE {unique}INDEX temp.i{space.id}_{index.iid} ON {name} ({columns})")
-        insert = f"INSERT INTO temp.{name} VALUES ({', '.join('?' * count)})"
+                db.execute(f"CREATE {unique}INDEX spaces.i{space.id}_{index.iid} ON {name} ({columns})")
+        insert = f"INSERT INTO spaces.{name} VALUES ({', '.join('?' * count)})"
         db.execute("BEGIN")
         db.executemany(insert, chain.from_iterable(_batches(pauses, space, count)))
         db.execute("COMMIT")
@@ -196,7 +196,7 @@ class Copies:
     def _forget(self, space_id: int) -> None:
         known = self._known.pop(space_id, None)
         if known is not None and known.is_copied and self._connection is not None:
-            self._connection.db.execute(f"DROP TABLE temp.t{space_id}")
+            self._connection.db.execute(f"DROP TABLE spaces.t{space_id}")
 
     def close(self) -> None:
         """Remove all copies."""
@@ -209,7 +209,7 @@ class Copies:
 def _new_connection() -> Connection:
     connection = Connection()
     # Without a journal a statement that fails may leave a damaged table: then the connection is closed.
-    connection.db.execute("PRAGMA temp_store = MEMORY; PRAGMA temp.journal_mode = OFF")
+    connection.db.execute("PRAGMA spaces.journal_mode = OFF")
     return connection
 
 
@@ -227,7 +227,8 @@ def _batches(pauses: Pauses, space: Space, count: int) -> Iterator[list[list[Any
 
 def _used_bytes(connection: Connection) -> int:
     pages, free, size = (
-        next(connection.db.execute(f"PRAGMA temp.{name}"))[0] for name in ("page_count", "freelist_count", "page_size")
+        next(connection.db.execute(f"PRAGMA spaces.{name}"))[0]
+        for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
 

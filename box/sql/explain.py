@@ -46,7 +46,7 @@ PROGRAM_FIELDS: Final = [
     ResultField("comment", "text"),
 ]
 
-_ALIAS: Final = re.compile(r"\btemp\.t(\d+) AS (s\d+)\b")
+_ALIAS: Final = re.compile(r"\bspaces\.t(\d+) AS (s\d+)\b")
 _TABLE_STEP: Final = re.compile(r"(?:SCAN|SEARCH) (s\d+) VIRTUAL TABLE INDEX \d+:(.*)")
 _INNER: Final = re.compile(r"\bw?s\d+\b")
 _OPERATORS: Final = {"GT": ">?", "GE": ">=?", "LT": "<?", "LE": "<=?"}

@@ -195,7 +195,7 @@ def tables_of(select: object) -> set[str]:
 
 def table_name(space: Space) -> str:
     """Return the name of the virtual table of a space."""
-    return f"temp.t{space.id}"
+    return f"spaces.t{space.id}"
 
 
 def view_query(space: Space) -> sql_nodes.Select:

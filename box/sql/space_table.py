@@ -93,7 +93,7 @@ _NO_TUPLES: Final = _NoTuples()
 
 
 class SpaceTable:
-    """The virtual table of one space, `temp.t<id>`."""
+    """The virtual table of one space, `spaces.t<id>`."""
 
     def __init__(self, connection: RunningStatement, space: Space) -> None:
         self.connection = connection

@@ -13,6 +13,7 @@ from box.data.codec import unpack
 from box.errors import BoxError
 from box.iproto.sql_requests import encode_result
 from box.sql import pauses, result
+from box.sql.sqlite_connection import Connection
 from box.wire.constants import Key
 
 from .conftest import Session, Start
@@ -139,6 +140,26 @@ def test_a_transaction_has_no_pause(start: Start, monkeypatch: pytest.MonkeyPatc
 
     db.wait(run())
     assert db.value("select count(*) from t") == _ROWS + 1
+
+
+def test_sorting_is_cut_into_turns() -> None:
+    """SQLite itself sorts in short runs, and asks in between whether to go on."""
+    db = Connection().db
+    turns: list[float] = []
+    begin = time.thread_time()
+
+    def note() -> bool:
+        nonlocal begin
+        turns.append(time.thread_time() - begin)
+        begin = time.thread_time()
+        return False
+
+    db.set_progress_handler(note, 1000)
+    numbers = "with recursive r (n) as (values (1) union all select n + 1 from r where n < 150000) select n from r"
+    groups = f"select abs(random()) as x, count(*) from ({numbers}) group by x"
+    assert next(db.execute(f"select count(*) from ({groups})"))[0] == 150000
+    assert len(turns) > 500
+    assert max(turns) < 0.02
 
 
 def test_turns_are_short() -> None:
