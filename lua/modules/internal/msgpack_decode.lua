@@ -270,14 +270,18 @@ local function skip(p, pos)
     return pos
 end
 
--- Like `skip`, for memory of `limit` bytes that may hold anything. Returns nil if the value does not end in it.
-local function check(p, pos, limit)
+-- Like `skip`, for memory of `limit` bytes that may hold anything. Returns nil if the value does not end in it, or has a
+-- value with the tag `refused`.
+local function check(p, pos, limit, refused)
     local left = 1
     while left > 0 do
         if pos >= limit then
             return nil
         end
         local tag = p[pos]
+        if tag == refused then
+            return nil
+        end
         local bytes = width[tag]
         pos = pos + 1
         if bytes > 0 then
