@@ -39,6 +39,7 @@ _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 _ARGS_MAX: Final = 127
 """The limit of Tarantool for the arguments of a function."""
+_ONE_ARGUMENT: Final = "DISTINCT aggregates must have exactly one argument"
 
 
 class CallCompiler:
@@ -76,6 +77,8 @@ class CallCompiler:
         name, inner = expr.name, scope.scope
         least, most, expected, returns = AGGREGATES[name]
         count = len(expr.args)
+        if name == "COUNT" and expr.is_distinct and count > 1:
+            raise generic(_ONE_ARGUMENT)
         if not least <= count <= most:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
         if inner.is_inside_aggregate:
@@ -83,7 +86,7 @@ class CallCompiler:
         if not inner.allows_aggregates:
             raise generic(f"misuse of aggregate function {name}()")
         if expr.is_distinct and count != 1:
-            raise generic("DISTINCT aggregates must have exactly one argument")
+            raise generic(_ONE_ARGUMENT)
         if inner.on_aggregate is not None:
             inner.on_aggregate()
         inner.is_inside_aggregate = True

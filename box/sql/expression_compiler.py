@@ -420,9 +420,9 @@ class ExpressionCompiler:
 
     def _collate(self, expr: sql_nodes.Collate) -> Typed:
         inner = self.compile(expr.operand)
-        collation = self.queries.collation_order(expr.name)
         if inner.type not in ("string", "scalar") and not (isinstance(expr.operand, sql_nodes.Param)):
             raise generic("COLLATE clause can't be used with non-string arguments")
+        collation = self.queries.collation_order(expr.name)
         return Typed(inner.sql, inner.type, inner.kind, collation, True, None, inner.has_aggregate)
 
     def _functioncall(self, expr: sql_nodes.FunctionCall) -> Typed:

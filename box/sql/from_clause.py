@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
+from box.sql.merged_queries import is_merged
 from box.sql.parse import parse_statement
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import KnownColumn, QueryScope, Relation
@@ -53,6 +54,28 @@ class FromCompiler:
             raise limit_exceeded("The number of tables in a join", len(scope.relations), _JOINS_MAX)
         return "".join(pieces)
 
+    def has_merged(self, select: sql_nodes.Select, core: sql_nodes.Core, scope: QueryScope) -> bool:
+        """Return whether Tarantool merges a query in FROM into this core (`box.sql.merged_queries`)."""
+        sources = core.sources
+        while len(sources) == 1 and sources[0].sources is not None:
+            sources = sources[0].sources
+        for place, source in enumerate(sources):
+            inner = self._query_of(source, scope)
+            if inner is not None and is_merged(select, core, sources, place, inner):
+                return True
+        return False
+
+    def _query_of(self, source: sql_nodes.FromItem, scope: QueryScope) -> sql_nodes.Select | None:
+        """Return the query that a source of FROM stands for; None for a table, and for a query that reads itself."""
+        if source.select is not None or source.name is None:
+            return source.select
+        common = scope.find_common(source.name)
+        if common is not None:
+            select = common.table.select
+            return None if common.table.name in tables_of(select) else select
+        space = self._queries.catalogue.find(source.name)
+        return view_query(space) if space is not None and space.definition.opts.view else None
+
     # --- one source ---
 
     def _source(self, source: sql_nodes.FromItem, scope: QueryScope) -> tuple[str, list[Relation]]:
@@ -73,6 +96,8 @@ class FromCompiler:
         if common is not None:
             named = self._queries.common.columns_of(common)
             columns = [_placed(column, alias, place) for place, column in enumerate(named)]
+            for column in columns:
+                column.table = source.name
             return f"{common.sql} AS {alias}", [Relation(source.alias or source.name, alias, columns)]
         return self._table(source, alias)
 
@@ -114,7 +139,7 @@ class FromCompiler:
         columns = []
         for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
             placed = _placed(column, alias, place)
-            placed.name, placed.type = declared.name, declared.type
+            placed.name, placed.type, placed.table = declared.name, declared.type, space.name
             columns.append(placed)
         return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
 

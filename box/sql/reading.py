@@ -117,6 +117,7 @@ class QueryRunner:
         if found is None:
             compiler = self.compiler(ctx, params)
             compiler.has_full_names = full_names
+            compiler.names_after_merging = True
             found = self.finish(compiler, make(compiler))
             if len(self._compiled) >= _CACHED:
                 self._compiled.clear()

@@ -51,7 +51,7 @@ class KnownColumn:
     is_plain: bool = False
     """True if it is a column of a space, not an expression."""
     table: str | None = None
-    """The name of the space that the column comes from."""
+    """The name of the space, view or table of WITH that the column comes from."""
     leads_index: bool = False
     """True if an index of the space begins with the column."""
     may_be_missing: bool = False
