@@ -203,8 +203,9 @@ class CallCompiler:
         if name == "PRINTF":
             if not args:
                 return Typed("NULL", "string", "null")
-            values = ", ".join(f"lb_plain({boxed(arg)})" for arg in args)
-            return Typed(f"printf({values})", "string", "str", has_aggregate=has_aggregate)
+            first, *others = map(boxed, args)
+            values = "".join(f", lb_printf({first}, {place}, {other})" for place, other in enumerate(others))
+            return Typed(f"printf(lb_plain({first}){values})", "string", "str", has_aggregate=has_aggregate)
         if name == "RANDOM":
             return Typed("random()", "integer", "int")
         if name == "RANDOMBLOB":

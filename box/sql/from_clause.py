@@ -40,9 +40,6 @@ class FromCompiler:
             condition = self._condition(source, before, relations, scope)
             if not pieces:
                 pieces.append(text)
-                if condition:
-                    # Tarantool treats the ON of the first table as a condition of the whole query.
-                    pieces.append(f" CROSS JOIN (SELECT 1) ON {condition}")
                 continue
             if join == "LEFT":
                 for relation in relations:

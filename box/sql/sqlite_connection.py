@@ -16,6 +16,7 @@ from box.data.collation import sort_key_function
 from box.sql import aggregates, builtins, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
+from box.sql.printf_arguments import printf_argument, text_argument
 from box.sql.space_table import ScanSource, SpaceModule, SpaceTable
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
@@ -253,13 +254,6 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
     return store(builtins.trim(load(text), side, load(chars[0]), True))
 
 
-def _plain(stored: Any) -> Any:
-    """Convert a stored value to an argument of PRINTF."""
-    value = load(stored)
-    is_plain = value is None or type(value) in (float, str) or (type(value) is int and value < 2**63)
-    return value if is_plain else builtins.as_text(value)
-
-
 def _second_row() -> None:
     raise execute_error("Expression subquery returned more than 1 row")
 
@@ -300,7 +294,8 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_in": operators.is_in,
     "lb_in_set": operators.is_in_set,
     "lb_trim": _trim,
-    "lb_plain": _plain,
+    "lb_plain": lambda stored: text_argument(load(stored)),
+    "lb_printf": printf_argument,
     "lb_limit": _limit,
 }
 _AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {

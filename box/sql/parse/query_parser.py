@@ -209,6 +209,9 @@ class QueryParser(ExpressionParser):
             while self.take(","):
                 source.using.append(self.name())
             self.expect(")")
+        if not join and (source.on is not None or source.using is not None):
+            token, reason = self.token, "a JOIN clause is required before ON and USING"
+            raise client_error(ErrorCode.SQL_SYNTAX_WITH_POS, token.line, token.position, reason)
         return source
 
     def indexed(self) -> tuple[str | None, bool]:
