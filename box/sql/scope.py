@@ -10,7 +10,6 @@ from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.token_reader import generic
 
-
 _BINARY: Final = (0, 3)
 """The ids of the collations in which only identical texts are equal: none, and `binary`."""
 

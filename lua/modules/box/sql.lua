@@ -9,7 +9,7 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local sql_column = require('box.sql_columns')
 local set_yield_hook = require('internal.scheduler').set_yield_hook
-local tuple_new = require('internal.tuple').new
+local tuple_new, is_tuple = require('internal.tuple').new, require('internal.tuple').is
 
 local M = {}
 
@@ -48,15 +48,39 @@ end
 
 local UNKNOWN = {['function'] = true, thread = true, userdata = true}
 
+-- Returns whether a value may be a parameter, or the value of a named one.
+local function is_bindable(value)
+    if type(value) == 'cdata' then
+        return value == nil or (not is_tuple(value) and (pcall(finish.encode, {value})))
+    end
+    return not UNKNOWN[type(value)]
+end
+
+-- Returns a parameter as it is sent to Python, and the name for errors of one that may not be bound.
+local function parameter(number, value)
+    if type(value) == 'table' then
+        local name, inner = next(value)
+        if name ~= nil and next(value, name) == nil then    -- a named parameter: a table with one key
+            if not is_bindable(inner) then
+                return nil, ("'%s'"):format(tostring(name))
+            end
+            return {[tostring(name)] = inner}
+        end
+    elseif not is_bindable(value) then
+        return nil, tostring(number)
+    end
+    return value == nil and msgpack.NULL or value
+end
+
 -- Encodes parameters as a MessagePack array. Returns nil and an error if that fails.
 local function encode_params(params)
     local list = setmetatable({}, {__serialize = 'seq'})
     for number = 1, params == nil and 0 or #params do
-        local value = params[number]
-        if UNKNOWN[type(value)] then
-            return nil, box_error.new(box_error.SQL_BIND_TYPE, 'USERDATA', tostring(number))
+        local value, wrong = parameter(number, params[number])
+        if wrong ~= nil then
+            return nil, box_error.new(box_error.SQL_BIND_TYPE, 'USERDATA', wrong)
         end
-        list[number] = value == nil and msgpack.NULL or value
+        list[number] = value
     end
     return finish.encode(list)
 end
@@ -78,8 +102,13 @@ local function run(call, statement, params)
     return rows_of(result)
 end
 
-local function is_number(value)
-    return type(value) == 'number' or ffi.istype('uint64_t', value) or ffi.istype('int64_t', value)
+-- Returns the id of a prepared statement, which has 32 bits, from a number.
+local function checked_id(number)
+    local id = number < 0 and math.ceil(number) or math.floor(number)
+    if id < 0 then
+        error("Statement id can't be negative", 0)
+    end
+    return id % 2^32
 end
 
 function M.execute(...)
@@ -96,8 +125,8 @@ function M.execute(...)
     end
     if type(statement) == 'string' then
         return run(python.sql_execute, statement, params)
-    elseif is_number(statement) then
-        return run(python.sql_execute_prepared, tonumber(statement), params)
+    elseif type(statement) == 'number' then
+        return run(python.sql_execute_prepared, checked_id(statement), params)
     end
     error(EXECUTE_USAGE, 0)
 end
@@ -109,24 +138,28 @@ function M.unprepare(...)
     end
     if type(statement) == 'table' then
         statement = statement.stmt_id
-    end
-    if not is_number(statement) then
+        if type(statement) ~= 'number' then
+            error('Statement id is expected to be numeric', 0)
+        end
+    elseif type(statement) ~= 'number' then
         error(UNPREPARE_USAGE, 0)
     end
-    local ok, problem = pcall(finish.nothing, python.sql_unprepare(tonumber(statement)))
+    local ok, problem = pcall(finish.nothing, python.sql_unprepare(checked_id(statement)))
     if not ok then
         return nil, problem
     end
 end
 
-local methods = {}
+local methods = {unprepare = M.unprepare}
 
-function methods.execute(prepared, params)
+function methods.execute(...)
+    local prepared, params = ...
+    if select('#', ...) > 2 or type(prepared) ~= 'table' then
+        error('Usage: statement:execute([, params])', 0)
+    elseif type(prepared.stmt_id) ~= 'number' then
+        error('Query id is expected to be numeric', 0)
+    end
     return M.execute(prepared.stmt_id, params)
-end
-
-function methods.unprepare(prepared)
-    return M.unprepare(prepared.stmt_id)
 end
 
 function M.prepare(...)

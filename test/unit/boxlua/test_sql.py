@@ -386,3 +386,42 @@ def test_a_tuple_of_a_map_may_have_many_gaps(run: Run) -> None:
         assert await box("return box.space.s:frommap({X1 = 1, X65 = 2})") == [1, *[None] * 63, 2]
 
     run(body)
+
+
+def test_wrong_arguments_of_statements_and_parameters(run: Run) -> None:
+    """The texts are those of 2.8.1."""
+    program = """
+        local ffi = require('ffi')
+        local p = box.prepare('SELECT ?')
+        local function raised(...) return (select(2, pcall(...))) end
+        local function returned(...) return (select(2, box.execute(...))).message end
+        return {
+            raised(p.execute), raised(p.execute, {}), raised(p.execute, p, {}, {}), raised(p.unprepare),
+            raised(box.unprepare, {}), raised(box.unprepare, -1), raised(box.execute, -1), raised(box.execute, 5ULL),
+            returned('SELECT ?', {box.tuple.new{1}}), returned('SELECT ?', {ffi.new('struct {int a;}')}),
+            returned('SELECT :a', {{[':a'] = print}}), returned('SELECT :a', {{[5] = 1}}), returned(2^53),
+            returned('SELECT 1 AS ""'),
+        }
+    """
+    execute = "Usage: statement:execute([, params])"
+    expected = [
+        execute,
+        "Query id is expected to be numeric",
+        execute,
+        "Usage: statement:unprepare() or box.unprepare(stmt_id)",
+        "Statement id is expected to be numeric",
+        "Statement id can't be negative",
+        "Statement id can't be negative",
+        "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])",
+        "Bind value type USERDATA for parameter 1 is not supported",
+        "Bind value type USERDATA for parameter 1 is not supported",
+        "Bind value type USERDATA for parameter ':a' is not supported",
+        "Parameter '5' was not found in the statement",
+        "Prepared statement with id 0 does not exist",
+        "Invalid identifier '' (expected printable symbols only or it is too long)",
+    ]
+
+    async def body(box: Box) -> None:
+        assert await box(program) == expected
+
+    run(body)
