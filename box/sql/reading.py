@@ -93,7 +93,12 @@ class QueryRunner:
         self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
         self._copies = Copies(lambda: dml.memory_limit // _SHARE)
+        schema.on_alter_spaces.append(self._copies.on_alter_spaces)
         self._compiled: dict[Any, Compiled] = {}
+
+    def end(self) -> None:
+        """Keep nothing that refers to the indexes of spaces: the node has ended."""
+        self._copies.end()
 
     # --- analysis ---
 
