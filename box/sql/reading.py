@@ -10,6 +10,7 @@ import apsw
 
 from box.apart import run_apart
 from box.data.collation import name_of
+from box.index.untracked import untrack, untracked_list
 from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
@@ -42,6 +43,10 @@ _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
 _SHARE: Final = 4
 """Copies of spaces take at most this part of `memtx_memory`."""
+_UNTRACKED: Final = 1000
+"""The number of rows that are hidden from the garbage collector at once, before it visits them: while a query runs,
+100,000 of them would cost turns of more than ten milliseconds.
+"""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -275,13 +280,15 @@ def _loaded(compiled: Compiled, cursor: apsw.Cursor) -> list[list[Value]]:
     booleans = compiled.booleans
     loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
     is_plain = not any(booleans)
-    found: list[list[Value]] = []
+    found: list[list[Value]] = untracked_list()
     try:
         for row in cursor:
             if is_plain and bytes not in map(type, row):
                 found.append(list(row))
             else:
                 found.append([loader(item) for loader, item in zip(loaders, row, strict=True)])
+            if not len(found) % _UNTRACKED:
+                untrack(found[-_UNTRACKED:])
     finally:
         cursor.close(True)
     return found

@@ -386,3 +386,44 @@ def test_a_tuple_of_a_map_may_have_many_gaps(run: Run) -> None:
         assert await box("return box.space.s:frommap({X1 = 1, X65 = 2})") == [1, *[None] * 63, 2]
 
     run(body)
+
+
+def test_many_rows_become_tuples_in_pieces(run: Run) -> None:
+    """Others run between the pieces; in a transaction there is no pause, which would abort it."""
+
+    async def body(box: Box) -> None:
+        await box(
+            "box.execute('create table t (id int primary key, s text)')"
+            "box.begin() for id = 1, 4500 do box.space.T:insert{id, 'text ' .. id} end box.commit()"
+        )
+        await box(
+            """
+            fiber, turns = require('fiber'), 0
+            function beside() while turns >= 0 do turns = turns + 1 fiber.yield() end end
+            function sums()
+                local rows, sum = box.execute('select id, s from t').rows, 0
+                for number, row in ipairs(rows) do
+                    assert(box.tuple.is(row) and row[1] == number and row[2] == 'text ' .. number and #row == 2)
+                end
+                return #rows
+            end
+            """
+        )
+        assert await box("fiber.create(beside) local before = turns return sums(), turns - before > 4") == [4500, True]
+        assert await box(
+            "box.begin() local before = turns local count = sums() before = turns - before box.commit() turns = -10"
+            " return count, before"
+        ) == [4500, 0]
+        assert await box(
+            """
+            local left, problem = fiber.new(function() return box.execute('select id, s from t') end)
+            left:set_joinable(true)
+            for _ = 1, 4 do fiber.yield() end
+            left:cancel()
+            local _, result, error = left:join()
+            return result, tostring(error)
+            """
+        ) == [None, "fiber is cancelled"]
+        assert await box("return sums()") == 4500
+
+    run(body)
