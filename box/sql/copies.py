@@ -2,8 +2,8 @@
 
 SQLite calls Python for each row that it reads from a space (`box.sql.space_table`): some microseconds. To copy a row
 costs half as much again, and to read it from the copy next to nothing. So a query runs on copies after so many rows
-have been read from its spaces as would have paid for them; a query that reads many rows itself is stopped and begins
-anew:
+have been read from its spaces as would have paid for them. A query that reads many rows itself, or will read them as
+the progress of its outermost loop tells, is stopped and begins anew:
 
 ```
 rows read from the spaces     few --enough--> copied --many changes--> few
@@ -144,15 +144,15 @@ class Copies:
             known = self._known[space.id] = _CopyState(space)
         return known
 
-    def are_worthwhile(self, spaces: Sequence[Space], own_reads: int = 0) -> bool:
-        """Return whether a query should run on copies now, after so many reads of its own."""
+    def are_worthwhile(self, spaces: Sequence[Space], own_reads: int = 0, foreseen: float = 0.0) -> bool:
+        """Return whether a query should run on copies now, after so many reads of its own and before others."""
         if self._is_busy:
             return False
         known = [self._of(space) for space in spaces]
         missing = [space for space, one in zip(spaces, known, strict=True) if not one.is_copied]
         if not missing:
             return True
-        reads = own_reads + sum(one.reads for one in known)
+        reads = max(own_reads, foreseen) + sum(one.reads for one in known)
         if reads < max(_LEAST_READS, _READS * sum(len(_primary(space)) for space in missing)):
             return False
         size = sum(one.size for one in known) + sum(_estimate(space) for space in missing)

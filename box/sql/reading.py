@@ -198,7 +198,7 @@ class QueryRunner:
             return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
 
     def _fetch_counted(self, env: Environment, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
-        """Run a query on its spaces, and count the rows that it reads. Raises CopiesWanted if there are many."""
+        """Run a query on its spaces, and count the rows that it reads. Raises CopiesWanted if there are, or will be, many."""
         spaces, copies = compiled.tables, self._copies
         with self.connection() as connection:
             connection.declare(spaces)
@@ -209,7 +209,7 @@ class QueryRunner:
                 return [second - first for first, second in zip(before, now, strict=True)]
 
             def on_pause() -> None:
-                if copies.are_worthwhile(spaces, sum(counts())):
+                if copies.are_worthwhile(spaces, sum(counts()), connection.foreseen_reads()):
                     raise CopiesWanted
 
             try:

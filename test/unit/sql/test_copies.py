@@ -34,11 +34,14 @@ class Watched:
         self.copies: Copies = db.node.sql._queries._copies
         self.uses = 0
         self.is_forced: bool | None = None
+        self.own_reads = 0.0
+        """What the last query had read when it was asked whether it should run on copies."""
         worthwhile, lend = self.copies.are_worthwhile, self.copies.lend
 
-        def are_worthwhile(spaces: Any, own_reads: int = 0) -> bool:
+        def are_worthwhile(spaces: Any, *reads: float) -> bool:
             if self.is_forced is None:
-                return worthwhile(spaces, own_reads)
+                self.own_reads = reads[0] if reads else 0
+                return worthwhile(spaces, *reads)
             return self.is_forced and not self.copies._is_busy
 
         def counted(*args: Any) -> Any:
@@ -136,7 +139,8 @@ def test_values_that_sqlite_has_not(db: Session, watched: Watched) -> None:
 def test_a_copy_is_made_after_some_reads_and_ends_with_many_changes(db: Session, watched: Watched) -> None:
     first = db.sql(_SUMS)
     assert [db.sql(_SUMS) for _ in range(3)] == [first] * 3
-    assert watched.uses == 3
+    assert watched.uses
+    uses = watched.uses
     assert _listeners(db)
     db.sql(f"update t set d = d + 1 where id < {_ROWS // 4}")
     assert _listeners(db)
@@ -144,7 +148,7 @@ def test_a_copy_is_made_after_some_reads_and_ends_with_many_changes(db: Session,
     assert not _listeners(db)
     db.sql(f"update t set d = d - 1 where id <= {_ROWS // 4}")
     assert db.sql(_SUMS) == first
-    assert watched.uses == 3
+    assert watched.uses == uses
     assert not watched.copied
 
 
@@ -245,6 +249,18 @@ def test_a_query_that_reads_many_rows_begins_anew(db: Session, watched: Watched)
     watched.is_forced = None
     db.sql("update t set a = a")
     assert db.sql(text) == first
+    assert watched.uses == 1
+
+
+def test_a_query_that_will_read_many_rows_begins_anew_soon(db: Session, watched: Watched) -> None:
+    """The progress of the outermost loop tells it."""
+    text = "select count(*), sum(y.d) from t as x join t as y on y.id = x.id + 1 join t as z on z.id = y.id + 1"
+    watched.is_forced = False
+    first = db.sql(text)
+    watched.is_forced = None
+    db.sql("update t set a = a")
+    assert db.sql(text) == first
+    assert 0 < watched.own_reads < _ROWS // 2
     assert watched.uses == 1
 
 
