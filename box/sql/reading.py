@@ -198,7 +198,11 @@ class QueryRunner:
             return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
 
     def _fetch_counted(self, env: Environment, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
-        """Run a query on its spaces, and count the rows that it reads. Raises CopiesWanted if there are, or will be, many."""
+        """Run a query on its spaces, and count the rows that it reads.
+
+        Raises:
+            CopiesWanted: it has read, or will read, many.
+        """
         spaces, copies = compiled.tables, self._copies
         with self.connection() as connection:
             connection.declare(spaces)
