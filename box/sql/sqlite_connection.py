@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from box.data.collation import sort_key_function
-from box.sql import aggregates, builtins, operators
+from box.sql import aggregates, boolean_keys, builtins, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.space_table import ScanSource, SpaceCursor, SpaceModule, SpaceTable
@@ -305,7 +305,10 @@ def _named(params: list[Stored]) -> dict[str, Stored]:
 _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
-    "lb_boolean_key": operators.boolean_key,
+    "lb_boolean_key": boolean_keys.boolean_key,
+    "lb_boolean_keys": boolean_keys.boolean_keys,
+    "lb_wrong_key": boolean_keys.wrong_key,
+    "lb_chosen": lambda is_greatest, collation, *args: builtins.chosen(is_greatest, collation, *map(load, args)),
     "lb_neg": operators.negate,
     "lb_not": operators.bit_not,
     "lb_rank": operators.rank,

@@ -121,7 +121,7 @@ function M.execute(...)
     if type(box.cfg) == 'function' then
         box.cfg{}
     end
-    if params ~= nil and type(params) ~= 'table' then
+    if count == 2 and type(params) ~= 'table' then
         error('Second argument must be a table', 0)
     end
     if type(statement) == 'string' then
@@ -151,8 +151,8 @@ end
 
 local methods = {}
 
-function methods.execute(prepared, params)
-    return M.execute(prepared.stmt_id, params)
+function methods.execute(prepared, ...)
+    return M.execute(prepared.stmt_id, ...)
 end
 
 function methods.unprepare(prepared)

@@ -36,7 +36,9 @@ def test_an_error_is_returned_and_the_last_one(run: Run) -> None:
         for wrong in ("box.execute()", "box.execute({})", "box.execute('select 1', {}, 1)"):
             usage = "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])"
             assert await box.fails(wrong) == usage
-        assert await box.fails("box.execute('select 1', 5)") == "Second argument must be a table"
+        for args in "'select 1', 5", "'select 1', nil", "box.prepare('select 1').stmt_id, nil":
+            wrong = f"box.execute({args})"
+            assert await box.fails(wrong) == "Second argument must be a table"
         text = "local _, e = box.execute('select ?', {function() end}) return tostring(e)"
         assert await box(text) == "Bind value type USERDATA for parameter 1 is not supported"
         text = "local _, e = box.execute('select :a', {{[':a'] = 1, [':b'] = 2}}) return tostring(e)"
