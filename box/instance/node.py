@@ -277,7 +277,7 @@ class Instance:
         """SQL of this node, made at its first use, because its modules take long to import."""
         from box.sql.engine import Sql
 
-        return Sql(
+        sql = Sql(
             self.schema,
             self.dml,
             self.txns,
@@ -288,6 +288,8 @@ class Instance:
             clock=self.monotonic,
             has_node_ended=lambda: self.is_closed,
         )
+        self.on_close.append(sql.end)
+        return sql
 
     def _connect(self) -> None:
         """Connect the parts to each other's changes."""

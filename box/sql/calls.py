@@ -132,7 +132,7 @@ class CallCompiler:
             return Typed(f"coalesce({parts})", entry.returns, kind, has_aggregate=has_aggregate)
         collation = 0
         if entry.uses_collation:
-            collation = self._common_collation(args, scope)
+            collation = self.common_collation(args, scope)
         values = [boxed(arg) for arg in args]
         if entry.uses_collation:
             values.insert(0, str(collation))
@@ -152,7 +152,8 @@ class CallCompiler:
         )
 
     @staticmethod
-    def _common_collation(args: list[Typed], scope: ExpressionCompiler) -> int:
+    def common_collation(args: list[Typed], scope: ExpressionCompiler) -> int:
+        """Return the collation by which a function compares its arguments. Raises ILLEGAL_COLLATION_MIX."""
         found = args[0]
         for arg in args[1:]:
             found = replace(

@@ -82,6 +82,10 @@ class Sql:
         self.for_dictionary = DictionaryFunctions(schema, self._queries)
         """The functions of SQL that the dictionary calls."""
 
+    def end(self) -> None:
+        """Keep nothing that refers to the indexes of spaces: the node has ended."""
+        self._queries.end()
+
     # --- execution ---
 
     async def execute(self, ctx: Context, text: str, params: Sequence[Value]) -> Result:

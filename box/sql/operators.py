@@ -238,16 +238,6 @@ def truth(operand: Any) -> int | None:
     return int(value)
 
 
-def boolean_key(operand: Any) -> None:
-    """Refuse a text or varbinary as the key of an index of booleans; nil is a key that nothing equals.
-
-    Raises:
-        ClientError: SQL_TYPE_MISMATCH.
-    """
-    if operand is not None:
-        raise mismatch(load(operand), "boolean")
-
-
 def either(left: Any, right: Any) -> int | None:
     """Evaluate `left OR right` for values of any types; the right operand is evaluated first. Raises
     SQL_TYPE_MISMATCH.

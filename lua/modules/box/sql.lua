@@ -3,13 +3,14 @@
 local ffi = require('ffi')
 local box_error = require('box.error')
 local changes = require('box.changes')
+local decoder = require('internal.msgpack_decode')
 local finish = require('box.finish')
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local sql_column = require('box.sql_columns')
 local set_yield_hook = require('internal.scheduler').set_yield_hook
-local tuple_new, is_tuple = require('internal.tuple').new, require('internal.tuple').is
+local tuple_from_memory, is_tuple = require('internal.tuple').from_memory, require('internal.tuple').is
 
 local M = {}
 
@@ -36,11 +37,37 @@ local function columns_of(list)
     end
 end
 
-local function rows_of(result)
-    if result.rows ~= nil then
+-- Adds tuples to `rows`, which has `count`, of all rows that follow each other in `packed` from `pos` on.
+local function add_tuples(rows, count, packed, pos)
+    local p = ffi.cast(decoder.byte_pointer, packed)
+    while pos < #packed do
+        local stop = decoder.skip(p, pos)
+        count = count + 1
+        rows[count] = tuple_from_memory(p + pos, stop - pos)
+        pos = stop
+    end
+    return count
+end
+
+-- Adds the rest of many rows, whose pieces Python keeps under `id`; others have a turn between them.
+local function add_rest(rows, count, id)
+    local piece = finish.plain(python.sql_rest(id))
+    while piece ~= nil do
+        count = add_tuples(rows, count, piece, 0)
+        piece = finish.plain(python.sql_rest(id))
+    end
+end
+
+-- Decodes the result of a statement. The first rows of a query follow it.
+local function result_of(packed)
+    local result, pos = finish.decode_at(packed)
+    if result.metadata ~= nil then
+        local rows, rest = {}, result.rest
         columns_of(result.metadata)
-        for number, row in ipairs(result.rows) do
-            result.rows[number] = tuple_new(row)
+        result.rows, result.rest = rows, nil
+        local count = add_tuples(rows, 0, packed, pos)
+        if rest ~= nil then
+            add_rest(rows, count, rest)
         end
     end
     return result
@@ -93,13 +120,16 @@ local function run(call, statement, params)
         return nil, problem
     end
     local ok, result = pcall(function()
-        return finish.value(call(statement, packed))
+        return finish.plain(call(statement, packed))
     end)
     after(before)
+    if ok then
+        ok, result = pcall(result_of, result)
+    end
     if not ok then
         return nil, result
     end
-    return rows_of(result)
+    return result
 end
 
 -- Returns the id of a prepared statement, which has 32 bits, from a number.
@@ -120,7 +150,7 @@ function M.execute(...)
     if type(box.cfg) == 'function' then
         box.cfg{}
     end
-    if params ~= nil and type(params) ~= 'table' then
+    if count == 2 and type(params) ~= 'table' then
         error('Second argument must be a table', 0)
     end
     if type(statement) == 'string' then

@@ -36,7 +36,9 @@ def test_an_error_is_returned_and_the_last_one(run: Run) -> None:
         for wrong in ("box.execute()", "box.execute({})", "box.execute('select 1', {}, 1)"):
             usage = "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])"
             assert await box.fails(wrong) == usage
-        assert await box.fails("box.execute('select 1', 5)") == "Second argument must be a table"
+        for args in "'select 1', 5", "'select 1', nil", "box.prepare('select 1').stmt_id, nil":
+            wrong = f"box.execute({args})"
+            assert await box.fails(wrong) == "Second argument must be a table"
         text = "local _, e = box.execute('select ?', {function() end}) return tostring(e)"
         assert await box(text) == "Bind value type USERDATA for parameter 1 is not supported"
         text = "local _, e = box.execute('select :a', {{[':a'] = 1, [':b'] = 2}}) return tostring(e)"
@@ -423,5 +425,46 @@ def test_wrong_arguments_of_statements_and_parameters(run: Run) -> None:
 
     async def body(box: Box) -> None:
         assert await box(program) == expected
+
+    run(body)
+
+
+def test_many_rows_become_tuples_in_pieces(run: Run) -> None:
+    """Others run between the pieces; in a transaction there is no pause, which would abort it."""
+
+    async def body(box: Box) -> None:
+        await box(
+            "box.execute('create table t (id int primary key, s text)')"
+            "box.begin() for id = 1, 4500 do box.space.T:insert{id, 'text ' .. id} end box.commit()"
+        )
+        await box(
+            """
+            fiber, turns = require('fiber'), 0
+            function beside() while turns >= 0 do turns = turns + 1 fiber.yield() end end
+            function sums()
+                local rows, sum = box.execute('select id, s from t').rows, 0
+                for number, row in ipairs(rows) do
+                    assert(box.tuple.is(row) and row[1] == number and row[2] == 'text ' .. number and #row == 2)
+                end
+                return #rows
+            end
+            """
+        )
+        assert await box("fiber.create(beside) local before = turns return sums(), turns - before > 4") == [4500, True]
+        assert await box(
+            "box.begin() local before = turns local count = sums() before = turns - before box.commit() turns = -10"
+            " return count, before"
+        ) == [4500, 0]
+        assert await box(
+            """
+            local left, problem = fiber.new(function() return box.execute('select id, s from t') end)
+            left:set_joinable(true)
+            for _ = 1, 4 do fiber.yield() end
+            left:cancel()
+            local _, result, error = left:join()
+            return result, tostring(error)
+            """
+        ) == [None, "fiber is cancelled"]
+        assert await box("return sums()") == 4500
 
     run(body)
