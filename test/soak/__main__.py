@@ -78,7 +78,9 @@ def _by_size(run: Callable[[int, int], bool]) -> Callable[[int, Sweep], bool]:
 CAMPAIGNS = {
     "kills": Campaign(_by_size(kills.run_campaign), "kills in each mode", 50, 2000),
     "sql-kills": Campaign(_by_size(sql_kills.run_campaign), "kills during changes of SQL tables", 50, 2000),
-    "index-kills": Campaign(_by_size(index_kills.run_campaign), "kills during changes of all kinds of indexes", 50, 2000),
+    "index-kills": Campaign(
+        _by_size(index_kills.run_campaign), "kills during changes of all kinds of indexes", 50, 2000
+    ),
     "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two disk faults", 1000, 8000),
     "damage": Campaign(damage.run_campaign, "files with a changed byte or a cut end", 2000, 10**6),
     "damage-tarantool": Campaign(

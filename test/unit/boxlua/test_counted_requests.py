@@ -43,7 +43,7 @@ def test_what_an_upsert_ignores_is_an_error(run: Run) -> None:
 
     async def body(box: Box) -> None:
         await box(DELTA + "s = box.schema.space.create('u') s:create_index('pk') s:insert{1, 1}")
-        wrong = "s:upsert({1, 1}, {{'+', 7, 1}, {'=', 8, 1}}) s:upsert({1, 1}, {{'=', 1, 7}})"
+        wrong = "s:upsert({1, 1}, {{'+', 7, 1}, {'-', 8, 1}}) s:upsert({1, 1}, {{'=', 1, 7}})"
         assert await box(f"return delta(function() {wrong} end)") == {"UPSERT": 2, "ERROR": 3}
         assert await box(f"return delta(function() box.begin() {wrong} box.commit() end)") == {"UPSERT": 2, "ERROR": 3}
         assert await box("return s:select()") == [[1, 1]]
