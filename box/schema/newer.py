@@ -7,6 +7,7 @@ them unchanged:
     options of spaces   unknown ones have no effect
     options of fields   unknown ones have no effect, as in 2.8.1; compression is refused, because its tuples are
                         unreadable; `default`, which from 3.0 on is a value and no expression of SQL, has no effect
+    grants              those on `lua_eval`, `lua_call` and `sql`, which 3.0 has added, have no effect
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ Version = tuple[int, int, int]
 _DEFAULTS: Final = ("default", "default_func")
 _VALUES_AS_DEFAULTS: Final = (3, 0, 0)
 """From this version on the default of a field is a value, earlier an expression of SQL."""
+_NEWER_OBJECTS: Final = frozenset(("lua_eval", "lua_call", "sql"))
+"""What one may grant rights on from 3.0 on."""
 _SHOWN: Final = 10
 """The number of space names that one line of the log shows."""
 
@@ -95,6 +98,12 @@ def _with_order(schema: Schema, item: FieldDef) -> FieldDef:
     return item if collation is None else replace(item, collation_id=collation.order)
 
 
+def grants_newer_object(schema: Schema, raw: bytes) -> bool:
+    """Return whether a `_priv` tuple is about something that only a newer Tarantool knows."""
+    row = unpack(raw)
+    return len(row) > 2 and row[2] in _NEWER_OBJECTS and is_newer(schema)
+
+
 def newer_notes(schema: Schema) -> list[str]:
     """Return lines for the log about a newer dictionary; an empty list for any other dictionary."""
     if not is_newer(schema):
@@ -107,6 +116,8 @@ def newer_notes(schema: Schema) -> list[str]:
         if names:
             text = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
             notes.append(f"defaults in the formats of these spaces have no effect: {text}")
+    if ignored := _NEWER_OBJECTS.intersection(unpack(raw)[2] for raw in schema.tuples(SpaceId.PRIV)):
+        notes.append(f"grants on these objects have no effect: {', '.join(sorted(ignored))}")
     return notes
 
 

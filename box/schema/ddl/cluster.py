@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from box.data.codec import unpack
 from box.errors import ErrorCode, client_error, unsupported
 from box.schema.access import Credentials
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.ids import REPLICA_MAX, SpaceId
+from box.schema.newer import is_newer
 from box.schema.schema import Schema
 
 REPLICASET_UUID_KEYS: Final = ("cluster", "replicaset_uuid")
@@ -23,8 +25,10 @@ def _is_under_another_key(schema: Schema, name: str) -> bool:
 
 
 def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Follow the replica set's UUID; other keys have no effect here."""
+    """Follow the replica set's UUID and the version of the dictionary; other keys have no effect here."""
     fields = Fields(stmt.last)
+    if fields.string(0) == "version":
+        _follow_version(schema, stmt)
     if fields.string(0) not in REPLICASET_UUID_KEYS:
         return
     if stmt.new is None:
@@ -41,12 +45,24 @@ def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransact
         hook(schema.replicaset_uuid)
 
 
+def _follow_version(schema: Schema, stmt: DdlStatement) -> None:
+    before = schema.has_exact_names
+    major = unpack(stmt.last)[1:2]
+    schema.has_exact_names = stmt.new is not None and major >= [3]
+
+    def undo() -> None:
+        schema.has_exact_names = before
+
+    stmt.on_rollback.append(undo)
+
+
 def on_replace_cluster(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Register or remove an instance, with effect from the commit on."""
     fields = Fields(stmt.last)
-    replica_id = fields.u32(0)
+    replica_id, uuid = fields.u32(0), fields.uuid(1)
+    if stmt.old is not None and stmt.new is not None and uuid == Fields(stmt.old).uuid(1) and is_newer(schema):
+        return  # from 3.0 on instances have names there
     _check_replica_id(schema, replica_id)
-    uuid = fields.uuid(1)
     if stmt.new is None:
         stmt.on_commit.append(lambda: _set_replica(schema, replica_id, uuid, False))
         return
