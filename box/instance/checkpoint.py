@@ -48,7 +48,7 @@ class _KnownPromotions(NamedTuple):
     void: tuple[tuple[int, int], ...]
     log_term: int
     claim: Claim | None
-    owner: Row
+    owner: Row | None
 
 
 class Checkpoints:
@@ -218,8 +218,10 @@ class Checkpoints:
     def _known_promotions(self) -> _KnownPromotions:
         record, limbo = self._synchro.promotions, self._synchro.limbo
         log_term, claim = record.log_term, record.open_claim
-        owner = owner_row(limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
-        owner.replica_id = 0  # rows of snapshots have none
+        owner = None
+        if limbo.greatest_term and is_newer(self._schema):
+            owner = owner_row(limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
+            owner.replica_id = 0  # rows of snapshots have none
         # Unset is on, and yet stays out of `box.cfg`, where Tarantool has no such key.
         if self._config["replication_keep_promotions"] is False:
             return _KnownPromotions(None, (), log_term, claim, owner)
@@ -232,10 +234,11 @@ class Checkpoints:
         Term and vote may be later than the checkpoint: they are valid even if the log after it is lost.
         """
         state = self.election_state()
+        owner = () if known.owner is None else (known.owner,)
         if state == _NO_ELECTIONS and known.kept is None:
-            return []
+            return [*owner]
         state = replace(state, void_promotions=known.void, log_term=known.log_term, claim=known.claim)
-        return [raft_row(state, known.kept), *((known.owner,) if is_newer(self._schema) else ())]
+        return [raft_row(state, known.kept), *owner]
 
     def view_of(self, space: Space) -> TupleView:
         """Open a view of all tuples of a space. The values of sequences are written to their space only here."""

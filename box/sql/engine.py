@@ -110,7 +110,7 @@ class Sql:
         return result
 
     def _parsed(self, text: str) -> sql_nodes.Parsed:
-        return _parse(with_exact_names(self._schema, text) if self._schema.has_exact_names else text)
+        return _parse(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
 
     async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
         """Run a statement on the fast path. Returns None, having done nothing, for values that need the general

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from box.data.types import FieldType
 from box.sql.parse.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def with_exact_names(schema: Schema, text: str, more: Iterable[str] = ()) -> str
 
     Known names are those of spaces, of the fields and indexes of the spaces in the text, and of functions.
     """
-    if not schema.has_exact_names:
+    if not schema.is_of_3:
         return text
     tokens = tokenize(text)
     words = {token.text for token in tokens if token.kind == "ID"}
@@ -55,8 +54,6 @@ def _quoted(schema: Schema, text: str, tokens: list[Token], known: Container[str
         after = tokens[number + 1].kind if number + 1 < len(tokens) else ""
         if after == "(" and before not in _BEFORE_TABLES:
             is_known = schema.function_by_name(token.text) is not None
-        elif before == "AS" and after == ")":
-            is_known = token.text in known and FieldType.by_name(token.text.lower()) is None
         elif before == "COLLATE":
             is_known = any(collation.name == token.text for collation in schema.collations.values())
         else:

@@ -11,7 +11,6 @@ from box.schema.access import Credentials
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.ids import REPLICA_MAX, SpaceId
-from box.schema.newer import is_newer
 from box.schema.schema import Schema
 
 REPLICASET_UUID_KEYS: Final = ("cluster", "replicaset_uuid")
@@ -46,12 +45,12 @@ def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransact
 
 
 def _follow_version(schema: Schema, stmt: DdlStatement) -> None:
-    before = schema.has_exact_names
+    before = schema.is_of_3
     major = unpack(stmt.last)[1:2]
-    schema.has_exact_names = stmt.new is not None and major >= [3]
+    schema.is_of_3 = stmt.new is not None and major >= [3]
 
     def undo() -> None:
-        schema.has_exact_names = before
+        schema.is_of_3 = before
 
     stmt.on_rollback.append(undo)
 
@@ -59,10 +58,11 @@ def _follow_version(schema: Schema, stmt: DdlStatement) -> None:
 def on_replace_cluster(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Register or remove an instance, with effect from the commit on."""
     fields = Fields(stmt.last)
-    replica_id, uuid = fields.u32(0), fields.uuid(1)
-    if stmt.old is not None and stmt.new is not None and uuid == Fields(stmt.old).uuid(1) and is_newer(schema):
-        return  # from 3.0 on instances have names there
+    replica_id = fields.u32(0)
+    if schema.is_of_3 and stmt.old is not None and stmt.new is not None and fields.uuid(1) == Fields(stmt.old).uuid(1):
+        return  # instances have names there
     _check_replica_id(schema, replica_id)
+    uuid = fields.uuid(1)
     if stmt.new is None:
         stmt.on_commit.append(lambda: _set_replica(schema, replica_id, uuid, False))
         return
