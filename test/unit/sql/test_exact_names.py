@@ -14,7 +14,9 @@ for _, text in ipairs{
     'CREATE TABLE OLD (ID INT PRIMARY KEY, N INT)',
     'CREATE INDEX "by_ab" ON "t" ("aB")',
 } do assert(box.execute(text)) end
-box.schema.func.create('expression', {language = 'SQL_EXPR', is_deterministic = true, body = [[aB > 10 AND kind <> '-']]})
+box.schema.func.create('expression', {
+    language = 'SQL_EXPR', is_deterministic = true, body = [[aB > 10 AND kind <> '-']],
+})
 box.schema.func.create('twice', {
     body = 'function(x) return 2 * x end', returns = 'integer', param_list = {'integer'}, exports = {'LUA', 'SQL'},
     is_deterministic = true,
@@ -36,7 +38,7 @@ _space:insert{
     ("text", "expected"),
     [
         ("SELECT * FROM t", [(1, 20, "One")]),
-        ("SELECT id, AB FROM old, t", "Can’t resolve field 'AB'"),
+        ("SELECT id, AB FROM old, t", "resolve field 'AB'"),
         ("SELECT n FROM old", [(20,)]),
         ("SELECT OLD.n, t.aB AS q FROM old JOIN t ON old.ID = t.id ORDER BY q", [(20, 20)]),
         ("SELECT x, id FROM v", [(20, 1)]),
@@ -45,7 +47,7 @@ _space:insert{
         ("SELECT CAST(aB AS text) FROM t", [("20",)]),
         ("SELECT kind FROM t WHERE kind = 'oNE' COLLATE unicode_ci", [("One",)]),
         ("SELECT aB FROM t WHERE id = ?", [(20,)]),
-        ("SELECT Ab FROM t", "Can’t resolve field 'AB'"),
+        ("SELECT Ab FROM t", "resolve field 'AB'"),
         ("SELECT * FROM nothing", "Space 'NOTHING' does not exist"),
         ('SELECT "aB", \'aB\' FROM "t" -- aB', [(20, "aB")]),
     ],
