@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
+from box.sql.exact_names import with_exact_names
 from box.sql.merged_queries import is_merged
 from box.sql.parse import parse_statement
 from box.sql.parse.token_reader import generic, limit_exceeded
@@ -15,6 +16,7 @@ from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
 
 if TYPE_CHECKING:
+    from box.schema.schema import Schema
     from box.schema.space import Space
     from box.sql.query import QueryCompiler
 
@@ -128,7 +130,7 @@ class FromCompiler:
         if space.name in self._open_views:
             raise generic(f"view {space.name} is circularly defined")
         self._open_views.append(space.name)
-        select = view_query(space)
+        select = view_query(self._queries.catalogue.schema, space)
         unnamed = self._queries._unnamed
         query = self._queries.compile(select, None)
         self._queries._unnamed = unnamed
@@ -220,9 +222,9 @@ def table_name(space: Space) -> str:
     return f"spaces.t{space.id}"
 
 
-def view_query(space: Space) -> sql_nodes.Select:
+def view_query(schema: Schema, space: Space) -> sql_nodes.Select:
     """Return the parsed query of a view."""
-    text = space.definition.opts.sql or ""
+    text = with_exact_names(schema, space.definition.opts.sql or "")
     statement = parse_statement(text).statement
     if isinstance(statement, sql_nodes.CreateView):
         return statement.select
