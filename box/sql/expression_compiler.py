@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES
+from box.sql.aggregates import is_aggregate
 from box.sql.boolean_keys import condition_on_key, is_boolean_key
 from box.sql.kinds import (
     NUMBERS,
@@ -54,15 +54,6 @@ def _has_one_row(select: sql_nodes.Select) -> bool:
 def _one_row(sql: str, result: str = "min(c0)") -> str:
     """Return SQL that raises an error if a query gives a second row; SQLite alone would take the first."""
     return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE {result} END FROM ({sql} LIMIT 2)"
-
-
-def is_aggregate(expr: object) -> bool:
-    """Return whether an expression has a call of an aggregate, outside of subqueries."""
-    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
-        return False
-    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
-        return True
-    return any(map(is_aggregate, sql_nodes.children(expr)))
 
 
 def _is_false(expr: sql_nodes.Expr) -> bool:

@@ -73,7 +73,11 @@ class FromCompiler:
             select = common.table.select
             return None if common.table.name in tables_of(select) else select
         space = self._queries.catalogue.find(source.name)
-        return view_query(space) if space is not None and space.definition.opts.view else None
+        return (
+            view_query(self._queries.catalogue.schema, space)
+            if space is not None and space.definition.opts.view
+            else None
+        )
 
     # --- one source ---
 

@@ -8,7 +8,7 @@ Tarantool 2.8 comes from; SQLite's documentation lists them under "Subquery flat
 from __future__ import annotations
 
 from box.sql import sql_nodes
-from box.sql.expression_compiler import is_aggregate
+from box.sql.aggregates import is_aggregate
 
 
 def is_merged(

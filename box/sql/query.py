@@ -14,11 +14,11 @@ from typing import Final
 
 from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES
+from box.sql.aggregates import AGGREGATES, is_aggregate
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.common_tables import CommonTables
-from box.sql.expression_compiler import ExpressionCompiler, collation_name, is_aggregate
+from box.sql.expression_compiler import ExpressionCompiler, collation_name
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, joined, truth
 from box.sql.merged_queries import calls, name_of

@@ -183,13 +183,13 @@ end
 local methods = {unprepare = M.unprepare}
 
 function methods.execute(...)
-    local prepared, params = ...
+    local prepared = ...
     if select('#', ...) > 2 or type(prepared) ~= 'table' then
         error('Usage: statement:execute([, params])', 0)
     elseif type(prepared.stmt_id) ~= 'number' then
         error('Query id is expected to be numeric', 0)
     end
-    return M.execute(prepared.stmt_id, params)
+    return M.execute(prepared.stmt_id, select(2, ...))
 end
 
 function M.prepare(...)
