@@ -16,6 +16,7 @@ from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
 
 if TYPE_CHECKING:
+    from box.index import Index
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.sql.query import QueryCompiler
@@ -117,18 +118,20 @@ class FromCompiler:
         assert source.name is not None
         space = self._queries.catalogue.readable(source.name)
         name = source.alias or source.name
-        if source.indexed_by is not None and all(index.name != source.indexed_by for index in space.indexes.values()):
+        index = next((index for index in space.indexes.values() if index.name == source.indexed_by), None)
+        if source.indexed_by is not None and index is None:
             raise client_error(ErrorCode.NO_SUCH_INDEX_NAME, source.indexed_by, space.name)
         if space.definition.opts.view:
             return self._view(space, name, alias)
         columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
-        leading = {index.definition.parts[0].fieldno for index in space.indexes.values() if index.definition.parts}
+        definitions = [index.definition for index in space.indexes.values() if not index.definition.opts.get("func")]
+        leading = {definition.parts[0].fieldno for definition in definitions if definition.parts}
         for place, column in enumerate(columns):
             column.table = space.name
             column.leads_index = place in leading
         if space.primary is None:
             raise unsupported("SQL", "spaces without primary key")
-        return f"{table_name(space)} AS {alias}", [Relation(name, alias, columns)]
+        return f"{_rows_of(space, index)} AS {alias}", [Relation(name, alias, columns)]
 
     def _view(self, space: Space, name: str, alias: str) -> tuple[str, list[Relation]]:
         if space.name in self._open_views:
@@ -235,3 +238,10 @@ def view_query(schema: Schema, space: Space) -> sql_nodes.Select:
     if isinstance(statement, sql_nodes.Select):
         return statement
     raise execute_error(text)
+
+
+def _rows_of(space: Space, index: Index | None) -> str:
+    """Return SQL for the rows that a named index holds, or all rows: an index may leave out those with nil."""
+    parts = index.definition.parts if index is not None else ()
+    tests = [f"c{part.fieldno} IS NOT NULL" for part in parts if part.exclude_null and not part.path]
+    return f"(SELECT * FROM {table_name(space)} WHERE {' AND '.join(tests)})" if tests else table_name(space)

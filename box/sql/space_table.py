@@ -163,6 +163,8 @@ class SpaceTable:
         is_tree = index.definition.type.upper() == "TREE"
         if any(part.path for part in parts) or index.definition.type.upper() not in ("TREE", "HASH"):
             return None
+        if index.definition.opts.get("func"):  # its parts are not those of columns
+            return None
         equal: list[int] = []
         low = high = None
         for part in parts:
@@ -175,6 +177,8 @@ class SpaceTable:
             high = next((item for item in usable if item[1] in _HIGH), None)
             break
         if not is_tree and len(equal) < len(parts):
+            return None
+        if any(part.exclude_null for part in parts[len(equal) + bool(low or high) :]):  # rows with nil are not in it
             return None
         rows: float = count
         if index.is_unique and len(equal) == len(parts):

@@ -468,3 +468,42 @@ def test_many_rows_become_tuples_in_pieces(run: Run) -> None:
         assert await box("return sums()") == 4500
 
     run(body)
+
+
+def test_indexes_that_do_not_hold_the_columns_of_all_rows(run: Run) -> None:
+    """An index without the rows with nil serves conditions that nil never meets, and INDEXED BY; a functional index
+    serves none.
+    """
+
+    async def body(box: Box) -> None:
+        await box(
+            """
+            box.execute('create table j (id int primary key, s string, a int)')
+            box.space.J:create_index('I3', {parts = {{2, 'string', exclude_null = true}}})
+            box.schema.func.create('half', {
+                body = 'function(t) return {math.floor(t[1] / 2), t[1]} end', is_deterministic = true,
+                is_sandboxed = true,
+            })
+            box.space.J:create_index('I4', {func = 'half', parts = {{1, 'integer'}, {2, 'integer'}}})
+            box.execute("insert into j values (1, null, 5), (2, '', 6), (3, 'a', 7), (4, null, 8), (5, null, 9)")
+            function rows(text)
+                local found = {}
+                for _, row in ipairs(assert(box.execute(text)).rows) do
+                    table.insert(found, row[1])
+                end
+                return found
+            end
+            """
+        )
+        assert await box("return rows('select count(*) from j group by s')") == [3, 1, 1]
+        assert await box("return rows('select id from j order by s, id')") == [1, 4, 5, 2, 3]
+        assert await box("return rows([[select id from j where s > '']])") == [3]
+        assert await box("return rows([[select count(*) from j where s is null]])") == [3]
+        assert await box("return rows('select id from j where id = 5 and s is null')") == [5]
+        assert await box("return rows('select id from j where id between 3 and 4')") == [3, 4]
+        assert await box("return rows('select id from j indexed by I3')") == [2, 3]
+        assert await box("return rows('select count(*) from j as x indexed by I3 where a > 6')") == [1]
+        assert await box("return box.execute('update j indexed by I3 set a = 0')") == {"row_count": 2}
+        assert await box("return rows('select sum(a) from j')") == [22]
+
+    run(body)
