@@ -43,7 +43,7 @@ local function outcome(ok, ...)
     end
     local caller = raw_getinfo(2, 'S')
     -- In the place of frames that run a request or a script Tarantool has C code, which has no position.
-    error((...), caller ~= nil and caller.source:find('=builtin/internal/', 1, true) == 1 and 0 or 2)
+    error((...), caller ~= nil and caller.short_src:find('^builtin/internal/') and 0 or 2)
 end
 
 local function wrap(...)
