@@ -7,14 +7,14 @@ SQLite, which can use an index for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.aggregates import is_aggregate
-from box.sql.boolean_keys import condition_on_key, is_boolean_key
+from box.sql.index_keys import condition_on_key, finds_one_row, is_boolean_key, leads_index
 from box.sql.kinds import (
     NUMBERS,
     NUMERIC,
@@ -56,6 +56,15 @@ def _one_row(sql: str, result: str = "min(c0)") -> str:
     return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE {result} END FROM ({sql} LIMIT 2)"
 
 
+def _terms(expr: sql_nodes.Expr) -> Iterator[sql_nodes.Expr]:
+    """Return the terms of AND."""
+    if isinstance(expr, sql_nodes.Binary) and expr.op == "AND":
+        yield from _terms(expr.left)
+        yield from _terms(expr.right)
+    else:
+        yield expr
+
+
 def _is_false(expr: sql_nodes.Expr) -> bool:
     return isinstance(expr, sql_nodes.Literal) and expr.value is False
 
@@ -82,14 +91,23 @@ class ExpressionCompiler:
 
     def condition(self, expr: sql_nodes.Expr) -> str:
         """Compile an expression that is used as a condition. A false term of AND makes the whole condition false."""
-        if isinstance(expr, sql_nodes.Binary) and expr.op == "AND":
-            if any(map(_is_false, (expr.left, expr.right))):
-                return "0"
-            return f"({self.condition(expr.left)} AND {self.condition(expr.right)})"
+        terms = list(_terms(expr))
+        if len(terms) == 1:
+            return self._term(expr, is_key=True)
+        if any(map(_is_false, terms)):
+            return "0"
+        are_keys = [finds_one_row(term, self.compile) for term in terms]
+        texts = [self._term(term, is_key=sum(are_keys) == found) for term, found in zip(terms, are_keys, strict=True)]
+        return f"({' AND '.join(texts)})"
+
+    def _term(self, expr: sql_nodes.Expr, *, is_key: bool) -> str:
+        """Compile a term of AND. `is_key` tells that an index of its column may be chosen."""
+        if not is_key:
+            return truth(self.compile(expr))
         if isinstance(expr, sql_nodes.Between) and isinstance(expr.operand, sql_nodes.Name) and not expr.negated:
             low = sql_nodes.Binary(">=", expr.operand, expr.low)
             high = sql_nodes.Binary("<=", expr.operand, expr.high)
-            if is_boolean_key(self.compile(expr.operand)):
+            if leads_index(self.compile(expr.operand)):
                 return f"({self.condition(low)} AND {self.condition(high)})"
         on_key = condition_on_key(expr, self.compile)
         return truth(self.compile(expr)) if on_key is None else on_key
@@ -225,7 +243,7 @@ class ExpressionCompiler:
         if op == "=":
             for column, other in ((left, right), (right, left)):
                 if is_boolean_key(column) and (other.kind in ("str", "bin") or other.sql.startswith(":p")):
-                    sql = f"({column.sql} = lb_boolean_key({other.sql}))"
+                    sql = f"({column.sql} = lb_refused_key({other.sql}, 'boolean'))"
                     return Typed(sql, "boolean", "bool", has_aggregate=has_aggregate)
         is_numeric = int(left.type in NUMERIC or right.type in NUMERIC)
         name = COMPARISONS[op][0]

@@ -126,9 +126,14 @@ class FromCompiler:
         columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
         definitions = [index.definition for index in space.indexes.values() if not index.definition.opts.get("func")]
         leading = {definition.parts[0].fieldno for definition in definitions if definition.parts}
+        keys = {
+            index.definition.parts[0].fieldno
+            for index in space.indexes.values()
+            if index.is_unique and len(index.definition.parts) == 1
+        }
         for place, column in enumerate(columns):
             column.table = space.name
-            column.leads_index = place in leading
+            column.leads_index, column.is_key = place in leading, place in keys
         if space.primary is None:
             raise unsupported("SQL", "spaces without primary key")
         return f"{_rows_of(space, index)} AS {alias}", [Relation(name, alias, columns)]

@@ -58,6 +58,8 @@ class KnownColumn:
     """The name of the space, view or table of WITH that the column comes from."""
     leads_index: bool = False
     """True if an index of the space begins with the column."""
+    is_key: bool = False
+    """True if the column alone is the key of a unique index of the space."""
     may_be_missing: bool = False
     """True if the column's relation may have no row, because LEFT JOIN allows that."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from box.data.collation import sort_key_function
-from box.sql import aggregates, boolean_keys, builtins, operators
+from box.sql import aggregates, builtins, index_keys, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
@@ -299,9 +299,12 @@ def _named(params: list[Stored]) -> dict[str, Stored]:
 _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
-    "lb_boolean_key": boolean_keys.boolean_key,
-    "lb_boolean_keys": boolean_keys.boolean_keys,
-    "lb_wrong_key": boolean_keys.wrong_key,
+    "lb_refused_key": index_keys.refused_key,
+    "lb_refused_keys": index_keys.refused_keys,
+    "lb_number_keys": index_keys.number_keys,
+    "lb_scalar": index_keys.compare_scalars,
+    "lb_scalar_in": index_keys.is_scalar_in,
+    "lb_wrong_key": index_keys.wrong_key,
     "lb_chosen": lambda is_greatest, collation, *args: builtins.chosen(is_greatest, collation, *map(load, args)),
     "lb_neg": operators.negate,
     "lb_not": operators.bit_not,
