@@ -30,7 +30,7 @@ def parse_arguments(arguments: list[str]) -> Options:
     try:
         pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
     except getopt.GetoptError as error:
-        raise UsageError(f"lunabox: {_usage_problem(error)}") from error
+        raise UsageError(f"lunabox: {_usage_problem(error, arguments)}") from error
     prelude: list[tuple[str, str]] = []
     interactive, show = False, None
     for name, value in pairs:
@@ -46,11 +46,12 @@ def parse_arguments(arguments: list[str]) -> Options:
     return Options(tuple(prelude), interactive, rest[0] if rest else None, tuple(rest[1:]), show)
 
 
-def _usage_problem(error: getopt.GetoptError) -> str:
+def _usage_problem(error: getopt.GetoptError, argv: Sequence[str]) -> str:
     """Describe a problem with the command line in the words of the C library's getopt."""
     if len(error.opt) == 1:
         what = "invalid option" if "not recognized" in error.msg else "option requires an argument"
         return f"{what} -- '{error.opt}'"
     if "not recognized" in error.msg:
-        return f"unrecognized option '--{error.opt}'"
+        given = next(word for word in argv if word.partition("=")[0] == f"--{error.opt}")
+        return f"unrecognized option '{given}'"
     return f"option '--{error.opt}' doesn't allow an argument"

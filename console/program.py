@@ -36,7 +36,7 @@ function run.chunk(source, name, ...)
     if not chunk then
         error(problem, 0)
     end
-    chunk(...)
+    return chunk(...)
 end
 
 function run.library(name)
@@ -157,16 +157,16 @@ class Program:
         await self._call("arguments", _executable(), options.script or _executable(), *options.arguments)
         for kind, text in options.prelude:
             if kind == "l":
-                await self._call("library", text)
+                await self._call("library", text, title=self._title)
             else:
-                await self._call("chunk", text, "=(command line)")
+                await self._call("chunk", text, "=(command line)", title=self._title)
         if options.script not in (None, "-"):
             with open(script, "rb") as file:  # noqa: ASYNC230 - nothing else runs yet
                 source = file.read()
-            await self._chunk(source, f"@{script}", os.path.basename(script))
+            await self._chunk(source, f"@{script}")
         elif options.script == "-" or self._reads_input():
             source = await streams.read_input()
-            await self._chunk(source, "=stdin", "stdin")
+            await self._chunk(source, "=stdin")
 
     def _reads_input(self) -> bool:
         """Run input that is not a terminal as a script; what it starts keeps the program up."""
@@ -177,8 +177,14 @@ class Program:
         options = self._options
         return options.script is None and not options.has_expression and sys.stdin.isatty()
 
-    async def _chunk(self, source: bytes, chunk_name: str, title: str) -> None:
-        await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
+    @property
+    def _title(self) -> str:
+        """The name of the fibers that run the parts of the command line."""
+        script = self._options.script
+        return "interactive" if script is None else os.path.basename(script)
+
+    async def _chunk(self, source: bytes, chunk_name: str) -> None:
+        await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=self._title)
 
     async def _stays_up(self) -> bool:
         if self._instance.node.is_configured or self._instance.text_consoles.servers:

@@ -38,8 +38,9 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 """Errors that say that a file is not there. After others, such as EMFILE, it may well be."""
 _FLAVOURS = ("luajit20", "luajit21")
 _NO_ARGS = bytes((FIXARRAY,))
-_TICK_WANTED, _NEXT_ID, _DEAD = 1, 2, 7  # The numbers of cells; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there
-_CELLS = 8
+# The numbers of cells, see `internal/cells.lua`; 0 is RUNNING_FIBER of lua.fiber, 3 is WOKEN there.
+_TICK_WANTED, _NEXT_ID, _DEAD, _LAZY = 1, 2, 7, 8
+_CELLS = 9
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
@@ -106,8 +107,8 @@ class Runtime:
         self.contexts: dict[int, Any] = {}
         """The contexts by the id of their fiber; other modules only read them."""
         self._lent: set[int] = set()
-        self._makers: dict[int, Callable[[], Any]] = {}
-        """By the id of their fiber, what makes a Context that is not the runtime's own."""
+        self._make_lent: Callable[[], Any] | None = None
+        """What makes the Context of the fiber in the cell `_LAZY`."""
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
@@ -160,6 +161,7 @@ class Runtime:
             self._cancel_fiber,
             self._is_in_python,
             self._release,
+            self._start_wave,
         ) = self._start_lua()
         self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
 
@@ -199,8 +201,8 @@ class Runtime:
     def _make_context(self, fiber_id: int) -> Any:
         if fiber_id == 0:
             raise RuntimeError("no Lua fiber is running")
-        make = self._makers.get(fiber_id)
-        if make is None:
+        make = self._make_lent
+        if make is None or fiber_id != self.cells[_LAZY]:
             ctx = self.new_context()
         else:
             ctx = make()
@@ -326,24 +328,21 @@ class Runtime:
         else:
             self._activations[status] = ended
 
-    def start_lazily(self, make_context: Callable[[], Any], handle: int, *args: Value) -> Any:
-        """Start a registered function on a new fiber, whose Context `make_context` makes when something asks for it,
-        or when the function waits.
+    def start_wave(self, make_context: Callable[[], Any], handle: int, *args: Value) -> Any:
+        """Start a registered function on new fibers, one after another: whenever it waits, the bound function
+        `call_waits(activation, fiber id)` decides whether it is called again.
 
-        Returns what Lua gives: `(True, values...)`, `(False, error bytes)`, or `(activation, fiber id)` for a function
-        that waits, whose end `tell_end` sends.
+        `make_context` makes the Context of the running fiber when something asks for it.
+
+        Returns what Lua gives: `(True, values...)` or `(False, error bytes)` of the fiber that has ended; True if each
+        of them waits. Their ends are sent to whom `tell_end` names.
         """
-        cells = self.cells
-        fiber_id = cells[_NEXT_ID]
-        cells[_NEXT_ID] = fiber_id + 1
-        self._makers[fiber_id] = make_context
+        self._make_lent = make_context
         try:
-            outcome = self._start(0, b"lua", -fiber_id, handle, *args)
-            if outcome is not True and not isinstance(outcome[0], bool) and fiber_id not in self.contexts:
-                self._make_context(fiber_id)
+            outcome = self._start_wave(handle, *args)
         finally:
-            del self._makers[fiber_id]
-        if cells[_TICK_WANTED]:
+            self._make_lent = None
+        if self.cells[_TICK_WANTED]:
             self.waits.schedule_tick()
         return outcome
 
@@ -484,7 +483,7 @@ class Runtime:
         self._free()
 
     def _free(self) -> None:
-        self._start = self._bind = self._keep_context = _refuse
+        self._start = self._start_wave = self._bind = self._keep_context = _refuse
         del self._start_lua, self._cancel_fiber, self._is_in_python, self._release
         del self._state
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from msgpack import ExtType, Packer, Unpacker, UnpackException, packb, unpackb
 
 from box.data.deep import MAX_NESTING, end_of_scalar, read_container, skip, too_deep
-from box.data.marks import ARRAY16, ARRAY32, FIXMAP, FIXSTR, FLOAT32, MAP32, UINT64
+from box.data.marks import ARRAY16, ARRAY32, EXT8, EXT32, FIXEXT1, FIXEXT16, FIXMAP, FIXSTR, FLOAT32, MAP32, UINT64
 from box.errors import BoxError, ErrorCode, client_error
 
 _TOO_DEEP: Final = "recursion limit exceeded"
@@ -310,10 +310,26 @@ def _decode(raw: bytes, pos: int) -> tuple[Any, int]:
 
 def _decode_scalar(raw: bytes, pos: int) -> tuple[Any, int]:
     end = end_of_scalar(raw, pos)
-    value = unpackb(
-        raw[pos:end], timestamp=0, ext_hook=decode_ext, unicode_errors="surrogateescape", strict_map_key=False
-    )
+    try:
+        value = unpackb(
+            raw[pos:end], timestamp=0, ext_hook=decode_ext, unicode_errors="surrogateescape", strict_map_key=False
+        )
+    except ValueError:
+        if (value := _unusual_timestamp(raw[pos:end])) is None:
+            raise
     return value, end
+
+
+def _unusual_timestamp(raw: bytes) -> Ext | None:
+    """Return an extension of type -1 that is no timestamp: the C extension refuses it, Tarantool keeps it."""
+    mark = raw[0]
+    if FIXEXT1 <= mark <= FIXEXT16:
+        start = 2  # the mark and the type
+    elif EXT8 <= mark <= EXT32:
+        start = 2 + (1 << mark - EXT8)  # and the length, in 1, 2 or 4 bytes
+    else:
+        return None
+    return Ext(-1, raw[start:]) if raw[start - 1] == 0xFF else None
 
 
 def _freeze(value: Any) -> Any:

@@ -7,7 +7,7 @@ dictionary is a request like any other: it is part of the transaction that its t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, overload
 
 from box.embed.handles import SpaceHandle, Spaces
 from box.embed.row_types import format_of
@@ -20,7 +20,24 @@ R = TypeVar("R")
 
 Format = Sequence[str | Sequence[Any] | Mapping[str, Any]]
 """The fields of a space, each as `("name", "string")`, as `"name"` for a field of any type, or as `{"name": ...,
-"type": ..., "is_nullable": ..., "collation": ...}`."""
+"type": ..., "is_nullable": ..., "collation": ..., "constraint": ..., "foreign_key": ...}`."""
+
+Constraints = str | Sequence[str] | Mapping[str, str]
+"""The functions that a tuple has to satisfy: one name, several, or names of constraints with their functions."""
+
+
+class ForeignKeyOptions(TypedDict):
+    """Fields whose values another space must have: `{"space": "goods", "field": {"good": "id"}}`.
+
+    Fields are names or numbers, counted from 1; those of this space come first. Without `space` it is this space.
+    """
+
+    space: NotRequired[str | int]
+    field: Mapping[Any, str | int]
+
+
+ForeignKeys = ForeignKeyOptions | Mapping[str, ForeignKeyOptions]
+"""One foreign key, which is named after its space, or several by their names."""
 
 _LIST_FUNCTIONS = """
     local found = {}
@@ -88,6 +105,8 @@ class SchemaRequests:
         temporary: bool | None = None,
         is_local: bool | None = None,
         is_sync: bool | None = None,
+        constraint: Constraints | None = None,
+        foreign_key: ForeignKeys | None = None,
     ) -> SpaceHandle: ...
 
     @overload
@@ -105,6 +124,8 @@ class SchemaRequests:
         temporary: bool | None = None,
         is_local: bool | None = None,
         is_sync: bool | None = None,
+        constraint: Constraints | None = None,
+        foreign_key: ForeignKeys | None = None,
     ) -> SpaceHandle[R]: ...
 
     async def create_space(
@@ -121,6 +142,8 @@ class SchemaRequests:
         temporary: bool | None = None,
         is_local: bool | None = None,
         is_sync: bool | None = None,
+        constraint: Constraints | None = None,
+        foreign_key: ForeignKeys | None = None,
     ) -> SpaceHandle[Any]:
         """Create a space. It needs an index (`SpaceHandle.create_index`) before it accepts tuples.
 
@@ -128,6 +151,10 @@ class SchemaRequests:
         format too: int is `integer`, str `string`, float `number`, bool `boolean`, bytes `varbinary`, and `X | None` is
         nullable. `id` and the owner `user` have defaults. `is_sync` makes its transactions wait for a quorum. Rows of
         an `is_local` space stay on this instance; those of a `temporary` space are not logged either.
+
+        Functions named by `constraint` are called with each tuple and must return true; `create_function` makes them,
+        with `is_deterministic`. A `foreign_key` asks for a tuple of another space. Fields in `format` may have both,
+        too.
 
         Raises:
             AlreadyExistsError: SPACE_EXISTS, and `if_not_exists` is not set.
@@ -147,6 +174,8 @@ class SchemaRequests:
             temporary=temporary,
             is_local=is_local,
             is_sync=is_sync,
+            constraint=constraint,
+            foreign_key=foreign_key,
         )
         await self._embedding.eval("box.schema.space.create(...)", name, options)
         return self._spaces[name] if row is None else self._spaces[name].rows_as(row)
@@ -274,11 +303,13 @@ class SchemaRequests:
         is_sandboxed: bool | None = None,
         is_multikey: bool | None = None,
         comment: str | None = None,
+        language: Literal["LUA", "SQL_EXPR"] | None = None,
     ) -> None:
         """Register a Lua function: a stored one with `body` (`"function(x) return x end"`), otherwise the global of
         this name.
 
-        The global may be a Python function (`Node.function`).
+        The global may be a Python function (`Node.function`). With the `language` SQL_EXPR the body is an expression
+        of SQL (`'"since" <= "till"'`), which constraints of a space use.
         """
         options = _without_none(
             body=body,
@@ -288,6 +319,7 @@ class SchemaRequests:
             is_sandboxed=is_sandboxed,
             opts=None if is_multikey is None else {"is_multikey": is_multikey},
             comment=comment,
+            language=language,
         )
         await self._embedding.eval("box.schema.func.create(...)", name, options)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from box.data.codec import unpack
 from box.embed.named_rows import NamedRow, encode_values, row_type
 from box.errors import ErrorCode, client_error
+from box.index.untracked import untrack
 
 if TYPE_CHECKING:
     from box.embed.embedding import Embedding
@@ -27,6 +28,8 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 """Values for the parameters of a statement."""
 
 _MARKS: Final = (":", "@")
+_MANY: Final = 1000
+"""So many rows are hidden from the garbage collector, whose visits would cost turns of more than ten milliseconds."""
 
 
 class SqlColumn(NamedTuple):
@@ -170,7 +173,10 @@ async def result_of(ctx: Context, result: Result) -> SqlResult:
     kind = row_type("row", tuple(column.name for column in columns))
     found: list[NamedRow] = []
     async for piece in result.pieces(ctx):
-        found.extend(map(kind, piece))
+        rows = list(map(kind, piece))
+        if len(rows) >= _MANY:
+            untrack(rows)
+        found += rows
     return SqlResult(found, columns)
 
 

@@ -76,6 +76,9 @@ class Index(ABC):
     has_many_keys: ClassVar[bool] = False
     """True if a tuple may have no key or several keys, so that `keys_of` has to be called instead of `key_of`."""
 
+    effort: ClassVar[int] = 1
+    """How much longer than a TREE's it takes to make a key and add it, for work that is cut into turns."""
+
     find: Callable[[SortKey], Entry | None]
     """Returns the entry of a full key, or None. It is the bound method of the tree or hash itself, for speed."""
     key_of: Callable[[list[Any]], SortKey]

@@ -37,6 +37,8 @@ _BITS_OF_BYTE: Final = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) f
 class BitsetIndex(PlacedIndex):
     """An index of bits."""
 
+    effort = 2
+
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
     ) -> None:

@@ -40,15 +40,25 @@ class Keyed:
         self.keys: list[SortKey] = untracked_list()
         self.entries: list[Entry] = untracked_list()
 
-    def add_tuples(self, index: Index, tuples: list[bytes], decoded: list[list[Any]]) -> None:
-        """Add tuples with the keys that they have in an index. Raises the errors of `Index.keys_of`."""
+    def add_tuples(self, index: Index, tuples: list[bytes], decoded: list[list[Any]]) -> Iterator[None]:
+        """Add at most `SLICE` tuples with the keys that they have in an index, one turn's share with each step.
+
+        Raises the errors of `Index.keys_of`.
+        """
         if not index.has_many_keys:
             self.add(list(map(index.key_of, decoded)), tuples)
+            yield
             return
+        effort = 0
         for raw, fields in zip(tuples, decoded, strict=True):
-            for key in index.keys_of(raw, fields):
-                self.keys.append(key)
-                self.entries.append(raw)
+            keys = index.keys_of(raw, fields)
+            self.keys += keys
+            self.entries += [raw] * len(keys)
+            effort += index.effort * (len(keys) or 1)
+            if effort >= SLICE:
+                effort = 0
+                yield
+        yield
 
     def add(self, keys: list[SortKey], entries: list[Entry]) -> None:
         """Add entries. One without a key does not belong to the index and is skipped."""

@@ -40,6 +40,7 @@ class FunctionalTreeIndex(TreeIndex):
     """An ordered index by the results of a function."""
 
     has_many_keys = True
+    effort = 8
 
     def __init__(
         self,

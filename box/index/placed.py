@@ -61,6 +61,8 @@ class PlacedIndex(OrderedIndex):
         self._numbers: Any = ObjectTree()
         self.keys: Any = NumberTree()
         self._free = array("L")
+        self._next = 0
+        """The first number that was never used: a tree takes long to count its keys."""
 
     def value_of(self, fields: list[Any]) -> Any:
         """Return the indexed value of a tuple."""
@@ -100,10 +102,12 @@ class PlacedIndex(OrderedIndex):
 
     def _place(self, key: SortKey) -> None:
         free = self._free
-        number = free[-1] if free else len(self.keys)
+        number = free[-1] if free else self._next
         if self._numbers.insert(key, number):
             if free:
                 free.pop()
+            else:
+                self._next += 1
             self.keys[number] = key
             self.enter(number, key[1])
 

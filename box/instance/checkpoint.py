@@ -24,7 +24,8 @@ from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
 from box.schema.ids import SpaceId
-from box.wire.messages import Claim, Promotions, RaftRequest, raft_row
+from box.schema.newer import is_newer
+from box.wire.messages import Claim, Promotions, RaftRequest, owner_row, raft_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -41,12 +42,13 @@ _NO_ELECTIONS: Final = RaftRequest(1)
 
 class _KnownPromotions(NamedTuple):
     """The promotions that a snapshot stores; `void` lists origin and lsn of those that had no effect, `log_term` and
-    `claim` are the log's (`RaftRequest`)."""
+    `claim` are the log's (`RaftRequest`), `owner` is the row that Tarantool 2.10 and later has in snapshots."""
 
     kept: Promotions | None
     void: tuple[tuple[int, int], ...]
     log_term: int
     claim: Claim | None
+    owner: Row | None
 
 
 class Checkpoints:
@@ -214,24 +216,29 @@ class Checkpoints:
         self._views = []
 
     def _known_promotions(self) -> _KnownPromotions:
-        record = self._synchro.promotions
+        record, limbo = self._synchro.promotions, self._synchro.limbo
         log_term, claim = record.log_term, record.open_claim
+        owner = None
+        if limbo.greatest_term and is_newer(self._schema):
+            owner = owner_row(limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
+            owner.replica_id = 0  # rows of snapshots have none
         # Unset is on, and yet stays out of `box.cfg`, where Tarantool has no such key.
         if self._config["replication_keep_promotions"] is False:
-            return _KnownPromotions(None, (), log_term, claim)
-        return _KnownPromotions(record.kept(), record.void_promotions.known, log_term, claim)
+            return _KnownPromotions(None, (), log_term, claim, owner)
+        return _KnownPromotions(record.kept(), record.void_promotions.known, log_term, claim, owner)
 
     def _trailer(self, known: _KnownPromotions) -> list[Row]:
         """Return the rows after all tuples: the raft state, or nothing where nobody was elected or promoted, because
-        older instances do not know it.
+        older instances do not know it. In a directory of Tarantool 2.10 or later the limbo's owner follows.
 
         Term and vote may be later than the checkpoint: they are valid even if the log after it is lost.
         """
         state = self.election_state()
+        owner = () if known.owner is None else (known.owner,)
         if state == _NO_ELECTIONS and known.kept is None:
-            return []
+            return [*owner]
         state = replace(state, void_promotions=known.void, log_term=known.log_term, claim=known.claim)
-        return [raft_row(state, known.kept)]
+        return [raft_row(state, known.kept), *owner]
 
     def view_of(self, space: Space) -> TupleView:
         """Open a view of all tuples of a space. The values of sequences are written to their space only here."""

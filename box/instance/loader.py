@@ -20,6 +20,7 @@ from box.txn.deferred_indexes import DeferredIndexes, defines
 from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, PROMOTION_TYPES, SYNCHRO_TYPES, Flag, Key, RequestType
 from box.wire.entry import JournalEntry
+from box.wire.messages import decode_synchro, owner_row
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
 
@@ -224,6 +225,18 @@ class LogLoader:
             self._ends.update((row.replica_id, row.lsn) for row in newest)
         self._txns.journal.submit(JournalEntry(newest, _ignore))
         return end
+
+    def add_state(self, row: Row) -> None:
+        """Restore term and vote, or the limbo's owner, from a row of a snapshot.
+
+        Tarantool 2.10 and later has both rows. The first one of a snapshot of Lunabox knows more about the owner.
+        """
+        if row.type == RequestType.RAFT:
+            self._elections.recover(row)
+            return
+        request = decode_synchro(row)
+        if request.term > self._synchro.limbo.greatest_term:
+            self._synchro.recover(owner_row(request.replica_id, request.lsn, request.term))
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
         """Execute one transaction; `give_way` is called now and then. If a request fails its error is raised, and all

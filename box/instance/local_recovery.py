@@ -220,8 +220,8 @@ class LocalRecovery:
                         await self._give_way()
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
-                    if row.type == RequestType.RAFT:
-                        await self._log_loader.add([row], self._give_way)
+                    if row.type in (RequestType.RAFT, RequestType.PROMOTE):
+                        self._log_loader.add_state(row)
                     else:
                         resources.log.verbose(f"skipping a row of type {row.type}")
                 before, count = count, work.rows

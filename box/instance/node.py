@@ -221,6 +221,7 @@ class Instance:
         self.txns = parts.TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
         self.dml = parts.Dml(schema, self.txns, loop=self.loop, counters=self.stats.box.totals)
         self.dml.on_many_held = self.round.interrupt
+        self.dml.report_ignored(self._report_ignored)
         self.prepared = parts.PreparedStatements()
         schema.rule_checks.log = lambda error: self.log.error(error.message)
         schema.sql.find = lambda: self.sql.for_dictionary
@@ -277,7 +278,7 @@ class Instance:
         """SQL of this node, made at its first use, because its modules take long to import."""
         from box.sql.engine import Sql
 
-        return Sql(
+        sql = Sql(
             self.schema,
             self.dml,
             self.txns,
@@ -288,6 +289,8 @@ class Instance:
             clock=self.monotonic,
             has_node_ended=lambda: self.is_closed,
         )
+        self.on_close.append(sql.end)
+        return sql
 
     def _connect(self) -> None:
         """Connect the parts to each other's changes."""
@@ -332,6 +335,13 @@ class Instance:
         self.events.changed()
         for hook in self.on_election:
             hook()
+
+    def _report_ignored(self, error: BoxError) -> None:
+        """Count and log an error that an upsert ignores: of one of its operations, or a change of the primary key."""
+        self.stats.count_error(error)
+        if error.code != ErrorCode.CANT_UPDATE_PRIMARY_KEY:
+            self.log.error("UPSERT operation failed:")
+        self.log.error(error.log_text)
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")

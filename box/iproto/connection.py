@@ -399,6 +399,11 @@ class ServerConnection(CallingHalf):
             if pause:
                 self._pause(pause)
 
+    @property
+    def takes_calls(self) -> bool:
+        """True unless the connection is stopped, as by too many functions that wait."""
+        return not self._stopped
+
     def _may_go_on(self, count: int) -> bool:
         """Send gathered replies if they are large; returns True if time and room are left after `count` requests."""
         self._look_at = count + _LOOK_EVERY

@@ -140,8 +140,13 @@ class CallWaveLike(Protocol):
     def take_replies(self) -> bytes: ...
 
     def run(
-        self, session: Session, data: bytes, start: int, seconds: float
-    ) -> tuple[int, bytes | BoxError | int | None]: ...
+        self,
+        session: Session,
+        data: bytes,
+        start: int,
+        seconds: float,
+        waits: Callable[[int, RequestContext, int], bool],
+    ) -> tuple[int, bytes | BoxError | None]: ...
 
     def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None: ...
 

@@ -1,9 +1,9 @@
 """Fast path for CALL and EVAL: all such requests of one read are run with a single entry into Lua.
 
 The node's wave (`CallWaveLike`) takes packets of the usual form, runs their functions one after another and makes the
-replies. It stops at the first function that needs more than a reply: one that waits, has failed, has left a transaction
-open or has large results. Such a function is finished here, in the same way as on the general path (`Dispatcher`). A
-packet of unusual form takes the general path from the beginning.
+replies. A function that waits is replied to at its end, as on the general path (`Dispatcher`), and the wave goes on. It
+stops at the first function that needs more than a reply: one that has failed, has left a transaction open or has large
+results. Such a function is finished here. A packet of unusual form takes the general path from the beginning.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Final
 from box.iproto.interface import CallWaveLike
 
 if TYPE_CHECKING:
-    from box.errors import BoxError
     from box.iproto.connection import ServerConnection
     from box.iproto.server import IprotoServer
+    from box.session import RequestContext
 
 _REST: Final = 16
 """The number of calls that take the general path without an attempt, after the wave has refused a packet."""
-_LONG_REST: Final = 64
-"""The number after a wave whose only function waited, as functions that write to the log do. A wave for each of them
-would cost more than the general path.
-"""
 
 
 class ServedCalls:
@@ -47,16 +43,24 @@ class ServedCalls:
         wave = None if functions is None else functions.wave
         if wave is None or not server.node.state.is_configured:
             return pos, 0
-        count = self._run(connection, wave, data, pos, deadline - server.turns.clock())
+        count = self._run(connection, wave, data, pos, deadline)
         if not count:
             self._rest = _REST
             return pos, 0
         return pos + wave.position, count
 
-    def _run(self, connection: ServerConnection, wave: CallWaveLike, data: bytes, pos: int, seconds: float) -> int:
+    def _run(self, connection: ServerConnection, wave: CallWaveLike, data: bytes, pos: int, deadline: float) -> int:
+        server, clock = self._server, self._server.turns.clock
+        dispatcher = server.dispatcher
+
+        def waits(kind: int, ctx: RequestContext, number: int) -> bool:
+            wave.tell_end(number, partial(dispatcher.function_ended, connection, kind, ctx))
+            dispatcher.function_waits(connection, ctx)
+            return connection.takes_calls and server.in_flight <= server.limit and clock() < deadline
+
         self._running = connection
         try:
-            count, outcome = wave.run(connection.session, data, pos, seconds)
+            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), waits)
         except Exception as bug:
             if not wave.position:
                 return 0  # the general path finds the exact error
@@ -69,21 +73,9 @@ class ServedCalls:
         if replies:
             connection.reply(replies)
         if outcome is not None:
-            self._end(connection, wave, outcome)
-            if count == 1 and isinstance(outcome, int):
-                self._rest = _LONG_REST
+            assert wave.context is not None
+            dispatcher.function_ended(connection, wave.kind, wave.context, outcome)
         return count
-
-    def _end(self, connection: ServerConnection, wave: CallWaveLike, outcome: bytes | BoxError | int) -> None:
-        """Finish the last function of a wave, whose outcome is more than a reply."""
-        ctx = wave.context
-        assert ctx is not None
-        ended = partial(self._server.dispatcher.function_ended, connection, wave.kind, ctx)
-        if isinstance(outcome, int):
-            wave.tell_end(outcome, ended)
-            self._server.dispatcher.function_waits(connection, ctx)
-        else:
-            ended(outcome)
 
     def drain(self, connection: ServerConnection) -> None:
         """Send the replies that a wave has made so far, because an out-of-band message must not overtake them."""

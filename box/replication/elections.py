@@ -29,7 +29,7 @@ from box.txn.promotion_history import Standing
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.constants import RequestType
-from box.wire.messages import Claim, RaftRequest, SynchroRequest, decode_promotions, decode_raft, raft_row, synchro_row
+from box.wire.messages import Claim, RaftRequest, decode_promotions, decode_raft, owner_row, raft_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -174,10 +174,7 @@ class Elections:
         ```
         """
         limbo = self._synchro.limbo
-        promotion = synchro_row(
-            SynchroRequest(RequestType.PROMOTE, limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
-        )
-        promotion.replica_id = limbo.owner_id
+        promotion = owner_row(limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
         promotions = self._synchro.promotions
         state = raft_row(promotions.with_log(self.raft.local_state(), promotions.void_promotions.known))
         return [Row(RequestType.JOIN_META), state, promotion, Row(RequestType.JOIN_SNAPSHOT)]

@@ -21,6 +21,8 @@ _OPTS_FIELD = 15
 _LANGUAGES = frozenset(("LUA", "C", "SQL_BUILTIN", "SQL_EXPR"))
 """SQL_EXPR is of Tarantool 2.11: the body is an expression of SQL, which only constraints use."""
 _FRONTENDS = frozenset(("LUA", "SQL"))
+_OPTIONS = {"is_multikey": BOOLEAN, "takes_raw_args": BOOLEAN}
+"""`takes_raw_args` is of Tarantool 2.10: the function gets an object of MessagePack with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class FunctionDef:
     is_deterministic: bool = False
     is_sandboxed: bool = False
     is_multikey: bool = False
+    takes_raw_args: bool = False
     exports: frozenset[str] = frozenset(("LUA",))
     aggregate: str = "none"
     comment: str = ""
@@ -71,6 +74,11 @@ class Function:
     def is_persistent(self) -> bool:
         """True for a Lua function with a stored body; otherwise the global of that name is called."""
         return bool(self.definition.body)
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if the runtime has to load something for it when it is defined."""
+        return self.definition.language == "LUA" and (self.is_persistent or self.definition.takes_raw_args)
 
     @property
     def makes_keys(self) -> bool:
@@ -146,7 +154,7 @@ def _decode_rest(fields: Fields, short: FunctionDef) -> FunctionDef:
         raise wrong("invalid argument type")
     opts = fields.any(_OPTS_FIELD)
     options = check_options(
-        opts if isinstance(opts, dict) else {}, {"is_multikey": BOOLEAN}, ErrorCode.WRONG_SPACE_OPTIONS, _OPTS_FIELD
+        opts if isinstance(opts, dict) else {}, _OPTIONS, ErrorCode.WRONG_SPACE_OPTIONS, _OPTS_FIELD
     )
     return FunctionDef(
         short.id,
@@ -160,6 +168,7 @@ def _decode_rest(fields: Fields, short: FunctionDef) -> FunctionDef:
         is_deterministic=is_deterministic,
         is_sandboxed=is_sandboxed,
         is_multikey=options.get("is_multikey", False),
+        takes_raw_args=options.get("takes_raw_args", False),
         exports=exports,
         aggregate=aggregate,
         comment=fields.string(16),

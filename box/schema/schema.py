@@ -104,6 +104,8 @@ class Schema:
         self.is_joining = False
         """True while a replica joins: its own row in `_cluster` may still change then."""
         self.replicaset_uuid: UUID | None = None
+        self.is_of_3 = False
+        """True if the dictionary is of Tarantool 3.0 or later: see `box.schema.newer` and `box.sql.exact_names`."""
         self.replicas: dict[int, UUID] = {}
         """The UUIDs in the committed rows of `_cluster`, by instance id."""
 

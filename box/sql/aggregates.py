@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from box.sql import sql_nodes
 from box.sql.builtins import as_text
 from box.sql.casts import text_to_double, text_to_integer
 from box.sql.operators import order_key
@@ -244,3 +245,12 @@ SAFE: Final[dict[str, Callable[[], Any]]] = {
     "lb_last": Last,
 }
 """Aggregates whose steps cannot fail, such as SUM and AVG of values whose kind is known."""
+
+
+def is_aggregate(expr: object) -> bool:
+    """Return whether an expression has a call of an aggregate, outside of subqueries."""
+    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
+        return False
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
+        return True
+    return any(map(is_aggregate, sql_nodes.children(expr)))

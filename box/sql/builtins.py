@@ -143,13 +143,21 @@ def _nullif(collation: int, left: Value, right: Value) -> Value:
     return left
 
 
-def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+def chosen(is_greatest: bool, collation: int, *values: Value) -> int | None:
+    """Return the place of the value that GREATEST or LEAST gives; None if one is nil."""
+    if None in values:
+        return None
+    keys = [order_key(value, collation) for value in values]
+    # Of equal arguments Tarantool's GREATEST gives the first one and its LEAST the last one.
+    if is_greatest:
+        return max(range(len(keys)), key=keys.__getitem__)
+    return min(reversed(range(len(keys))), key=keys.__getitem__)
+
+
+def _extreme(is_greatest: bool) -> Callable[..., Any]:
     def apply(collation: int, *values: Value) -> Value:
-        if None in values:
-            return None
-        # Of equal arguments Tarantool's GREATEST gives the first one and its LEAST the last one.
-        ordered = values if choose is max else values[::-1]
-        return choose(ordered, key=lambda value: order_key(value, collation))
+        place = chosen(is_greatest, collation, *values)
+        return None if place is None else values[place]
 
     return apply
 
@@ -397,10 +405,10 @@ SCALARS: Final = {
         _entry("CHARACTER_LENGTH", 1, 1, "integer", _length),
         _entry("CHAR_LENGTH", 1, 1, "integer", _length),
         _entry("COALESCE", 2, ANY_NUMBER, "scalar", _coalesce, "at least two"),
-        _entry("GREATEST", 2, ANY_NUMBER, "scalar", _extreme(max), "at least two", uses_collation=True),
+        _entry("GREATEST", 2, ANY_NUMBER, "scalar", _extreme(True), "at least two", uses_collation=True),
         _entry("HEX", 1, 1, "string", _hex),
         _entry("IFNULL", 2, 2, "scalar", _coalesce),
-        _entry("LEAST", 2, ANY_NUMBER, "scalar", _extreme(min), "at least two", uses_collation=True),
+        _entry("LEAST", 2, ANY_NUMBER, "scalar", _extreme(False), "at least two", uses_collation=True),
         _entry("LENGTH", 1, 1, "integer", _length),
         _entry("LIKELIHOOD", 2, 2, "boolean", _same),
         _entry("LIKELY", 1, 1, "boolean", _same),

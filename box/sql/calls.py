@@ -39,6 +39,7 @@ _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 _ARGS_MAX: Final = 127
 """The limit of Tarantool for the arguments of a function."""
+_ONE_ARGUMENT: Final = "DISTINCT aggregates must have exactly one argument"
 
 
 class CallCompiler:
@@ -76,6 +77,8 @@ class CallCompiler:
         name, inner = expr.name, scope.scope
         least, most, expected, returns = AGGREGATES[name]
         count = len(expr.args)
+        if name == "COUNT" and expr.is_distinct and count > 1:
+            raise generic(_ONE_ARGUMENT)
         if not least <= count <= most:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
         if inner.is_inside_aggregate:
@@ -83,7 +86,7 @@ class CallCompiler:
         if not inner.allows_aggregates:
             raise generic(f"misuse of aggregate function {name}()")
         if expr.is_distinct and count != 1:
-            raise generic("DISTINCT aggregates must have exactly one argument")
+            raise generic(_ONE_ARGUMENT)
         if inner.on_aggregate is not None:
             inner.on_aggregate()
         inner.is_inside_aggregate = True
@@ -129,7 +132,7 @@ class CallCompiler:
             return Typed(f"coalesce({parts})", entry.returns, kind, has_aggregate=has_aggregate)
         collation = 0
         if entry.uses_collation:
-            collation = self._common_collation(args, scope)
+            collation = self.common_collation(args, scope)
         values = [boxed(arg) for arg in args]
         if entry.uses_collation:
             values.insert(0, str(collation))
@@ -149,7 +152,8 @@ class CallCompiler:
         )
 
     @staticmethod
-    def _common_collation(args: list[Typed], scope: ExpressionCompiler) -> int:
+    def common_collation(args: list[Typed], scope: ExpressionCompiler) -> int:
+        """Return the collation by which a function compares its arguments. Raises ILLEGAL_COLLATION_MIX."""
         found = args[0]
         for arg in args[1:]:
             found = replace(
@@ -200,8 +204,9 @@ class CallCompiler:
         if name == "PRINTF":
             if not args:
                 return Typed("NULL", "string", "null")
-            values = ", ".join(f"lb_plain({boxed(arg)})" for arg in args)
-            return Typed(f"printf({values})", "string", "str", has_aggregate=has_aggregate)
+            first, *others = map(boxed, args)
+            values = "".join(f", lb_printf({first}, {place}, {other})" for place, other in enumerate(others))
+            return Typed(f"printf(lb_plain({first}){values})", "string", "str", has_aggregate=has_aggregate)
         if name == "RANDOM":
             return Typed("random()", "integer", "int")
         if name == "RANDOMBLOB":

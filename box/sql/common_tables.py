@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from box.errors import unsupported
 from box.sql import sql_nodes
-from box.sql.expression_compiler import is_aggregate
+from box.sql.aggregates import is_aggregate
 from box.sql.from_clause import different_names
 from box.sql.parse.token_reader import generic
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, generated_name

@@ -1,13 +1,16 @@
-"""Copies of spaces in tables of SQLite, for queries that read many rows of spaces that do not change meanwhile.
+"""Copies of spaces in tables of SQLite, for queries that read many rows of spaces that change seldom.
 
 SQLite calls Python for each row that it reads from a space (`box.sql.space_table`): some microseconds. To copy a row
-costs twice as much, and to read it again next to nothing. So a query runs on copies after so many rows have been read
-from its spaces, since they changed last, as would have paid for them; a query that reads many rows itself is stopped
-and begins anew:
+costs half as much again, and to read it from the copy next to nothing. So a query runs on copies after so many rows
+have been read from its spaces as would have paid for them. A query that reads many rows itself, or will read them as
+the progress of its outermost loop tells, is stopped and begins anew:
 
 ```
-rows read from the spaces since their last change     few --enough--> copied --a change--> few
+rows read from the spaces     few --enough--> copied --many changes--> few
 ```
+
+The rows that have changed since, up to a part of all, are replaced in the copy before the next query. That needs a
+primary key which SQLite compares as the index does; the copy of a space with another one ends with the first change.
 
 A copy has the same values in the same order as the virtual table, and an index for each index of the space, so a query
 gives the same rows on both. It is not asked where a difference could be seen: see `Copies.suit`.
@@ -24,6 +27,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from box.index import IteratorType
+from box.index.changed_entries import ChangedEntries
 from box.index.ordered import OrderedIndex
 from box.sql.row_decoder import RowDecoder
 from box.sql.sqlite_connection import Connection, Environment
@@ -32,23 +36,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from box.index import Index
+    from box.index.changed_entries import Changes
     from box.schema.space import Space
     from box.sql.pauses import Pauses
 
-_READS: Final = 2
+_READS: Final = 1.5
 """Rows that are read from spaces before they are copied, for each of their rows: to copy a row costs as much."""
-_OWN_READS: Final = 3
-"""So many reads of a running query count as one: what it has done is lost, and it may be about to end."""
 _LEAST_READS: Final = 5000
 """Rows that are read at least: some ten milliseconds."""
 _BATCH: Final = 256
 """Rows that are copied at once."""
+_CHANGED_SHARE: Final = 4
+"""The part of its rows that may change until a copy ends: to replace a row costs twice to three times a copied one."""
+_MOST_CHANGED: Final = 50_000
+"""Changed rows at most: they are kept until the next query."""
 _TUPLE_GROWTH: Final = 1.2
 _ROW_SIZE: Final = 10
 _ENTRY_SIZE: Final = 20
 """The estimated bytes of a copy: for each byte of a tuple, for each row, and for each row and index."""
 _COPIED_TYPES: Final = frozenset(("unsigned", "integer", "number", "double", "string", "boolean", "varbinary"))
 """Types of index parts that SQLite orders and compares as the index does. It never asks for an index of other types."""
+_KEY_TYPES: Final = frozenset(("unsigned", "integer", "string", "boolean", "varbinary", "uuid"))
+"""Types of a primary key by which a changed row is found in a copy: equal keys are equal in SQLite."""
 _DOUBLES: Final = frozenset(("number", "double"))
 """Types of which SQLite has fewer values: a NaN is NULL."""
 _BINARY: Final = (0, 3)
@@ -60,9 +69,9 @@ class CopiesWanted(Exception):
 
 
 class _CopyState:
-    """What is known of a space: how many rows were read since its last change, and its copy."""
+    """What is known of a space: how many rows were read from it, and its copy."""
 
-    __slots__ = ("_index", "_version", "definitions", "is_copied", "last_used", "reads", "size")
+    __slots__ = ("_index", "_version", "changes", "definitions", "is_copied", "last_used", "reads", "size")
 
     def __init__(self, space: Space) -> None:
         self._index: Callable[[], Index | None] = weakref.ref(_primary(space))
@@ -70,18 +79,34 @@ class _CopyState:
         self.definitions = _definitions(space)
         self.reads = 0
         self.is_copied = False
+        self.changes: ChangedEntries | None = None
+        """The changes of a copied space since it was copied; None if the first one ends the copy."""
         self.size = 0
         """The bytes of the copy."""
         self.last_used = 0
 
     def is_of(self, space: Space) -> bool:
-        """Return whether the space has not changed since."""
+        """Return whether this is the state of the space now: there was no change, or few."""
         index = space.primary
-        return index is not None and index is self._index() and index.version == self._version
+        if index is None or index is not self._index() or self.definitions != _definitions(space):
+            return False
+        if self.changes is not None:
+            return self.changes.are_whole()
+        return index.version - self._version <= (0 if self.is_copied else _most_changed(space))
 
-    def has_shape_of(self, space: Space) -> bool:
-        """Return whether the columns and indexes are those of the space."""
-        return self.definitions == _definitions(space)
+    def begin(self, space: Space) -> None:
+        """Note that the space is being copied as it is at this moment."""
+        index = _primary(space)
+        self._version = index.version
+        most = _most_changed(space)
+        if most:
+            assert isinstance(index, OrderedIndex)
+            self.changes = ChangedEntries(index, most)
+
+    def end(self) -> None:
+        """Keep no changes any more: the copy has come to its end."""
+        if self.changes is not None:
+            self.changes.close()
 
 
 class Copies:
@@ -114,20 +139,20 @@ class Copies:
 
     def _of(self, space: Space) -> _CopyState:
         known = self._known.get(space.id)
-        if known is None or not known.is_of(space) or not known.has_shape_of(space):
+        if known is None or not known.is_of(space):
             self._forget(space.id)
             known = self._known[space.id] = _CopyState(space)
         return known
 
-    def are_worthwhile(self, spaces: Sequence[Space], own_reads: int = 0) -> bool:
-        """Return whether a query should run on copies now, after so many reads of its own."""
+    def are_worthwhile(self, spaces: Sequence[Space], own_reads: int = 0, foreseen: float = 0.0) -> bool:
+        """Return whether a query should run on copies now, after so many reads of its own and before others."""
         if self._is_busy:
             return False
         known = [self._of(space) for space in spaces]
         missing = [space for space, one in zip(spaces, known, strict=True) if not one.is_copied]
         if not missing:
             return True
-        reads = own_reads // _OWN_READS + sum(one.reads for one in known)
+        reads = max(own_reads, foreseen) + sum(one.reads for one in known)
         if reads < max(_LEAST_READS, _READS * sum(len(_primary(space)) for space in missing)):
             return False
         size = sum(one.size for one in known) + sum(_estimate(space) for space in missing)
@@ -145,10 +170,16 @@ class Copies:
             self._make_room(spaces)
             known = [(space, self._of(space)) for space in spaces]
             missing = [(space, one) for space, one in known if not one.is_copied]
+            changed = [(space, one.changes.take()) for space, one in known if one.changes is not None]
             pauses = connection.begin(env, [space for space, _ in missing])
             pauses.freeze()
             for space, one in missing:
+                one.begin(space)
+            for space, one in missing:
                 self._copy(connection, pauses, space, one)
+            for space, changes in changed:
+                if changes:
+                    _replace(connection, pauses, space, changes)
             pauses.end()
             is_whole = True
             self._uses += 1
@@ -168,9 +199,11 @@ class Copies:
         db.execute(f"CREATE TABLE spaces.{name}({', '.join(f'c{number}' for number in range(count))})")
         # The indexes come first, because to sort all rows for one of them would be a long turn.
         for index in space.indexes.values():
+            if any(part.path for part in index.definition.parts) or index.definition.opts.get("func"):
+                continue  # its keys are not those of columns
             columns = ", ".join(f"c{part.fieldno}" for part in index.definition.parts)
             types = {part.type.value for part in index.definition.parts}
-            if types <= _COPIED_TYPES:
+            if types <= _COPIED_TYPES or (known.changes is not None and not index.iid):
                 unique = "UNIQUE " if index.is_unique and not types & _DOUBLES else ""
                 db.execute(f"CREATE {unique}INDEX spaces.i{space.id}_{index.iid} ON {name} ({columns})")
         insert = f"INSERT INTO spaces.{name} VALUES ({', '.join('?' * count)})"
@@ -195,11 +228,26 @@ class Copies:
 
     def _forget(self, space_id: int) -> None:
         known = self._known.pop(space_id, None)
-        if known is not None and known.is_copied and self._connection is not None:
-            self._connection.db.execute(f"DROP TABLE spaces.t{space_id}")
+        if known is not None:
+            known.end()
+            if known.is_copied and self._connection is not None:
+                self._connection.db.execute(f"DROP TABLE spaces.t{space_id}")
+
+    def on_alter_spaces(self, spaces: list[Space]) -> None:
+        """Keep no changes of spaces that were altered, emptied or dropped: their copies have come to their end."""
+        for space in spaces:
+            known = self._known.get(space.id)
+            if known is not None and not known.is_of(space):
+                known.end()
+
+    def end(self) -> None:
+        """Keep no changes any more, so that the indexes can be freed."""
+        for known in self._known.values():
+            known.end()
 
     def close(self) -> None:
         """Remove all copies."""
+        self.end()
         self._known.clear()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -218,11 +266,33 @@ def _batches(pauses: Pauses, space: Space, count: int) -> Iterator[list[list[Any
     decoder = RowDecoder(space)
     cursor = pauses.scan(space, space, 0, IteratorType.ALL, [])
     while raws := cursor.fetch(_BATCH):
-        rows = decoder.rows(raws)
-        if max(map(len, rows)) > count:
-            rows = [row[:count] for row in rows]
-        yield rows
+        yield _rows(decoder, raws, count)
         pauses.look()
+
+
+def _rows(decoder: RowDecoder, raws: Sequence[bytes], count: int) -> list[list[Any]]:
+    rows = decoder.rows(raws)
+    return [row[:count] for row in rows] if max(map(len, rows)) > count else rows
+
+
+def _replace(connection: Connection, pauses: Pauses, space: Space, changes: Changes) -> None:
+    """Replace changed rows in a copy. It waits now and then."""
+    db, decoder = connection.db, RowDecoder(space)
+    count, parts = len(space.definition.fields), [part.fieldno for part in _primary(space).definition.parts]
+    delete = f"DELETE FROM spaces.t{space.id} WHERE {' AND '.join(f'c{number} = ?' for number in parts)}"
+    insert = f"INSERT INTO spaces.t{space.id} VALUES ({', '.join('?' * count)})"
+    former = [old for old, _ in changes.values() if old is not None]
+    current = [new for _, new in changes.values() if new is not None]
+    db.execute("BEGIN")
+    # All rows go before the first one comes: a new row may have what another one had in a unique index.
+    for start in range(0, len(former), _BATCH):
+        rows = decoder.rows(former[start : start + _BATCH])
+        db.executemany(delete, [[row[number] for number in parts] for row in rows])
+        pauses.look()
+    for start in range(0, len(current), _BATCH):
+        db.executemany(insert, _rows(decoder, current[start : start + _BATCH], count))
+        pauses.look()
+    db.execute("COMMIT")
 
 
 def _used_bytes(connection: Connection) -> int:
@@ -240,6 +310,14 @@ def _primary(space: Space) -> Index:
 
 def _definitions(space: Space) -> tuple[Any, ...]:
     return space.definition, *(index.definition for index in space.indexes.values())
+
+
+def _most_changed(space: Space) -> int:
+    """Return how many of its rows may change until a copy ends."""
+    primary = _primary(space)
+    if not all(part.type.value in _KEY_TYPES and not part.path for part in primary.definition.parts):
+        return 0
+    return min(len(primary) // _CHANGED_SHARE, _MOST_CHANGED)
 
 
 def _estimate(space: Space) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from box.errors import BoxError
 from box.sql import sql_nodes
 from box.sql.definer import Definer
+from box.sql.exact_names import with_exact_names
 from box.sql.explain import explain, explain_fields
 from box.sql.flat_calls import run_flat
 from box.sql.foreign_keys import ForeignKeys
@@ -82,6 +83,10 @@ class Sql:
         self.for_dictionary = DictionaryFunctions(schema, self._queries)
         """The functions of SQL that the dictionary calls."""
 
+    def end(self) -> None:
+        """Keep nothing that refers to the indexes of spaces: the node has ended."""
+        self._queries.end()
+
     # --- execution ---
 
     async def execute(self, ctx: Context, text: str, params: Sequence[Value]) -> Result:
@@ -98,7 +103,7 @@ class Sql:
         result = None if point is None else await self._execute_point(ctx, point, params)
         if result is not None:
             return result
-        parsed = _parse(text)
+        parsed = self._parsed(text)
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
@@ -107,6 +112,9 @@ class Sql:
         result = await self._run(ctx, parsed, values)
         ctx.session.storage[ROW_COUNT] = result.row_count if isinstance(result, Changed) else 0
         return result
+
+    def _parsed(self, text: str) -> sql_nodes.Parsed:
+        return _parse(with_exact_names(self._schema, text) if self._schema.is_of_3 else text)
 
     async def _execute_point(self, ctx: Context, point: Point, params: Sequence[Value]) -> Result | None:
         """Run a statement on the fast path. Returns None, having done nothing, for values that need the general
@@ -137,7 +145,7 @@ class Sql:
         """
         if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
             return None
-        return self._points.find(ctx, _parse(text))
+        return self._points.find(ctx, self._parsed(text))
 
     def prepared_point(self, ctx: Context, statement_id: int) -> Point | None:
         """Return the fast path of a prepared statement that concerns one row by its key, or None for any other
@@ -303,7 +311,7 @@ class Sql:
             BoxError: see `execute`.
         """
         self._count(RequestType.PREPARE)
-        parsed = _parse(text)
+        parsed = self._parsed(text)
         statement = parsed.statement
         fields: list[ResultField] | None = None
         values: list[Value] = [None] * len(parsed.parameters)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES
+from box.sql.aggregates import is_aggregate
+from box.sql.boolean_keys import condition_on_key, is_boolean_key
 from box.sql.kinds import (
     NUMBERS,
     NUMERIC,
@@ -55,15 +56,6 @@ def _one_row(sql: str, result: str = "min(c0)") -> str:
     return f"SELECT CASE WHEN count(*) > 1 THEN lb_second_row() ELSE {result} END FROM ({sql} LIMIT 2)"
 
 
-def is_aggregate(expr: object) -> bool:
-    """Return whether an expression has a call of an aggregate, outside of subqueries."""
-    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
-        return False
-    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
-        return True
-    return any(map(is_aggregate, sql_nodes.children(expr)))
-
-
 def _is_false(expr: sql_nodes.Expr) -> bool:
     return isinstance(expr, sql_nodes.Literal) and expr.value is False
 
@@ -94,7 +86,13 @@ class ExpressionCompiler:
             if any(map(_is_false, (expr.left, expr.right))):
                 return "0"
             return f"({self.condition(expr.left)} AND {self.condition(expr.right)})"
-        return truth(self.compile(expr))
+        if isinstance(expr, sql_nodes.Between) and isinstance(expr.operand, sql_nodes.Name) and not expr.negated:
+            low = sql_nodes.Binary(">=", expr.operand, expr.low)
+            high = sql_nodes.Binary("<=", expr.operand, expr.high)
+            if is_boolean_key(self.compile(expr.operand)):
+                return f"({self.condition(low)} AND {self.condition(high)})"
+        on_key = condition_on_key(expr, self.compile)
+        return truth(self.compile(expr)) if on_key is None else on_key
 
     # --- leaves ---
 
@@ -226,7 +224,7 @@ class ExpressionCompiler:
             return Typed(sql, _comparison_type(op), "bool", has_aggregate=has_aggregate)
         if op == "=":
             for column, other in ((left, right), (right, left)):
-                if _is_boolean_key(column) and other.kind in ("str", "bin"):
+                if is_boolean_key(column) and (other.kind in ("str", "bin") or other.sql.startswith(":p")):
                     sql = f"({column.sql} = lb_boolean_key({other.sql}))"
                     return Typed(sql, "boolean", "bool", has_aggregate=has_aggregate)
         is_numeric = int(left.type in NUMERIC or right.type in NUMERIC)
@@ -420,9 +418,9 @@ class ExpressionCompiler:
 
     def _collate(self, expr: sql_nodes.Collate) -> Typed:
         inner = self.compile(expr.operand)
-        collation = self.queries.collation_order(expr.name)
         if inner.type not in ("string", "scalar") and not (isinstance(expr.operand, sql_nodes.Param)):
             raise generic("COLLATE clause can't be used with non-string arguments")
+        collation = self.queries.collation_order(expr.name)
         return Typed(inner.sql, inner.type, inner.kind, collation, True, None, inner.has_aggregate)
 
     def _functioncall(self, expr: sql_nodes.FunctionCall) -> Typed:
@@ -455,11 +453,6 @@ def _is_surely_natural(number: Typed) -> bool:
         return number.literal >= 0
     is_column = number.column is not None and number.column.is_plain
     return number.sql.startswith(":p") or (is_column and number.type == "unsigned")
-
-
-def _is_boolean_key(operand: Typed) -> bool:
-    """Return whether Tarantool converts what is compared with this column to a key of an index, even without rows."""
-    return operand.kind == "bool" and operand.column is not None and operand.column.leads_index
 
 
 def _set_type(left: Typed, right: KnownColumn) -> str:

@@ -75,6 +75,14 @@ class PendingActions:
         if self._old is not None:
             await self._keys.act_on_children(self._ctx, self._space, self._old, new)
 
+    async def run_replaced(self, new: list[Value]) -> None:
+        """Check that the row has its parents, and apply the actions of a removal: as in Tarantool, UPDATE OR REPLACE
+        removes the old row, even if its key stays the same.
+        """
+        self.note(new)
+        if self._old is not None:
+            await self._keys.act_on_children(self._ctx, self._space, self._old, None, replaced_by=new)
+
 
 class ForeignKeys:
     """The foreign keys of one node."""
@@ -157,9 +165,23 @@ class ForeignKeys:
 
     # --- the parent's side ---
 
-    async def act_on_children(self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None) -> None:
+    async def act_on_children(
+        self,
+        ctx: Context,
+        space: Space,
+        old: list[Value],
+        new: list[Value] | None,
+        *,
+        replaced_by: list[Value] | None = None,
+    ) -> None:
         """Apply the actions of foreign keys to the children of a parent row that was changed, or removed (`new` is
         None).
+
+        `replaced_by`: the row that has taken the place of a removed one. It cannot resolve a failed check, unless the
+        key is deferred.
+
+        Raises:
+            ClientError: SQL_EXECUTE, a key refuses the change.
         """
         for key in list(self._schema.foreign_keys.values()):
             if key.parent_id != space.id:
@@ -170,9 +192,12 @@ class ForeignKeys:
             child = self._schema.space(key.child_id)
             action = key.on_delete if new is None else key.on_update
             rows = self._rows(ctx, child, [place for place, _ in key.links], values)
+            if key.child_id == space.id and replaced_by in rows:
+                rows.remove(replaced_by)
             if not rows:
                 continue
-            if action == "restrict":
+            is_final = replaced_by is not None and action == "no_action" and not self._is_deferred(ctx, key)
+            if action == "restrict" or is_final:
                 raise execute_error("FOREIGN KEY constraint failed")
             if action == "no_action":
                 self._doubt(ctx, _Doubt(key, values))

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
+from box.sql.exact_names import with_exact_names
+from box.sql.merged_queries import is_merged
 from box.sql.parse import parse_statement
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import KnownColumn, QueryScope, Relation
 from box.sql.stored_values import execute_error
 
 if TYPE_CHECKING:
+    from box.index import Index
+    from box.schema.schema import Schema
     from box.schema.space import Space
     from box.sql.query import QueryCompiler
 
@@ -39,9 +43,6 @@ class FromCompiler:
             condition = self._condition(source, before, relations, scope)
             if not pieces:
                 pieces.append(text)
-                if condition:
-                    # Tarantool treats the ON of the first table as a condition of the whole query.
-                    pieces.append(f" CROSS JOIN (SELECT 1) ON {condition}")
                 continue
             if join == "LEFT":
                 for relation in relations:
@@ -52,6 +53,32 @@ class FromCompiler:
         if len(scope.relations) > _JOINS_MAX:
             raise limit_exceeded("The number of tables in a join", len(scope.relations), _JOINS_MAX)
         return "".join(pieces)
+
+    def has_merged(self, select: sql_nodes.Select, core: sql_nodes.Core, scope: QueryScope) -> bool:
+        """Return whether Tarantool merges a query in FROM into this core (`box.sql.merged_queries`)."""
+        sources = core.sources
+        while len(sources) == 1 and sources[0].sources is not None:
+            sources = sources[0].sources
+        for place, source in enumerate(sources):
+            inner = self._query_of(source, scope)
+            if inner is not None and is_merged(select, core, sources, place, inner):
+                return True
+        return False
+
+    def _query_of(self, source: sql_nodes.FromItem, scope: QueryScope) -> sql_nodes.Select | None:
+        """Return the query that a source of FROM stands for; None for a table, and for a query that reads itself."""
+        if source.select is not None or source.name is None:
+            return source.select
+        common = scope.find_common(source.name)
+        if common is not None:
+            select = common.table.select
+            return None if common.table.name in tables_of(select) else select
+        space = self._queries.catalogue.find(source.name)
+        return (
+            view_query(self._queries.catalogue.schema, space)
+            if space is not None and space.definition.opts.view
+            else None
+        )
 
     # --- one source ---
 
@@ -73,6 +100,8 @@ class FromCompiler:
         if common is not None:
             named = self._queries.common.columns_of(common)
             columns = [_placed(column, alias, place) for place, column in enumerate(named)]
+            for column in columns:
+                column.table = source.name
             return f"{common.sql} AS {alias}", [Relation(source.alias or source.name, alias, columns)]
         return self._table(source, alias)
 
@@ -89,24 +118,26 @@ class FromCompiler:
         assert source.name is not None
         space = self._queries.catalogue.readable(source.name)
         name = source.alias or source.name
-        if source.indexed_by is not None and all(index.name != source.indexed_by for index in space.indexes.values()):
+        index = next((index for index in space.indexes.values() if index.name == source.indexed_by), None)
+        if source.indexed_by is not None and index is None:
             raise client_error(ErrorCode.NO_SUCH_INDEX_NAME, source.indexed_by, space.name)
         if space.definition.opts.view:
             return self._view(space, name, alias)
         columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
-        leading = {index.definition.parts[0].fieldno for index in space.indexes.values() if index.definition.parts}
+        definitions = [index.definition for index in space.indexes.values() if not index.definition.opts.get("func")]
+        leading = {definition.parts[0].fieldno for definition in definitions if definition.parts}
         for place, column in enumerate(columns):
             column.table = space.name
             column.leads_index = place in leading
         if space.primary is None:
             raise unsupported("SQL", "spaces without primary key")
-        return f"{table_name(space)} AS {alias}", [Relation(name, alias, columns)]
+        return f"{_rows_of(space, index)} AS {alias}", [Relation(name, alias, columns)]
 
     def _view(self, space: Space, name: str, alias: str) -> tuple[str, list[Relation]]:
         if space.name in self._open_views:
             raise generic(f"view {space.name} is circularly defined")
         self._open_views.append(space.name)
-        select = view_query(space)
+        select = view_query(self._queries.catalogue.schema, space)
         unnamed = self._queries._unnamed
         query = self._queries.compile(select, None)
         self._queries._unnamed = unnamed
@@ -114,7 +145,7 @@ class FromCompiler:
         columns = []
         for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
             placed = _placed(column, alias, place)
-            placed.name, placed.type = declared.name, declared.type
+            placed.name, placed.type, placed.table = declared.name, declared.type, space.name
             columns.append(placed)
         return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
 
@@ -198,12 +229,19 @@ def table_name(space: Space) -> str:
     return f"spaces.t{space.id}"
 
 
-def view_query(space: Space) -> sql_nodes.Select:
+def view_query(schema: Schema, space: Space) -> sql_nodes.Select:
     """Return the parsed query of a view."""
-    text = space.definition.opts.sql or ""
+    text = with_exact_names(schema, space.definition.opts.sql or "")
     statement = parse_statement(text).statement
     if isinstance(statement, sql_nodes.CreateView):
         return statement.select
     if isinstance(statement, sql_nodes.Select):
         return statement
     raise execute_error(text)
+
+
+def _rows_of(space: Space, index: Index | None) -> str:
+    """Return SQL for the rows that a named index holds, or all rows: an index may leave out those with nil."""
+    parts = index.definition.parts if index is not None else ()
+    tests = [f"c{part.fieldno} IS NOT NULL" for part in parts if part.exclude_null and not part.path]
+    return f"(SELECT * FROM {table_name(space)} WHERE {' AND '.join(tests)})" if tests else table_name(space)

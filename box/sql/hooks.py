@@ -11,6 +11,7 @@ from box.session import Context
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
 from box.sql.definer import check_trigger_place
+from box.sql.exact_names import of_fields, with_exact_names
 from box.sql.from_clause import tables_of
 from box.sql.kinds import kind_of
 from box.sql.parse import parse_expression, parse_statement
@@ -47,7 +48,7 @@ class DictionaryFunctions:
             return QueryScope(relations=[Relation(space.name, "", _parameters(space))])
 
         try:
-            expr = parse_expression(code, allows_parameters=False)
+            expr = parse_expression(of_fields(self._schema, code, space), allows_parameters=False)
             _refuse_queries(expr)
             inside = scope()
             inside.is_inside_aggregate = True
@@ -69,7 +70,7 @@ class DictionaryFunctions:
             ClientError: the text is wrong, or it names fields that the space does not have.
         """
         queries, ctx = self._queries, Context.admin(self._schema.admin)
-        expr = _function_body(code)
+        expr = _function_body(of_fields(self._schema, code, space))
         columns = _parameters(space)
         if number is not None:
             names = _names_in(expr)
@@ -103,7 +104,7 @@ class DictionaryFunctions:
         Raises:
             ClientError: SQL_EXECUTE, NO_SUCH_SPACE.
         """
-        statement = parse_statement(text).statement
+        statement = parse_statement(with_exact_names(self._schema, text)).statement
         if not isinstance(statement, sql_nodes.CreateView):
             raise execute_error(text)
         catalogue = Catalogue(self._schema, self._schema.admin)
@@ -115,7 +116,7 @@ class DictionaryFunctions:
         Raises:
             ClientError: SQL_EXECUTE, NO_SUCH_SPACE, or the text is wrong.
         """
-        trigger = trigger_of(text)
+        trigger = trigger_of(with_exact_names(self._schema, text, (name,)))
         if trigger.name != name:
             raise execute_error("trigger name does not match extracted from SQL")
         table = self._schema.space_by_name(trigger.table)

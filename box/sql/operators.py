@@ -178,16 +178,22 @@ def _bitwise(operation: Callable[[int, int], int]) -> Callable[[Any, Any], Store
     return apply
 
 
+_WIDTH: Final = 64
+"""The bits of an integer. Tarantool shifts by exactly as many with one instruction, which does nothing on x86-64."""
+
+
 def _shift_left(a: int, b: int) -> int:
     if b < 0:
-        return _shift_right(a, -b)
-    return 0 if b >= 64 else _signed(a << b)  # Python's integers have no width of their own
+        return a >> min(-b, _WIDTH)
+    if b == _WIDTH:
+        return a
+    return 0 if b > _WIDTH else _signed(a << b)  # Python's integers have no width of their own
 
 
 def _shift_right(a: int, b: int) -> int:
     if b < 0:
-        return _shift_left(a, -b)
-    return a >> min(b, 64)  # all bits are gone by then: 0, or -1 for a negative number
+        return 0 if b <= -_WIDTH else _signed(a << -b)
+    return a if b == _WIDTH else a >> min(b, _WIDTH)  # all bits are gone by then: 0, or -1 for a negative number
 
 
 bit_and = _bitwise(lambda a, b: a & b)
@@ -230,16 +236,6 @@ def truth(operand: Any) -> int | None:
     if type(value) is not bool:
         raise mismatch(value, "boolean")
     return int(value)
-
-
-def boolean_key(operand: Any) -> None:
-    """Refuse a text or varbinary as the key of an index of booleans; nil is a key that nothing equals.
-
-    Raises:
-        ClientError: SQL_TYPE_MISMATCH.
-    """
-    if operand is not None:
-        raise mismatch(load(operand), "boolean")
 
 
 def either(left: Any, right: Any) -> int | None:

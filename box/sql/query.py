@@ -14,13 +14,14 @@ from typing import Final
 
 from box.errors import ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES
+from box.sql.aggregates import AGGREGATES, is_aggregate
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue
 from box.sql.common_tables import CommonTables
-from box.sql.expression_compiler import ExpressionCompiler, collation_name, is_aggregate
+from box.sql.expression_compiler import ExpressionCompiler, collation_name
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, joined, truth
+from box.sql.merged_queries import calls, name_of
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import KnownColumn, QueryScope, Typed, generated_name
 from box.sql.stored_values import Value, execute_error
@@ -170,6 +171,8 @@ class QueryCompiler:
         self.is_in_trigger = False
         self.has_full_names = False
         """True if result columns are named `TABLE.COLUMN`."""
+        self.names_after_merging = False
+        """True if result columns are named after Tarantool has merged queries, as those of a statement are."""
         self.allows_copies = True
         """False if the query could give other rows, or no error, on copies of the spaces (`box.sql.copies`)."""
         self.calls = CallCompiler(self)
@@ -250,8 +253,7 @@ class QueryCompiler:
         if is_common and select.operators and select.operators[-1].startswith("UNION"):
             places.append(places.pop(0))
         for number in places:
-            order = select.order_by if len(select.cores) == 1 else None
-            compiled[number] = _Core(self, select.cores[number], scope, order)
+            compiled[number] = _Core(self, select, number, scope)
         self._depth -= 1
         cores = [compiled[number] for number in range(len(compiled))]
         query = self._assemble(select, cores, self.common.prefix(scope))
@@ -315,10 +317,10 @@ class QueryCompiler:
 class _Core:
     """A compiled core: `head`, rows of expressions, and `tail`."""
 
-    def __init__(
-        self, queries: QueryCompiler, core: sql_nodes.Core, outer: QueryScope, order: list[sql_nodes.OrderTerm] | None
-    ) -> None:
+    def __init__(self, queries: QueryCompiler, select: sql_nodes.Select, number: int, outer: QueryScope) -> None:
         self._queries = queries
+        core = select.cores[number]
+        order = select.order_by if len(select.cores) == 1 else None
         self.spans: list[str] = []
         self.expressions: list[sql_nodes.Expr] = []
         if core.values is not None:
@@ -327,7 +329,10 @@ class _Core:
         self._scope = scope = QueryScope(outer=outer)
         source = queries.sources.compile(core.sources, scope)
         results = self._expand(core, scope)
-        names = [self._name(result, scope) for result in results]
+        is_merged = (
+            queries.names_after_merging and queries.is_outermost and queries.sources.has_merged(select, core, scope)
+        )
+        names = [self._name(result, scope, is_merged=is_merged) for result in results]
         self._is_aggregate = scope.is_grouped = core.group_by is not None
         compiler = queries.expressions(scope)
         scope.allows_aggregates, scope.on_aggregate = True, self._found_aggregate
@@ -364,7 +369,7 @@ class _Core:
         chooses the right row itself.
         """
         parts = [core.columns, core.having, order]
-        if any(_calls(part, ("MIN", "MAX")) for part in parts):
+        if any(calls(part, ("MIN", "MAX")) for part in parts):
             return False
         return core.group_by is not None or any(map(is_aggregate, parts))
 
@@ -423,7 +428,7 @@ class _Core:
             raise limit_exceeded("The number of columns in result set", len(found), _COLUMNS_MAX)
         return found
 
-    def _name(self, result: sql_nodes.ResultColumn, scope: QueryScope) -> str:
+    def _name(self, result: sql_nodes.ResultColumn, scope: QueryScope, *, is_merged: bool) -> str:
         if result.alias is not None:
             return result.alias
         expr: object = result.expr
@@ -431,6 +436,8 @@ class _Core:
             return self._column_name(expr.column, expr.table)
         if isinstance(expr, sql_nodes.Name):
             found = scope.resolve(expr)
+            if is_merged:
+                return name_of(result.span)
             return self._column_name(found, found.table) if isinstance(found, KnownColumn) else expr.name
         return self._queries.new_name()
 
@@ -462,6 +469,7 @@ class _Core:
 
     def _group_by(self, terms: list[sql_nodes.Expr], compiler: ExpressionCompiler) -> str:
         parts = []
+        self._scope.allows_aggregates = True  # so that the error is that of GROUP BY
         for number, term in enumerate(terms, 1):
             place = _place_of(term, len(self.rows[0]), number, "GROUP")
             results = self._scope.results or []
@@ -469,6 +477,7 @@ class _Core:
             if item.has_aggregate:
                 raise generic("aggregate functions are not allowed in the GROUP BY clause")
             parts += order_terms(_no_constant(item), item.kind, item.collation, False)
+        self._scope.allows_aggregates = False
         return f" GROUP BY {', '.join(parts)}"
 
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
@@ -492,7 +501,10 @@ class _Core:
                     collation = self._queries.collation_order(expr.name)
             if place is None and isinstance(expr, sql_nodes.Name) and expr.table is None:
                 place = next((at for at, column in enumerate(self._aliases) if column == expr.name), None)
+            has_groups = self._is_aggregate
             item = self.rows[0][place] if place is not None else compiler.compile(expr)
+            if item.has_aggregate and not has_groups:
+                raise generic(f"misuse of aggregate: {_aggregate_of(expr)}()")
             parts += order_terms(_no_constant(item), item.kind, collation or item.collation, term.is_desc)
         return f" ORDER BY {', '.join(parts)}"
 
@@ -502,13 +514,11 @@ class _Core:
         return [result.alias for result in results]
 
 
-def _calls(expr: object, names: tuple[str, ...]) -> bool:
-    """Return whether an expression calls one of these functions, apart from queries in it."""
-    if isinstance(expr, sql_nodes.Select):
-        return False
-    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in names:
-        return True
-    return any(_calls(child, names) for child in sql_nodes.children(expr))
+def _aggregate_of(expr: object) -> str:
+    """Return the name of the last aggregate that an expression calls, or ''."""
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
+        return expr.name
+    return next(filter(None, map(_aggregate_of, reversed(list(sql_nodes.children(expr))))), "")
 
 
 def _reads_ungrouped(expr: object) -> bool:

@@ -10,6 +10,7 @@ import apsw
 
 from box.apart import run_apart
 from box.data.collation import name_of
+from box.index.untracked import untrack, untracked_list
 from box.schema.access import Privilege
 from box.sql import sql_nodes
 from box.sql.catalogue import Catalogue
@@ -42,6 +43,10 @@ _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
 _SHARE: Final = 4
 """Copies of spaces take at most this part of `memtx_memory`."""
+_UNTRACKED: Final = 1000
+"""The number of rows that are hidden from the garbage collector at once, before it visits them: while a query runs,
+100,000 of them would cost turns of more than ten milliseconds.
+"""
 _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
@@ -93,7 +98,12 @@ class QueryRunner:
         self._functions = UserFunctions(schema)
         self._free: list[Connection] = []
         self._copies = Copies(lambda: dml.memory_limit // _SHARE)
+        schema.on_alter_spaces.append(self._copies.on_alter_spaces)
         self._compiled: dict[Any, Compiled] = {}
+
+    def end(self) -> None:
+        """Keep nothing that refers to the indexes of spaces: the node has ended."""
+        self._copies.end()
 
     # --- analysis ---
 
@@ -117,6 +127,7 @@ class QueryRunner:
         if found is None:
             compiler = self.compiler(ctx, params)
             compiler.has_full_names = full_names
+            compiler.names_after_merging = True
             found = self.finish(compiler, make(compiler))
             if len(self._compiled) >= _CACHED:
                 self._compiled.clear()
@@ -188,7 +199,11 @@ class QueryRunner:
             return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
 
     def _fetch_counted(self, env: Environment, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
-        """Run a query on its spaces, and count the rows that it reads. Raises CopiesWanted if there are many."""
+        """Run a query on its spaces, and count the rows that it reads.
+
+        Raises:
+            CopiesWanted: it has read, or will read, many.
+        """
         spaces, copies = compiled.tables, self._copies
         with self.connection() as connection:
             connection.declare(spaces)
@@ -199,7 +214,7 @@ class QueryRunner:
                 return [second - first for first, second in zip(before, now, strict=True)]
 
             def on_pause() -> None:
-                if copies.are_worthwhile(spaces, sum(counts())):
+                if copies.are_worthwhile(spaces, sum(counts()), connection.foreseen_reads()):
                     raise CopiesWanted
 
             try:
@@ -270,13 +285,15 @@ def _loaded(compiled: Compiled, cursor: apsw.Cursor) -> list[list[Value]]:
     booleans = compiled.booleans
     loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
     is_plain = not any(booleans)
-    found: list[list[Value]] = []
+    found: list[list[Value]] = untracked_list()
     try:
         for row in cursor:
             if is_plain and bytes not in map(type, row):
                 found.append(list(row))
             else:
                 found.append([loader(item) for loader, item in zip(loaders, row, strict=True)])
+            if not len(found) % _UNTRACKED:
+                untrack(found[-_UNTRACKED:])
     finally:
         cursor.close(True)
     return found

@@ -235,7 +235,7 @@ class ChangeRunner:
         if action == "REPLACE":
             result.row_count += await self._make_room(ctx, space, row, None)
         pending = self.foreign_keys.before_store(ctx, space, None, row)
-        if is_alone and not is_generated:
+        if is_alone:  # before the sequence gives a key
             self.foreign_keys.check_alone(ctx, space, row)
         try:
             outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))
@@ -414,6 +414,7 @@ class ChangeRunner:
                 result.row_count += 1 + await self._make_room(ctx, space, new, old)
                 await completed(self._dml.write(ctx, space, Request.delete(primary_key)))
                 await completed(self._dml.write(ctx, space, Request.replace(pack(new))))
+                await pending.run_replaced(new)
             else:
                 operations = [["=", place + 1, new[place]] for place in sorted(new_values)]
                 await completed(self._dml.write(ctx, space, Request.update(primary_key, operations)))
@@ -422,7 +423,8 @@ class ChangeRunner:
                 return
             raise
         result.row_count += 1
-        await pending.run(new)
+        if action != "REPLACE":
+            await pending.run(new)
 
     # --- DELETE ---
 

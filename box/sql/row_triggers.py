@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
+from box.sql.exact_names import with_exact_names
 from box.sql.flat_calls import deeper
 from box.sql.row_changes import Special
 from box.sql.scope import KnownColumn, QueryScope
@@ -46,7 +47,7 @@ class RowTriggers:
         for definition in self._schema.sql_triggers.values():
             if definition.space_id != space.id:
                 continue
-            trigger = trigger_of(definition.sql)
+            trigger = trigger_of(with_exact_names(self._schema, definition.sql, (definition.name,)))
             if trigger.event != event:
                 continue
             if columns is not None and trigger.columns is not None and not set(columns) & set(trigger.columns):

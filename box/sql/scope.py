@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.token_reader import generic
+
+_BINARY: Final = (0, 3)
+"""The ids of the collations in which only identical texts are equal: none, and `binary`."""
 
 
 @dataclass(slots=True)
@@ -51,7 +55,7 @@ class KnownColumn:
     is_plain: bool = False
     """True if it is a column of a space, not an expression."""
     table: str | None = None
-    """The name of the space that the column comes from."""
+    """The name of the space, view or table of WITH that the column comes from."""
     leads_index: bool = False
     """True if an index of the space begins with the column."""
     may_be_missing: bool = False
@@ -136,8 +140,10 @@ class QueryScope:
 
     def takes_last(self, column: KnownColumn) -> bool:
         """Return whether a column's value has to be that of the last row, where SQLite takes the first."""
-        if not self.is_of_last_row or self.is_inside_aggregate or any(column is one for one in self.grouped):
+        if not self.is_of_last_row or self.is_inside_aggregate:
             return False
+        if any(column is one for one in self.grouped) and column.collation in _BINARY:
+            return False  # it is equal in all rows of a group
         return any(column is one for relation in self.relations for one in relation.columns)
 
     def find_common(self, name: str) -> CommonRelation | None:

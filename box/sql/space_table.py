@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
@@ -75,6 +76,12 @@ class RunningStatement(Protocol):
     may_read_ahead: bool
     """True unless the statement could notice that a scan reads tuples before SQLite asks for them."""
 
+    outer: SpaceCursor | None
+    """The first scan that has not ended: the outermost loop of what the statement does now."""
+
+    def begin_outer(self, cursor: SpaceCursor) -> None:
+        """Note a scan that begins while there is no other."""
+
     @property
     def is_reversed(self) -> bool:
         """Return whether rows come backwards if the statement asks for no order."""
@@ -110,7 +117,7 @@ class SpaceTable:
             if info.get_aConstraint_usable(number):
                 column = info.get_aConstraint_iColumn(number)
                 constraints.setdefault(column, []).append((number, info.get_aConstraint_op(number)))
-        count = self._count()
+        count = self.count()
         is_free = not info.nOrderBy or info.distinct == _DISTINCT
         best: tuple[float, Any] | None = None
         for index in self.connection.indexes(self.space).values():
@@ -142,7 +149,8 @@ class SpaceTable:
         )
         return True
 
-    def _count(self) -> int:
+    def count(self) -> int:
+        """Return the number of rows, at least 2, or a guess for those of a system view."""
         primary = self.space.primary
         # At least two rows, so that an index (see _LEAST) costs less than a scan. Rows that are computed, those of
         # system views, would have to be made to be counted: they get a guess.
@@ -154,6 +162,8 @@ class SpaceTable:
         parts = index.definition.parts
         is_tree = index.definition.type.upper() == "TREE"
         if any(part.path for part in parts) or index.definition.type.upper() not in ("TREE", "HASH"):
+            return None
+        if index.definition.opts.get("func"):  # its parts are not those of columns
             return None
         equal: list[int] = []
         low = high = None
@@ -167,6 +177,8 @@ class SpaceTable:
             high = next((item for item in usable if item[1] in _HIGH), None)
             break
         if not is_tree and len(equal) < len(parts):
+            return None
+        if any(part.exclude_null for part in parts[len(equal) + bool(low or high) :]):  # rows with nil are not in it
             return None
         rows: float = count
         if index.is_unique and len(equal) == len(parts):
@@ -236,6 +248,7 @@ class SpaceCursor:
         "_is_inside",
         "_plan",
         "_point",
+        "_read",
         "_row",
         "_size",
         "_source",
@@ -250,6 +263,7 @@ class SpaceCursor:
         self._source: ScanSource = _NO_TUPLES
         self._batch: Iterator[list[Any]] = _NO_ROWS
         self._size = 1
+        self._read = 0
         self._row: list[Any] | None = None
         self._text: str | None = None
         self._plan: dict[str, Any] = {}
@@ -264,7 +278,9 @@ class SpaceCursor:
             return
         self._is_inside = None
         self._source = self._open(self._plan, args)
-        self._batch = _NO_ROWS
+        self._batch, self._read = _NO_ROWS, 0
+        if self._connection.outer is None:
+            self._connection.begin_outer(self)
         self._size = _FIRST_BATCH if self._connection.may_read_ahead else 1
         self.Next()
 
@@ -350,8 +366,11 @@ class SpaceCursor:
         """Decode the next rows, in batches that grow, and return the first; None at the end."""
         raws = self._source.fetch(self._size)
         if not raws:
+            if self._connection.outer is self:
+                self._connection.outer = None
             return None
         self._table.reads += len(raws)
+        self._read += len(raws)
         if len(raws) < self._size:
             self._source = _NO_TUPLES
         if self._connection.may_read_ahead:
@@ -362,6 +381,16 @@ class SpaceCursor:
         self._batch = iter(self._table.decoder.rows(raws))
         return next(self._batch)
 
+    def foreseen_reads(self, reads: int) -> float:
+        """Return how many rows will be read until this scan ends, if all goes on as it began. Since then `reads` have
+        been. Returns 0 if the scan reads a part of the table only, whose length is not known.
+        """
+        plan, ahead = self._plan, length_hint(self._batch)
+        if plan.get("equal") or plan.get("low") or plan.get("high") or self._read == ahead:
+            return 0.0
+        passed = self._read - ahead
+        return max(reads - ahead - _SCAN_READS, passed) * (self._table.count() / passed - 1)
+
     def Rowid(self) -> int:
         assert self._row is not None
         primary = self._table.space.primary
@@ -371,6 +400,8 @@ class SpaceCursor:
     def Close(self) -> None:
         self._source, self._batch = _NO_TUPLES, _NO_ROWS
         self._row = None
+        if self._connection.outer is self:
+            self._connection.outer = None
 
 
 def _end_of(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from box.data.collation import sort_key_function
-from box.sql import aggregates, builtins, operators
+from box.sql import aggregates, boolean_keys, builtins, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
-from box.sql.space_table import ScanSource, SpaceModule, SpaceTable
+from box.sql.printf_arguments import printf_argument, text_argument
+from box.sql.space_table import ScanSource, SpaceCursor, SpaceModule, SpaceTable
 from box.sql.stored_values import Stored, Value, execute_error, load, store
 from box.sql.trigger_texts import raise_error
 
@@ -91,6 +92,9 @@ class Connection:
         self.may_read_ahead = False
         self.tables: dict[int, SpaceTable] = {}
         """The virtual tables by the id of their space."""
+        self.outer: SpaceCursor | None = None
+        self._outer_reads = 0
+        """The reads of all statements when the scan `outer` began."""
         self._declared: dict[int, tuple[Space, Any]] = {}
         self._module = SpaceModule(self)
         add_module: Callable[..., None] = self.db.create_module
@@ -143,6 +147,21 @@ class Connection:
         env = self.env
         return env.reads.get(env.ctx, space, iid, key)
 
+    # --- counting ---
+
+    @property
+    def reads(self) -> int:
+        """The number of rows that all statements have read."""
+        return sum(table.reads for table in self.tables.values())
+
+    def begin_outer(self, cursor: SpaceCursor) -> None:
+        """Note a scan that begins while there is no other."""
+        self.outer, self._outer_reads = cursor, self.reads
+
+    def foreseen_reads(self) -> float:
+        """Return how many rows the statement will read until its outermost loop ends; 0 if that is not known."""
+        return 0.0 if self.outer is None else self.outer.foreseen_reads(self.reads - self._outer_reads)
+
     # --- running ---
 
     def begin(self, env: Environment, spaces: list[Space], on_pause: Callable[[], None] | None = None) -> Pauses:
@@ -173,7 +192,7 @@ class Connection:
 
     def release(self) -> None:
         """Forget the statement that has ended."""
-        self._env = None
+        self._env = self.outer = None
         if self._pauses is not None:
             self._pauses.end()
             self._pauses = None
@@ -253,13 +272,6 @@ def _trim(text: Any, side: str, *chars: Any) -> Stored:
     return store(builtins.trim(load(text), side, load(chars[0]), True))
 
 
-def _plain(stored: Any) -> Any:
-    """Convert a stored value to an argument of PRINTF."""
-    value = load(stored)
-    is_plain = value is None or type(value) in (float, str) or (type(value) is int and value < 2**63)
-    return value if is_plain else builtins.as_text(value)
-
-
 def _second_row() -> None:
     raise execute_error("Expression subquery returned more than 1 row")
 
@@ -287,7 +299,10 @@ def _named(params: list[Stored]) -> dict[str, Stored]:
 _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
-    "lb_boolean_key": operators.boolean_key,
+    "lb_boolean_key": boolean_keys.boolean_key,
+    "lb_boolean_keys": boolean_keys.boolean_keys,
+    "lb_wrong_key": boolean_keys.wrong_key,
+    "lb_chosen": lambda is_greatest, collation, *args: builtins.chosen(is_greatest, collation, *map(load, args)),
     "lb_neg": operators.negate,
     "lb_not": operators.bit_not,
     "lb_rank": operators.rank,
@@ -300,7 +315,8 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_in": operators.is_in,
     "lb_in_set": operators.is_in_set,
     "lb_trim": _trim,
-    "lb_plain": _plain,
+    "lb_plain": lambda stored: text_argument(load(stored)),
+    "lb_printf": printf_argument,
     "lb_limit": _limit,
 }
 _AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {

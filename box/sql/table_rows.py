@@ -322,6 +322,8 @@ def rows_of(statement: sql_nodes.CreateTable, collation_id: CollationId, parent_
     for item in statement.items:
         if isinstance(item, sql_nodes.TableColumn):
             builder.add_column(item)
+        elif isinstance(item, sql_nodes.TableKey) and not builder.rows.fields:
+            raise client_error(ErrorCode.UNSUPPORTED, "SQL", "space without format")
         else:
             builder.add_constraint(item)
     if not any(index.iid == 0 for index in builder.rows.indexes):

@@ -33,10 +33,21 @@ def type_of(expr: sql_nodes.Expr, scope: ExpressionCompiler) -> str:
         if expr.name == "NULLIF" and len(expr.args) == 2:
             test = f"{scope.compile(expr).sql} IS NULL AND {scope.compile(expr.args[0]).sql} IS NOT NULL"
             return f"CASE WHEN {test} THEN {_NIL} ELSE {type_of(expr.args[0], scope)} END"
+        if expr.name in ("GREATEST", "LEAST") and len(expr.args) > 1:
+            return _of_chosen(expr, scope)
         if expr.name in _SAME and expr.args:
             return type_of(expr.args[0], scope)
     known, known_nil = _known(expr, scope)
     return f"lb_typeof({boxed(scope.compile(expr))}, '{known}', '{known_nil or 'boolean'}')"
+
+
+def _of_chosen(expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> str:
+    """Return the SQL for the type of the argument that GREATEST or LEAST gives."""
+    args = [scope.compile(arg) for arg in expr.args]
+    collation = scope.queries.calls.common_collation(args, scope)
+    values = ", ".join(map(boxed, args))
+    whens = "".join(f" WHEN {place} THEN {type_of(arg, scope)}" for place, arg in enumerate(expr.args))
+    return f"CASE lb_chosen({int(expr.name == 'GREATEST')}, {collation}, {values}){whens} ELSE {_NIL} END"
 
 
 def _is_taken(case: sql_nodes.Case, scope: ExpressionCompiler) -> str:

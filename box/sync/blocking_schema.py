@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from box.embed import GrantedPrivilege, SchemaRequests, SequenceHandle
 from box.embed import Node as AsynchronousNode
-from box.embed.schema_requests import Format
+from box.embed.schema_requests import Constraints, ForeignKeys, Format
 from box.sync.blocking_handles import BlockingSpace
 from box.sync.facade import Facade
 
@@ -92,6 +92,8 @@ class BlockingSchema(Facade[SchemaRequests]):
         temporary: bool | None = None,
         is_local: bool | None = None,
         is_sync: bool | None = None,
+        constraint: Constraints | None = None,
+        foreign_key: ForeignKeys | None = None,
     ) -> BlockingSpace: ...
 
     @overload
@@ -109,6 +111,8 @@ class BlockingSchema(Facade[SchemaRequests]):
         temporary: bool | None = None,
         is_local: bool | None = None,
         is_sync: bool | None = None,
+        constraint: Constraints | None = None,
+        foreign_key: ForeignKeys | None = None,
     ) -> BlockingSpace[R]: ...
 
     def create_space(
@@ -210,6 +214,7 @@ class BlockingSchema(Facade[SchemaRequests]):
         is_sandboxed: bool | None = None,
         is_multikey: bool | None = None,
         comment: str | None = None,
+        language: Literal["LUA", "SQL_EXPR"] | None = None,
     ) -> None:
         """See `box.SchemaRequests.create_function`."""
         self._run(
@@ -222,6 +227,7 @@ class BlockingSchema(Facade[SchemaRequests]):
                 is_sandboxed=is_sandboxed,
                 is_multikey=is_multikey,
                 comment=comment,
+                language=language,
             )
         )
 

@@ -127,6 +127,10 @@ class Dml:
     def memory_limit(self, size: int) -> None:
         self._schema.memory.set_limit(size)
 
+    def report_ignored(self, report: Callable[[BoxError], None]) -> None:
+        """Call `report` with each error that an upsert ignores."""
+        self._planner.on_ignored = report
+
     def deferred_indexes(self, log: Log) -> DeferredIndexes:
         """Return an object that leaves out secondary indexes while a log is read."""
         return DeferredIndexes(self._planner, log)

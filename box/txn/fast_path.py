@@ -85,10 +85,11 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
         else:
             plan.exchange_all(space, None, key, raw, fields)
         return None, raw
-    new, changed = upserted(old, ops, plan.format, request.index_base)
+    new, changed = upserted(old, ops, plan.format, request.index_base, plan.ignore)
     fields = plan.validate(new) if changed is None else plan.validate_fields(new, changed)
     if plan.key_of(fields) != key:
-        return None, None  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
+        plan.ignore(changed_key(space.index(0), space))
+        return None, None
     _put_changed(plan, space, old, new, key, fields)
     return old, new
 

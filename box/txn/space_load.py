@@ -27,8 +27,8 @@ class SpaceLoad:
     """Fills the empty indexes of one space: the primary index at once, the others at the end.
 
     A snapshot has the order of the primary key. An exception are HASH indexes in snapshots of another kind of instance;
-    then tuples are inserted one by one. The keys of the first secondary index are extracted while the tuples are
-    decoded.
+    then tuples are inserted one by one. The keys of the first secondary index, if each tuple has one, are
+    extracted while the tuples are decoded.
     """
 
     def __init__(self, space: Space) -> None:
@@ -45,6 +45,8 @@ class SpaceLoad:
         self._build: SortedBuild | None = SortedBuild(primary)
         self._keyed = Keyed()
         """The keys of the first secondary index, collected while the primary index is built of sorted tuples."""
+        self._keys_follow = bool(self._secondary) and not self._secondary[0].has_many_keys
+        """Whether they are collected: those that take longer have turns of their own."""
 
     def add(self, tuples: list[bytes]) -> None:
         """Add tuples.
@@ -85,8 +87,8 @@ class SpaceLoad:
                 return False
         except BoxError:
             return False
-        if self._secondary:
-            self._keyed.add_tuples(self._secondary[0], tuples, decoded)
+        if self._keys_follow:
+            self._keyed.add(list(map(self._secondary[0].key_of, decoded)), tuples)
         self._count += len(tuples)
         return True
 
@@ -124,7 +126,7 @@ class SpaceLoad:
             return
         log.info(f"Building secondary indexes in space '{self.space.name}'...")
         rest = self._secondary
-        if is_sorted:
+        if is_sorted and self._keys_follow:
             yield from _fill(self.space, rest[0], self._keyed, self._count, log)
             rest = rest[1:]
         yield from _fill_all(self.space, rest, self._count, log)
@@ -154,8 +156,7 @@ def _fill_all(space: Space, indexes: list[Index], count: int, log: Log) -> Itera
         for part in _slices(space.index(0)):
             fields = space.format.indexed_fields(part)
             for index, keyed in group:
-                keyed.add_tuples(index, part, fields)
-                yield
+                yield from keyed.add_tuples(index, part, fields)
         for index, keyed in group:
             yield from _fill(space, index, keyed, count, log)
 

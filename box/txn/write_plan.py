@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from box.data.keydef import SortKey
+    from box.errors import BoxError
     from box.index.memory import MemoryQuota
     from box.schema.space import Space
 
@@ -35,7 +36,7 @@ class WritePlan:
     `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit (see `fast_path`).
     `is_usual_alone`: `is_usual` holds for a change by itself of an asynchronous space, while no tuple has versions.
     `is_sync`: the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what
-    remains for the MessagePack, in bytes.
+    remains for the MessagePack, in bytes. `ignore` takes the errors that an upsert ignores.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class WritePlan:
         "format",
         "has_many_keys",
         "has_one_index",
+        "ignore",
         "is_sync",
         "is_usual",
         "is_usual_alone",
@@ -59,8 +61,17 @@ class WritePlan:
         "validate_fields",
     )
 
-    def __init__(self, space: Space, max_tuple_size: int, memory: MemoryQuota, *, fast_allowed: bool) -> None:
+    def __init__(
+        self,
+        space: Space,
+        max_tuple_size: int,
+        memory: MemoryQuota,
+        *,
+        fast_allowed: bool,
+        ignore: Callable[[BoxError], None] = lambda error: None,
+    ) -> None:
         index = space.primary
+        self.ignore = ignore
         self.format = space.format
         self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
         self.max_size = max_tuple_size - self.overhead
@@ -195,6 +206,8 @@ class Planner:
         self.max_tuple_size = max_tuple_size
         self.has_memory = True
         """False if no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
+        self.on_ignored: Callable[[BoxError], None] = lambda error: None
+        """Called with an error that an upsert ignores."""
         self._memory = memory
         self._fast_allowed = fast_allowed
 
@@ -203,5 +216,10 @@ class Planner:
         plan: WritePlan | None = space.write_plan
         if plan is None:
             limit = self.max_tuple_size if self.has_memory else NO_MEMORY
-            plan = space.write_plan = WritePlan(space, limit, self._memory, fast_allowed=self._fast_allowed)
+            plan = space.write_plan = WritePlan(
+                space, limit, self._memory, fast_allowed=self._fast_allowed, ignore=self._ignore
+            )
         return plan
+
+    def _ignore(self, error: BoxError) -> None:
+        self.on_ignored(error)

@@ -338,6 +338,13 @@ def synchro_row(request: SynchroRequest) -> Row:
     return Row(request.type, body=_pack(fields))
 
 
+def owner_row(owner_id: int, confirmed_lsn: int, term: int) -> Row:
+    """Make the PROMOTE row that tells the limbo's state in a join, and in snapshots of Tarantool 2.10 and later."""
+    row = synchro_row(SynchroRequest(RequestType.PROMOTE, owner_id, confirmed_lsn, term))
+    row.replica_id = owner_id
+    return row
+
+
 def decode_synchro(row: Row) -> SynchroRequest:
     """Decode a CONFIRM, ROLLBACK, PROMOTE or DEMOTE row.
 

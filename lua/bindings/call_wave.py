@@ -9,7 +9,7 @@ output   reply packets
 ```
 
 Lua and Python share this memory. The context of the functions is made when one of them first needs it; the following
-functions use it too, as long as it is left as it was.
+functions use it too, as long as it is left as it was and none of them waits.
 """
 
 from __future__ import annotations
@@ -45,8 +45,14 @@ _DONE, _IN_TRANSACTION = range(2)
 _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
+Waiting = Callable[[int, RequestContext, int], bool]
+"""What is called with the type of a request whose function waits, its context and the number of its activation."""
+
+
 class _SharedContext(RequestContext):
-    """The context of the functions of one wave. `sync` is that of the running request, until `settle` fixes it."""
+    """The context of the functions of one fiber of a wave. `sync` is that of the running request, until `settle` fixes
+    it.
+    """
 
     __slots__ = ("_cell", "_settled")
 
@@ -91,6 +97,10 @@ class CallWave(Binding):
         """The session of the running wave, or None."""
         self._credentials: Credentials | None = None
         self._schema: Schema | None = None
+        self._size = 0
+        """The bytes of packets in `input`."""
+        self._on_wait: Waiting | None = None
+        """What the running wave does with a function that waits."""
         self.context: _SharedContext | None = None
         super().__init__(runtime, node)
         node.stats.settle = self._count
@@ -122,6 +132,19 @@ class CallWave(Binding):
             if ctx.error is not None or ctx.credentials is not mine or session.credentials is not mine
             else _CLEAN
         )
+
+    @exported("call_waits")
+    def goes_on(self, activation: int, fiber_id: int) -> int:
+        """Note that the last function waits. Returns 1 if the wave goes on with the next request."""
+        state, session, waits = self._state, self._session, self._on_wait
+        assert session is not None
+        assert waits is not None
+        ctx: _SharedContext = self.context or self.runtime.context_of(fiber_id)
+        ctx.settle()
+        self.context = None
+        may_go_on = waits(self.kind, ctx, activation)
+        is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
+        return int(may_go_on and not is_done)
 
     def _make_context(self) -> _SharedContext:
         session = self._session
@@ -165,13 +188,17 @@ class CallWave(Binding):
         start, self._taken = self._taken, self._state[_OUTPUT]
         return bytes(self._output[start : self._taken])
 
-    def run(self, session: Session, data: bytes, start: int, seconds: float) -> tuple[int, Any]:
+    def run(
+        self, session: Session, data: bytes, start: int, seconds: float, waits: Waiting
+    ) -> tuple[int, bytes | BoxError | None]:
         """Serve the requests of `data` from `start` on for about `seconds`.
 
-        Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others;
-        otherwise its results as one encoded array, its error, or, if it waits, the number for `tell_end`. Unless the
-        outcome is None, `context` is the context of the last request, and the caller has to end a transaction that is
-        open in it.
+        `waits(type, context, number)` is called for each function that waits, with the number for `tell_end`; it
+        returns whether the wave may go on.
+
+        Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others or
+        it waits; otherwise its results as one encoded array, or its error. Unless the outcome is None, `context` is the
+        context of the last request, and the caller has to end a transaction that is open in it.
         """
         credentials = session.credentials
         if self._session is not None or not may_execute_all(credentials):
@@ -179,30 +206,32 @@ class CallWave(Binding):
         schema = self.node.schema
         if schema is not self._schema:
             self._attach(schema)
-        size = min(len(data) - start, _INPUT_SIZE)
+        size = self._size = min(len(data) - start, _INPUT_SIZE)
         self._input[:size] = data[start : start + size] if start or size < len(data) else data
         state = self._state
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION] = schema.version & _U32
-        self._session, self._credentials, self.context = session, credentials, None
+        self._session, self._credentials, self.context, self._on_wait = session, credentials, None, waits
         try:
-            outcome = self._outcome(self.runtime.start_lazily(self._make_context, self._entry, size, seconds))
+            outcome = self._outcome(self.runtime.start_wave(self._make_context, self._entry, size, seconds))
         finally:
-            self._session = None
+            self._session = self._on_wait = None
             self._count()
             session.sync = self.sync
         return self._served, outcome
 
-    def _outcome(self, outcome: Any) -> bytes | BoxError | int | None:
+    def _outcome(self, outcome: Any) -> bytes | BoxError | None:
         """Convert the result of the Lua function to the outcome that `run` returns."""
-        status, value = outcome
-        if status is True and value == _DONE:
+        if outcome is True:  # all functions wait
+            return None
+        is_right, value = outcome
+        if is_right and value == _DONE:
             return None
         ctx = self.context or self._make_context()
         ctx.settle()
-        if status is True:
+        if is_right:
             return _NO_RESULTS if value == _IN_TRANSACTION else cast(bytes, value)
-        return decode_error(value) if status is False else cast(int, status)
+        return decode_error(value)
 
     def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None:
         """Pass the results or the error of a function that waits to `ended`."""

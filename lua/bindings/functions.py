@@ -127,17 +127,16 @@ class FunctionBinding(Binding):
         raise unsupported("Lunabox", "C modules")
 
     def load(self, function: Function) -> None:
-        """Compile a stored function; the dictionary calls it when one is defined.
+        """Compile the body of a function, if it has one; the dictionary calls it when such a function is defined.
 
         Raises:
             ClientError: LOAD_FUNCTION.
         """
         definition = function.definition
-        if definition.language != "LUA" or not definition.body:
-            return
         name, body = _raw(definition.name), _raw(definition.body)
         load = self.runtime.handle_of("box.load_function")
-        (function.handle,) = self.runtime.invoke_now(load, name, body, definition.is_sandboxed)
+        options = definition.is_sandboxed, definition.takes_raw_args
+        (function.handle,) = self.runtime.invoke_now(load, name, body, *options)
 
     def unload(self, function: Function) -> None:
         """Release a stored function; the dictionary calls it when one is dropped or redefined."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
 from box.net.uri import address_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _PACKAGE = "Tarantool"
 """The name of the package that this node is compatible with, because scripts compare it."""
+_GRANULARITY: Final = 8
+"""The step in bytes between the sizes of tuples that `box.slab.stats()` shows."""
 
 
 def peer_name(uri: str) -> str:
@@ -180,6 +183,21 @@ class InfoBinding(Binding):
         """Return {items, used, limit}: the bytes of tuples, of tuples and indexes, and `memtx_memory`."""
         memory = self.node.schema.memory
         return codec.pack({"items": self._memory()["data"], "used": memory.used, "limit": memory.limit})
+
+    @exported("box_slab_classes")
+    def slab_classes(self) -> bytes:
+        """Return [[size, count], ...]: how many tuples there are of each size in bytes, in ascending order.
+
+        All tuples of a space count with their average size, rounded up to a multiple of 8.
+        """
+        from box.index.memory import TUPLE_COST
+
+        counts: Counter[int] = Counter()
+        for space in self.node.schema.spaces.values():
+            if space.is_plain and space.primary is not None and (count := len(space.index(0))):
+                average = TUPLE_COST + -(-self.node.dml.reads.bsize(space) // count)
+                counts[-(-average // _GRANULARITY) * _GRANULARITY] += count
+        return codec.pack([list(pair) for pair in sorted(counts.items())])
 
     @exported("box_stat")
     def stat(self) -> bytes:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _READ_SIZE: Final = 4096
 """The bytes of one read, as in Tarantool."""
+_SHELL: Final = "/bin/sh"
 _STREAMS: Final = ("stdin", "stdout", "stderr")
 _DEVNULL, _PIPE, _CLOSE = "devnull", "pipe", "close"
 
@@ -97,9 +98,7 @@ class PopenBinding(Binding):
         self.runtime.machine.require_outside("popen")
         request = codec.unpack(packed)
         argv, options, environment = list(request["argv"]), request["options"], request.get("env")
-        if not argv:
-            raise ValueError("no program")
-        process = _spawn(["/bin/sh", "-c", *argv] if options["shell"] else argv, options, environment)
+        process = _spawn(argv, options, environment)
         self._last_id += 1
         pipes = {
             number: os.dup(pipe.fileno())
@@ -230,10 +229,12 @@ class PopenBinding(Binding):
 
 
 def _spawn(argv: list[str], options: dict[str, Any], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
-    """Start a program. One that cannot be executed counts as ended with the errno, as in Tarantool. Raises OSError."""
+    """Start a program or a shell with a command. A program that cannot be executed, or is not named, counts as ended
+    with the errno, as in Tarantool. Raises OSError.
+    """
     streams = [_stream(str(options[name])) for name in _STREAMS]
     closed = [number for number, name in enumerate(_STREAMS) if options[name] == _CLOSE]
-    start: Callable[[list[str]], subprocess.Popen[bytes]] = partial(  # type: ignore[assignment]
+    start: Callable[..., subprocess.Popen[bytes]] = partial(  # type: ignore[assignment]
         subprocess.Popen,
         stdin=streams[0],
         stdout=streams[1],
@@ -245,12 +246,16 @@ def _spawn(argv: list[str], options: dict[str, Any], environment: dict[str, str]
         start_new_session=bool(options["setsid"]),
         preexec_fn=_closer(closed) if closed else None,
     )
+    if options["shell"]:
+        return start(["sh", "-c", *argv], executable=_SHELL)
+    if not argv:
+        return start([_SHELL, "-c", f"exit {errno.EFAULT}"])
     try:
         return start(argv)
     except OSError as error:
         if error.filename is None or error.errno is None:
             raise
-        return start(["/bin/sh", "-c", f"exit {error.errno}"])
+        return start([_SHELL, "-c", f"exit {error.errno}"])
 
 
 def _stream(action: str) -> int | None:

@@ -9,26 +9,69 @@ from box.errors import illegal_params
 from lua.bindings.binding import Binding, Outcome, guarded, text, waiting
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from box.instance.node import Instance
     from box.session import Context
     from box.sql.prepared import Prepared
     from box.sql.result import Result
+    from lua.runtime import Runtime
 
 
 class SqlBinding(Binding):
-    """Runs SQL statements for Lua. A result is a MessagePack map; `rows` has each row as a tuple."""
+    """Runs SQL statements for Lua.
+
+    A result is a MessagePack map, which the rows of a query follow. If there are many, only the first ones do, and the
+    map has an id by which Lua gets the rest.
+    """
+
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
+        super().__init__(runtime, node)
+        self._rest: dict[int, AsyncIterator[list[list[Any]]]] = {}
+        self._last_rest = 0
 
     @waiting("sql_execute")
     async def execute(self, source: bytes, params: bytes) -> bytes:
         """Run a statement. Raises the errors of `Sql.execute`."""
         ctx = self.ctx
-        return await _packed(ctx, await self.node.sql.execute(ctx, text(source), _values(params)))
+        return await self._packed(ctx, await self.node.sql.execute(ctx, text(source), _values(params)))
 
     @waiting("sql_execute_prepared")
     async def execute_prepared(self, statement_id: float, params: bytes) -> bytes:
         """Run a prepared statement. Raises the errors of `Sql.execute_prepared`."""
-        return await _packed(
+        return await self._packed(
             self.ctx, await self.node.sql.execute_prepared(self.ctx, int(statement_id), _values(params))
         )
+
+    async def _packed(self, ctx: Context, result: Result) -> bytes:
+        from box.sql.result import Rows, metadata_maps
+
+        if isinstance(result, Rows):
+            found: dict[str, Any] = {"metadata": metadata_maps(result)}
+            count, pieces = len(result.rows), result.pieces(ctx)
+            first = await anext(pieces)
+            if len(first) < count:
+                self._last_rest = found["rest"] = self._last_rest + 1
+                self._rest[self._last_rest] = pieces
+            return pack(found) + _rows(first)
+        found = {"row_count": result.row_count}
+        if result.autoincrement_ids:
+            found["autoincrement_ids"] = result.autoincrement_ids
+        return pack(found)
+
+    @waiting("sql_rest")
+    async def rest(self, number: float) -> bytes | None:
+        """Return the next rows of a result, in a later turn of the loop than the ones before; None at the end.
+
+        Raises:
+            FiberIsCancelled: the fiber was cancelled; the others are dropped.
+        """
+        pieces = self._rest.pop(int(number))
+        piece = await anext(pieces, None)
+        if piece is None:
+            return None
+        self._rest[int(number)] = pieces
+        return _rows(piece)
 
     @guarded("sql_prepare")
     def prepare(self, source: bytes) -> Outcome:
@@ -69,19 +112,8 @@ def _values(packed: bytes) -> list[Any]:
     return found
 
 
-async def _packed(ctx: Context, result: Result) -> bytes:
-    from box.sql.result import Rows, metadata_maps
-
-    if isinstance(result, Rows):
-        count, parts = len(result.rows), []
-        async for piece in result.pieces(ctx):
-            parts += [pack(pack(row)) for row in piece]
-        head = pack({"metadata": metadata_maps(result), "rows": []})
-        return b"".join((head[:-1], pack_array_header(count), *parts))
-    found: dict[str, Any] = {"row_count": result.row_count}
-    if result.autoincrement_ids:
-        found["autoincrement_ids"] = result.autoincrement_ids
-    return pack(found)
+def _rows(rows: list[list[Any]]) -> bytes:
+    return pack(rows)[len(pack_array_header(len(rows))) :]
 
 
 def _described(prepared: Prepared) -> dict[str, Any]:

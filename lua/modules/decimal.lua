@@ -273,7 +273,7 @@ msgpack.register_extension(EXTENSION, function(p, pos, size)
         return of_body(p, pos, first, last, is_negative)
     end
     local text = python.decimal_unpack(ffi.string(p + pos, size))
-    return text and of_text(text) or error('Invalid MsgPack - decimal', 0)
+    return text and of_text(text)
 end)
 
 return {

@@ -179,7 +179,7 @@ msgpack.register(uuid_type, function(uuid, pos, buffer)
     return pos + HEADER_SIZE + SIZE
 end)
 msgpack.register_extension(EXTENSION, function(p, pos, size)
-    return size == SIZE and from_memory(p, pos) or error('Invalid MsgPack - uuid', 0)
+    return size == SIZE and from_memory(p, pos)
 end)
 
 return setmetatable({

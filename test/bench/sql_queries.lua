@@ -1,5 +1,7 @@
 -- Times queries. Usage: EXECUTABLE sql_queries.lua DIRECTORY ROUNDS
--- DIRECTORY has data.json {schema, tables, queries}; prints lines `QUERY WALL CPU`, writes the rows to rows.json there.
+-- DIRECTORY has data.json {schema, tables, queries, changes}; prints lines `QUERY CHANGES WALL CPU`, writes the rows to
+-- rows.json there. `changes` are shares of the rows of each table that are replaced before each query, at least one row;
+-- each share has its own rounds.
 local clock, fio, json = require('clock'), require('fio'), require('json')
 local directory, rounds = arg[1], tonumber(arg[2])
 
@@ -30,19 +32,31 @@ for _, item in ipairs(data.tables) do
     end
 end
 
+local function change(share)
+    for _, item in ipairs(data.tables) do
+        local space = box.space[item.name]
+        for place = 1, math.ceil(share * #item.rows) do
+            space:replace(item.rows[place])
+        end
+    end
+end
+
 local found = {}
-for round = 1, rounds do
-    for _, query in ipairs(data.queries) do
-        local wall, cpu = clock.monotonic(), clock.proc()
-        local result = execute(query.text)
-        wall, cpu = clock.monotonic() - wall, clock.proc() - cpu
-        print(query.name, wall, cpu)
-        if round == 1 then
-            local rows = {}
-            for _, row in ipairs(result.rows) do
-                table.insert(rows, row:totable())
+for _, share in ipairs(data.changes) do
+    for round = 1, rounds do
+        for _, query in ipairs(data.queries) do
+            change(share)
+            local wall, cpu = clock.monotonic(), clock.proc()
+            local result = execute(query.text)
+            wall, cpu = clock.monotonic() - wall, clock.proc() - cpu
+            print(query.name, share, wall, cpu)
+            if round == 1 and share == data.changes[#data.changes] then
+                local rows = {}
+                for _, row in ipairs(result.rows) do
+                    table.insert(rows, row:totable())
+                end
+                found[query.name] = rows
             end
-            found[query.name] = rows
         end
     end
 end

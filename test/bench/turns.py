@@ -93,9 +93,10 @@ def _memory() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-async def _fill(node: Node, count: int) -> None:
+async def fill(node: Node, count: int, program: str = _FILL) -> None:
+    """Store tuples, a hundred in a transaction."""
     for first in range(1, count, _STEP):
-        await node.eval(_FILL, first, _STEP)
+        await node.eval(program, first, _STEP)
         await asyncio.sleep(0)
 
 
@@ -104,7 +105,8 @@ async def _pairs(node: Node) -> None:
         pass
 
 
-async def _until_freed(node: Node) -> None:
+async def until_freed(node: Node) -> None:
+    """Wait until what was dropped is freed."""
     while not node._embedding.core.releaser.is_idle:
         await asyncio.sleep(_TICK)
 
@@ -120,11 +122,11 @@ async def measure(directory: str, count: int) -> list[Phase]:
     try:
         await node.eval("box.schema.space.create('turns'):create_index('pk')")
         await phase("nothing", asyncio.sleep(0.5))
-        await phase("filling, a hundred a transaction", _fill(node, count))
+        await phase("filling, a hundred a transaction", fill(node, count))
         create = "box.space.turns:create_index"
         await phase("create_index, unsigned", node.eval(f"{create}('id', {{parts = {{{{1, 'unsigned'}}}}}})"))
         await node.eval("box.space.turns.index.id:drop()")
-        await phase("drop of that index", _until_freed(node))
+        await phase("drop of that index", until_freed(node))
         await phase(
             "create_index, string", node.eval(f"{create}('name', {{parts = {{{{2, 'string'}}}}, unique = false}})")
         )
@@ -133,7 +135,7 @@ async def measure(directory: str, count: int) -> list[Phase]:
         await phase("select of 100,000, Lua", node.eval("return #box.space.turns:select({}, {limit = 100000})"))
         await phase("gc.collect()", _collect())
         await phase("box.snapshot()", node.eval("box.snapshot()"))
-        await phase("filling it again", _fill(node, count // 4))
+        await phase("filling it again", fill(node, count // 4))
         await node.stop()
         recovered = LuaInstance(directory)
         await phase("recovery", recovered.configure(options))
@@ -141,12 +143,12 @@ async def measure(directory: str, count: int) -> list[Phase]:
         node = Node(None, **options)
         await node.start()
         await node.eval("box.schema.space.create('turns'):create_index('pk')")
-        await _fill(node, count)
+        await fill(node, count)
         await node.eval("box.space.turns:truncate()")
-        await phase("truncate", _until_freed(node))
-        await _fill(node, count)
+        await phase("truncate", until_freed(node))
+        await fill(node, count)
         await node.eval("box.space.turns:drop()")
-        await phase("drop", _until_freed(node))
+        await phase("drop", until_freed(node))
     finally:
         watch.stop()
         await node.stop()
@@ -298,7 +300,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.turns", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the 2,000,000 tuples")
     parser.add_argument("--rows", type=float, default=1.0, help="factor of the 12,000 and 120,000 rows of transactions")
-    parser.add_argument("--only", choices=("own", "join", "large"), help="measure this kind of work alone")
+    parser.add_argument("--only", choices=("own", "indexes", "join", "large"), help="measure this kind of work alone")
     parser.add_argument("--rounds", type=int, default=1, help="how often all of it is measured")
     args = parser.parse_args()
     interpreter.tune()
@@ -311,6 +313,11 @@ def _round(args: argparse.Namespace) -> list[Phase]:
     with tempfile.TemporaryDirectory(prefix="turns") as directory:
         if args.only in (None, "own"):
             phases += uvloop.run(measure(directory, count))
+        if args.only in (None, "indexes"):
+            from test.bench.index_turns import measure_indexes
+
+            (Path(directory) / "indexes").mkdir()
+            phases += uvloop.run(measure_indexes(f"{directory}/indexes", count // 2))
         if args.only in (None, "join"):
             phases += uvloop.run(measure_join(Path(directory), count))
         if args.only in (None, "large"):

@@ -9,7 +9,7 @@ import pytest
 
 from box.journal.snapshot import SnapshotWriter
 from box.journal.wal import WalWriter
-from test.soak import damage, disk_faults, kills, mixed, sql_damage, sql_kills
+from test.soak import damage, disk_faults, index_damage, index_kills, kills, mixed, sql_damage, sql_kills
 from test.soak.shares import Sweep
 
 
@@ -47,6 +47,16 @@ def test_sql_kills(seed: int) -> None:
 def test_sql_damage(seed: int) -> None:
     """Damaged files of SQL tables stop the start or bring an earlier state, whose constraints hold."""
     assert sql_damage.run_campaign(seed, Sweep(8))
+
+
+def test_index_kills(seed: int) -> None:
+    """After kills all kinds of indexes find the rows of each acknowledged step."""
+    assert index_kills.run_campaign(seed, 2)
+
+
+def test_index_damage(seed: int) -> None:
+    """Damaged files of all kinds of indexes stop the start or bring an earlier state that the indexes agree on."""
+    assert index_damage.run_campaign(seed, Sweep(8))
 
 
 FSYNC = {"wal_mode": "fsync"}

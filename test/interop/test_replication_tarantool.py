@@ -49,6 +49,7 @@ class Tarantool:
     """A process of Tarantool, and a connection for EVAL."""
 
     executable = "tarantool"
+    is_ready = "return box.info.status == 'running' and not box.info.ro"
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -77,7 +78,7 @@ class Tarantool:
         while True:
             try:
                 self._client = await connect(loop, SocketNetwork(loop), self.uri, timeout=5)
-                if await self.eval("return box.info.status, box.info.ro") == ["running", False]:
+                if await self.eval(self.is_ready) == [True]:
                     return
             except (BoxError, OSError):
                 pass  # it does not listen yet, or guests have no rights yet

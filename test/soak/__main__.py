@@ -23,6 +23,8 @@ from test.soak import (
     datetimes,
     disk_faults,
     elections,
+    index_damage,
+    index_kills,
     kills,
     mixed,
     repeats,
@@ -76,12 +78,16 @@ def _by_size(run: Callable[[int, int], bool]) -> Callable[[int, Sweep], bool]:
 CAMPAIGNS = {
     "kills": Campaign(_by_size(kills.run_campaign), "kills in each mode", 50, 2000),
     "sql-kills": Campaign(_by_size(sql_kills.run_campaign), "kills during changes of SQL tables", 50, 2000),
+    "index-kills": Campaign(
+        _by_size(index_kills.run_campaign), "kills during changes of all kinds of indexes", 50, 2000
+    ),
     "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two disk faults", 1000, 8000),
     "damage": Campaign(damage.run_campaign, "files with a changed byte or a cut end", 2000, 10**6),
     "damage-tarantool": Campaign(
         damage_tarantool.run_campaign, "files with a changed byte or a cut end, compared with Tarantool", 200, 10**6
     ),
     "sql-damage": Campaign(sql_damage.run_campaign, "damaged files of SQL tables with constraints", 1000, 10**6),
+    "index-damage": Campaign(index_damage.run_campaign, "damaged files of all kinds of indexes", 1000, 10**6),
     "mixed": Campaign(_by_size(mixed.run_campaign), "seconds of work by fifty clients", 60, 600),
     "arguments": Campaign(
         _by_size(arguments.run_campaign), "calls of each public function with random arguments", 5, 100
@@ -129,7 +135,7 @@ def main() -> int:
         type=_part,
         default=WHOLE,
         metavar="K/N",
-        help="run the K-th of N parts (disk-faults, damage, damage-tarantool, sql-damage, simulated)",
+        help="run the K-th of N parts (disk-faults, damage, damage-tarantool, sql-damage, index-damage, simulated)",
     )
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="stop the campaigns that have parts after this time"

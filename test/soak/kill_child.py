@@ -1,4 +1,4 @@
-"""The child process of the campaign "kills": an instance that works in one of five roles until it is killed.
+"""The child process of the campaign "kills": an instance that works in one of six roles until it is killed.
 
 ```
 writer     several tasks commit transactions of three rows for ever; a checkpoint follows every 20 ms
@@ -6,6 +6,7 @@ sync       works as a writer on a synchronous space; another instance completes 
 follower   starts, joins if its directory is empty, and idles
 founder    creates the synchronous space, and idles
 sql        makes the steps of `test.soak.sql_work`, and prints the number of each; a checkpoint follows every 20 ms
+indexes    the same with the steps of `test.soak.index_work`
 ```
 
 A row is `{key, sequence}`. Each transaction writes three consecutive keys with one sequence. The child prints `ready`,
@@ -26,7 +27,7 @@ from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.schema.ids import SpaceId
 from test.crash.instance import SPACE, put, say
-from test.soak.sql_work import Worker
+from test.soak import index_work, sql_work
 
 FIBERS = 4
 TRIPLES = 40
@@ -73,8 +74,7 @@ async def decide(node: Instance) -> None:
     await node.configure({"replication_synchro_timeout": patience})
 
 
-async def make_steps(node: Instance) -> None:
-    worker = Worker(node)
+async def make_steps(worker: sql_work.Worker | index_work.Worker) -> None:
     done = await worker.prepare()
     say("ready")
     for number in count(done + 1):
@@ -88,12 +88,17 @@ async def stay() -> None:
 
 
 async def main(directory: str, role: str, generation: int, options: dict[str, Any]) -> None:
+    options = {"log": "node.log", "checkpoint_count": 2, "wal_max_size": 200_000} | options
+    if role == "indexes":
+        worker = index_work.Worker(directory)
+        await worker.start(**options)
+        await asyncio.gather(make_checkpoints(worker.node), make_steps(worker))
     node = Instance(directory)
-    await node.configure({"log": "node.log", "checkpoint_count": 2, "wal_max_size": 200_000} | options)
+    await node.configure(options)
     if role == "follower":
         await stay()
     if role == "sql":
-        await asyncio.gather(make_checkpoints(node), make_steps(node))
+        await asyncio.gather(make_checkpoints(node), make_steps(sql_work.Worker(node)))
     if SPACE not in node.schema.spaces or 1 not in node.schema.space(SPACE).indexes:
         await make_space(node, role != "writer")
     if role == "founder":

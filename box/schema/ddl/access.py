@@ -25,6 +25,7 @@ from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier, too_long
 from box.schema.ids import NAME_MAX, USER_MAX, UserId
+from box.schema.newer import grants_newer_object
 from box.schema.schema import Grant, Schema
 from box.schema.upgrade import ALL_OF_ADMIN, is_older
 
@@ -163,6 +164,8 @@ def _decode_password(user: User, value: Any) -> bytes:
 
 def on_replace_priv(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Grant, change or revoke a privilege."""
+    if grants_newer_object(schema, stmt.last):
+        return
     action = Privilege.REVOKE if stmt.new is None else Privilege.GRANT
     grantee_id, key, grant = decode_grant(stmt.last)
     grantee = _check_grant(schema, credentials, grantee_id, key, grant, action)

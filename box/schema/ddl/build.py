@@ -38,7 +38,10 @@ from box.schema.space import Space
 
 SLICE_TUPLES: Final = 256
 SLICE_BYTES: Final = 1 << 17
-"""A turn visits at most this many tuples and bytes, which takes one or two milliseconds."""
+SLICE_EFFORT: Final = 256
+"""A turn visits at most this many tuples and bytes, and makes this effort (see `Index.effort`), which takes one or two
+milliseconds.
+"""
 _EXTENT_SIZE: Final = 16384
 """The step in bytes in which Tarantool's indexes grow; its error for an index without memory names this number."""
 SLICE_CHANGES: Final = 128
@@ -69,6 +72,9 @@ class Work(Protocol):
     title: str
     """The name that a console shows for the work in progress."""
 
+    effort: int
+    """What all visits so far have cost, in the unit of `Index.effort`; 0 if each is cheap."""
+
     def visit(self, raw: bytes, /) -> object:
         """Process a tuple. Raises an error if the tuple is wrong."""
 
@@ -83,6 +89,7 @@ class FormatCheck:
     """Work that checks tuples against a format, with a function that raises an error."""
 
     title = "check of the format"
+    effort = 0
 
     def __init__(self, validate: Callable[[bytes], object]) -> None:
         self.visit = validate
@@ -111,6 +118,7 @@ class IndexBuild:
         self._space = space
         self._indexes = [index for index in indexes if isinstance(index, OrderedIndex)]
         self._validate = new_format.validate
+        self.effort = 0
         count = 0 if space.primary is None else len(space.primary)
         if not schema.memory.extend(count * sum(index.place_cost for index in self._indexes)):
             raise out_of_memory(_EXTENT_SIZE, "mempool", "new slab")
@@ -118,9 +126,11 @@ class IndexBuild:
     def visit(self, raw: bytes) -> None:
         fields = self._validate(raw)
         for index in self._indexes:
-            for key in index.keys_of(raw, fields):
+            keys = index.keys_of(raw, fields)
+            for key in keys:
                 if not index.add(key, raw):
                     raise self._duplicate(index, key, raw)
+            self.effort += index.effort * (len(keys) or 1)
 
     def change(self, old: bytes | None, new: bytes | None) -> None:
         old_fields = None if old is None else unpack(old)
@@ -256,13 +266,13 @@ def _visit_slice(
     """Visit the next slice. Returns False if it was the last one."""
     entries = cursor.fetch(SLICE_TUPLES)
     long_work.rows += len(entries)
-    size = 0
+    size, most_effort = 0, work.effort + SLICE_EFFORT
     for used, entry in enumerate(entries, 1):
         raw = value_of(entry)
         if raw is not None:
             work.visit(raw)
             size += len(raw)
-            if size >= SLICE_BYTES:
+            if size >= SLICE_BYTES or work.effort >= most_effort:
                 cursor.rewind(used)
                 return True
     return len(entries) == SLICE_TUPLES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from box.data.codec import unpack
 from box.errors import ErrorCode, client_error, unsupported
 from box.schema.access import Credentials
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
@@ -23,8 +24,10 @@ def _is_under_another_key(schema: Schema, name: str) -> bool:
 
 
 def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """Follow the replica set's UUID; other keys have no effect here."""
+    """Follow the replica set's UUID and the version of the dictionary; other keys have no effect here."""
     fields = Fields(stmt.last)
+    if fields.string(0) == "version":
+        _follow_version(schema, stmt)
     if fields.string(0) not in REPLICASET_UUID_KEYS:
         return
     if stmt.new is None:
@@ -41,10 +44,23 @@ def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransact
         hook(schema.replicaset_uuid)
 
 
+def _follow_version(schema: Schema, stmt: DdlStatement) -> None:
+    before = schema.is_of_3
+    major = unpack(stmt.last)[1:2]
+    schema.is_of_3 = stmt.new is not None and major >= [3]
+
+    def undo() -> None:
+        schema.is_of_3 = before
+
+    stmt.on_rollback.append(undo)
+
+
 def on_replace_cluster(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Register or remove an instance, with effect from the commit on."""
     fields = Fields(stmt.last)
     replica_id = fields.u32(0)
+    if schema.is_of_3 and stmt.old is not None and stmt.new is not None and fields.uuid(1) == Fields(stmt.old).uuid(1):
+        return  # instances have names there
     _check_replica_id(schema, replica_id)
     uuid = fields.uuid(1)
     if stmt.new is None:

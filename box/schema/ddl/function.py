@@ -36,7 +36,7 @@ def _create_function(schema: Schema, credentials: Credentials, stmt: DdlStatemen
     if definition.language == "SQL_EXPR" and is_own_change(schema, stmt):
         schema.sql.arguments_of(definition.body)
     function = Function(definition)
-    if function.is_persistent and schema.load_function is not None:
+    if function.is_loaded and schema.load_function is not None:
         schema.load_function(function)
     schema.add_function(function)
 

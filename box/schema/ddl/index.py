@@ -18,6 +18,7 @@ from box.schema.ddl.sql import check_constraint_name
 from box.schema.fields import Fields
 from box.schema.function import Function
 from box.schema.index_def import decode_index
+from box.schema.newer import check_index_of
 from box.schema.schema import Schema
 from box.schema.sequence import check_sequence_part
 from box.schema.space import Layout, Space
@@ -42,6 +43,7 @@ def on_replace_index(
     if stmt.new is None:
         _drop_index(schema, stmt, space, iid)
         return None
+    check_index_of(schema, stmt.new, space.name)
     definition = decode_index(stmt.new, space.definition, schema.collations, type(space.engine).index_rules)
     function = schema.functions.get(definition.opts.get("func", 0))
     if function is not None:

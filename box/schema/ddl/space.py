@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import zip_longest
+
+from box.data.format import TupleFormat
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_space, needs_check
@@ -111,6 +115,19 @@ def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, sp
     stmt.on_rollback.append(undo)
 
 
+def _make_new_format(schema: Schema, definition: SpaceDef, space: Space) -> TupleFormat:
+    """Make the format of a space with its indexes after a change of its definition. Raises their mismatch."""
+    indexes = [index.definition for index in space.indexes.values()]
+    try:
+        return make_format(schema, definition, indexes)
+    except BoxError:
+        # Tarantool names the fields as they are called before the change.
+        names = [field.name for field in space.definition.fields]
+        renamed = [replace(new, name=name) for new, name in zip_longest(definition.fields, names) if new is not None]
+        make_format(schema, replace(definition, fields=tuple(renamed)), indexes)
+        raise
+
+
 def _alter_space(
     schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement, space: Space
 ) -> Deferred | None:
@@ -129,7 +146,7 @@ def _alter_space(
         raise wrong("can not change space engine")
     if definition.opts.group_id != space.definition.opts.group_id:
         raise wrong("replication group is immutable")
-    new_format = make_format(schema, definition, (index.definition for index in space.indexes.values()))
+    new_format = _make_new_format(schema, definition, space)
     if definition.opts.temporary != space.is_temporary and not is_empty(space):
         raise wrong("can not switch temporary flag on a non-empty space")
     if definition.opts.view != space.definition.opts.view:

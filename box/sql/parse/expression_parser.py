@@ -257,10 +257,12 @@ class ExpressionParser(TokenReader):
         return found
 
     def _column(self) -> sql_nodes.Expr:
-        first = name_of(self.advance())
-        if not self.take("."):
-            return sql_nodes.Name(first)
-        return sql_nodes.Name(self.name(), first)
+        first = self.advance()
+        if not self.at("."):
+            return sql_nodes.Name(name_of(first))
+        table = self.checked(first)
+        self.advance()
+        return sql_nodes.Name(self.name(), table)
 
     def _call(self) -> sql_nodes.Expr:
         name = name_of(self.advance())

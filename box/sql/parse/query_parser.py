@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from box.errors import ErrorCode, client_error, unsupported
+from box.schema.identifier import check_identifier
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
 from box.sql.parse.token_reader import generic
@@ -37,6 +38,8 @@ class QueryParser(ExpressionParser):
         found: list[sql_nodes.CommonTable] = []
         while not found or self.take(","):
             name, columns = self.name(), self.names_in_brackets()
+            for column in columns or ():
+                check_identifier(column)
             self.expect("AS")
             self.expect("(")
             select = self.select()
@@ -139,7 +142,10 @@ class QueryParser(ExpressionParser):
             return sql_nodes.ResultColumn(sql_nodes.Star(table), None, "*")
         expr = self.expression()
         span = self.text_since(start)
-        return sql_nodes.ResultColumn(expr, self.alias(), span)
+        alias = self.alias()
+        if alias is not None:
+            check_identifier(alias)
+        return sql_nodes.ResultColumn(expr, alias, span)
 
     def alias(self) -> str | None:
         """Parse `[AS] name`; a string may be the name. Returns None if there is none."""
@@ -209,6 +215,9 @@ class QueryParser(ExpressionParser):
             while self.take(","):
                 source.using.append(self.name())
             self.expect(")")
+        if not join and (source.on is not None or source.using is not None):
+            token, reason = self.token, "a JOIN clause is required before ON and USING"
+            raise client_error(ErrorCode.SQL_SYNTAX_WITH_POS, token.line, token.position, reason)
         return source
 
     def indexed(self) -> tuple[str | None, bool]:

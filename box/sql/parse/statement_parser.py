@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.schema.identifier import check_identifier
 from box.sql import sql_nodes
 from box.sql.parse.definition_parser import DefinitionParser
 
@@ -85,7 +86,9 @@ class StatementParser(DefinitionParser):
 
     def _savepoint(self) -> sql_nodes.Statement:
         self.advance()
-        return sql_nodes.TransactionStep("SAVEPOINT", self.name())
+        name = self.name()
+        check_identifier(name)
+        return sql_nodes.TransactionStep("SAVEPOINT", name)
 
     def _release(self) -> sql_nodes.Statement:
         self.advance()

@@ -112,9 +112,13 @@ class TokenReader:
         """
         if not self.is_name:
             self.fail()
-        token = self.advance()
+        return self.checked(self.advance())
+
+    def checked(self, token: Token) -> str:
+        """Return the name that a token, the one before the current, stands for. Errors as those of `name`."""
         if token.is_reserved and not token.text.startswith('"'):
-            raise self._reserved(token, token.position)
+            # Tarantool has read one token more if its grammar also takes the word for a name.
+            raise self._reserved(token, self.token.position if token.kind in FALLBACK else token.position)
         return name_of(token)
 
     def text_since(self, start: int) -> str:
@@ -128,7 +132,7 @@ class TokenReader:
     def fail(self) -> NoReturn:
         """Raise the error for the current token."""
         token = self.token
-        if token.kind in _EARLY:
+        if token.kind in _EARLY or token.kind in FALLBACK:
             self._is_warned = True
         if token.kind == "#end":
             token = self._last(token)

@@ -14,7 +14,7 @@ from box.schema.memtx_rules import check_memtx_index
 from box.schema.storage_engine import Engine, EngineTransaction, IndexRules, TupleChange
 from box.txn.rule_writes import validated
 from box.txn.space_load import SpaceLoad
-from box.txn.storage import Mode, TupleStorage, unique_index
+from box.txn.storage import Mode, TupleStorage, changed_key, unique_index
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner
 from box.wire.change import INSERT, REPLACE, UPDATE, UPSERT, Request
 
@@ -124,9 +124,11 @@ class MemtxEngine(Engine):
             check_operations(ops, fmt=space.format, index_base=request.index_base)
             self._store(ctx, space, statement, request, raw, Mode.INSERT)
             return
-        new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
+        ignore = self._planner.on_ignored
+        new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base, on_error=ignore)
         if primary.key_of(space.format.validate(new)) != key:
-            return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and does not change the tuple
+            ignore(changed_key(primary, space))
+            return
         self._store(ctx, space, statement, request, new, Mode.UPDATE, old)
 
     def undo(self, txn: EngineTransaction, change: TupleChange) -> None:

@@ -40,11 +40,26 @@ local function sandbox()
     return env
 end
 
--- Called by Python: compiles the body of a stored function, an expression whose value is a function. Returns its
--- handle.
-local function load_body(name, body, is_sandboxed)
+-- The handles of functions with `takes_raw_args`, which get their arguments as an object of MessagePack.
+local takes_raw = {}
+
+local function object_of(packed)
+    return require('msgpack').object_from_raw(packed)
+end
+
+-- Called by Python: compiles the body of a stored function, an expression whose value is a function; without a body it
+-- is the global with this name. Returns its handle.
+local function load_body(name, body, is_sandboxed, takes_raw_args)
     local function refuse(reason)
         box_error(box_error.LOAD_FUNCTION, name, reason)
+    end
+    local function keep(result)
+        local handle = registry.ref(result)
+        takes_raw[handle] = takes_raw_args or nil
+        return handle
+    end
+    if body == '' then
+        return keep(function(...) return call_by_name(name, ...) end)
     end
     local chunk, problem = loadstring('return ' .. body)
     if chunk == nil then
@@ -56,12 +71,14 @@ local function load_body(name, body, is_sandboxed)
     elseif type(result) ~= 'function' then
         refuse("given body doesn't define a function")
     end
-    return registry.ref(setfenv(result, is_sandboxed and sandbox() or _G))
+    return keep(setfenv(result, is_sandboxed and sandbox() or _G))
 end
 
--- Calls a stored function; `handle` is 0 for a function without a stored body, which is a global with this name.
+-- Calls a stored function; `handle` is 0 for a function that is a global with this name.
 local function call_stored(handle, name, ...)
-    if handle ~= 0 then
+    if takes_raw[handle] then
+        return registry.get(handle)(object_of(encode_args(...)))
+    elseif handle ~= 0 then
         return registry.get(handle)(...)
     end
     return call_by_name(name, ...)
@@ -69,6 +86,9 @@ end
 
 -- Called by Python: runs a request. Arguments and results are MessagePack arrays.
 local function run_call(handle, name, packed)
+    if takes_raw[handle] then
+        return encode_args(outermost(registry.get(handle), object_of(packed)))
+    end
     return encode_args(outermost(call_stored, handle, name, decode_args(packed)))
 end
 
@@ -100,7 +120,7 @@ end
 
 -- Called by Python: returns the result of the function of an index for a tuple, as a MessagePack array.
 local function make_keys(handle, raw, space_id)
-    return encode_results(registry.get(handle)(new_tuple(raw, space_id)))
+    return encode_results(call_stored(handle, nil, new_tuple(raw, space_id)))
 end
 
 -- Called by Python: returns whether the function of a constraint accepts a tuple of a space, or a value without one.
@@ -111,7 +131,7 @@ local function check_value(handle, raw, space_id, name)
     else
         value = decode_args(raw)
     end
-    return (registry.get(handle)(value, name)) == true
+    return (call_stored(handle, nil, value, name)) == true
 end
 
 -- Called by Python: returns the path of a library by its name, and the folder for temporary files.

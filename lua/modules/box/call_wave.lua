@@ -1,10 +1,12 @@
--- Waves: runs the CALL and EVAL requests of one read from a client one after another in one fiber, without Python
--- between.
+-- Waves: runs the CALL and EVAL requests of one read from a client one after another, without Python between.
 --
 -- Python (lua/bindings/call_wave.py) puts packets into `input`. Functions get their arguments from there, and replies
--- are written to `output`. A wave ends, and Python continues, before a packet of an unusual form; after a function that
--- has waited, failed, left a transaction open, looked at its fiber, changed its user or the dictionary, or made a large
--- result; and when its time is over.
+-- are written to `output`. They run in one fiber as long as none waits. One that waits keeps its fiber, and the next
+-- request begins another (`start_wave` of internal.scheduler).
+--
+-- A wave ends, and Python continues, before a packet of an unusual form; after a function that has failed, left a
+-- transaction open, looked at its fiber, changed its user or the dictionary, or made a large result; when too many
+-- functions wait; and when its time is over.
 local entry = require('internal.entry')
 local ffi = require('ffi')
 local bit = require('bit')
@@ -75,18 +77,11 @@ local function read_sync(pos)
     end
 end
 
--- Returns whether `pos .. stop` is one array without the byte 0xc1, which MessagePack never uses.
+-- Returns whether `pos .. stop` is one array without the tag 0xc1, which MessagePack never uses.
 local function is_array(pos, stop)
     local mark = input[pos]
-    if not (mark >= 0x90 and mark < 0xa0 or mark == 0xdc) or stop - pos > ARGS_MAX or check(input, pos, stop) ~= stop then
-        return false
-    end
-    for i = pos, stop - 1 do
-        if input[i] == 0xc1 then
-            return false
-        end
-    end
-    return true
+    return (mark >= 0x90 and mark < 0xa0 or mark == 0xdc) and stop - pos <= ARGS_MAX
+        and check(input, pos, stop, 0xc1) == stop
 end
 
 -- Parses a request at `pos` in the usual form, ce <u32 length> 82 00 <type> 01 <sync> 82 22 <text> 21 <array>. Returns
@@ -171,30 +166,37 @@ local function is_stored(name)
     return false
 end
 
--- Text of EVAL -> its compiled function. It is false while the function runs or waits, and after it has failed or
--- changed its environment: then the next request compiles the text anew.
+-- Text of EVAL -> its compiled functions that no request runs. A function that has failed or changed its environment
+-- does not come back.
 local compiled, compiled_count = {}, 0
-local COMPILED_MOST, COMPILED_SIZE = 256, 1024
+local COMPILED_MOST, COMPILED_SIZE, SAME_TEXT_MOST = 256, 1024, 64
 
 local function take_chunk(text)
-    local chunk = compiled[text]
-    if chunk then
-        compiled[text] = false
-        return chunk
+    local free = compiled[text]
+    local count = free and #free or 0
+    if count == 0 then
+        return compile(text)
     end
-    return compile(text)
+    local chunk = free[count]
+    free[count] = nil
+    return chunk
 end
 
 local function give_chunk_back(text, chunk)
-    if compiled[text] == nil then
+    local free = compiled[text]
+    if free == nil then
         if #text > COMPILED_SIZE then
             return
         elseif compiled_count >= COMPILED_MOST then
             compiled, compiled_count = {}, 0
         end
         compiled_count = compiled_count + 1
+        free = {}
+        compiled[text] = free
     end
-    compiled[text] = chunk
+    if #free < SAME_TEXT_MOST then
+        free[#free + 1] = chunk
+    end
 end
 
 -- Writes the reply of a request. Returns nil if the wave may continue, else the result of `serve`.
@@ -225,7 +227,7 @@ end
 local function answer_eval(strand, sync, text, args)
     local chunk = take_chunk(text)
     local result = answer(strand, sync, outermost(chunk, decode_args_at(input, args)))
-    if not strand.activation and getfenv(chunk) == globals then
+    if getfenv(chunk) == globals then
         give_chunk_back(text, chunk)
     end
     return result
@@ -239,14 +241,25 @@ local function answer_call(strand, sync, name, args)
     return answer(strand, sync, outermost(M.call_by_name, name, decode_args_at(input, args)))
 end
 
--- Called by Python: serves packets up to `limit` of `input`, for about `seconds`. Returns DONE if Python shall handle
--- the next packet, IN_TRANSACTION if the last function has left one open, or the bytes of the results of the last
--- function. Raises the error of the last function.
-local function serve(limit, budget)
-    local strand, start, pos, result = running.strand, seconds(), 0, nil
+-- The time when the wave began, in seconds.
+local start = 0
+
+local function begin()
+    start = seconds()
     if get_state(CHANGED) ~= 0 then
         plain_names = {}
         state[CHANGED] = 0
+    end
+end
+
+-- Called by Python, and again behind each function that waits: serves the packets that are left up to `limit` of
+-- `input`, until the wave has taken about `budget` seconds. Returns DONE if Python shall handle the next packet,
+-- IN_TRANSACTION if the last function has left one open, or the bytes of the results of the last function. Raises the
+-- error of the last function.
+local function serve(limit, budget)
+    local strand, pos, result = running.strand, get_state(POS), nil
+    if pos == 0 then
+        begin()
     end
     repeat
         local sync, kind, at, size, args, stop = read_packet(pos, limit)

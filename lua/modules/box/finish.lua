@@ -17,12 +17,16 @@ for name, value in pairs(msgpack.DEFAULTS) do
 end
 PLAIN.decode_save_metatables = false
 
-local function decode(packed)
-    return (decoder.get(PLAIN, ffi.cast(decoder.byte_pointer, packed), 0))
+local function decode_at(packed)
+    return decoder.get(PLAIN, ffi.cast(decoder.byte_pointer, packed), 0)
 end
 
--- `error(bytes)` decodes an error from Python.
-local M = {encode = msgpack.encode, decode = decode, error = errors.decode}
+local function decode(packed)
+    return (decode_at(packed))
+end
+
+-- `decode_at(bytes)` also returns the place after the first value. `error(bytes)` decodes an error from Python.
+local M = {encode = msgpack.encode, decode = decode, decode_at = decode_at, error = errors.decode}
 
 -- Returns the MessagePack value that the call has returned, decoded.
 function M.value(result, problem)

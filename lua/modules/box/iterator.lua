@@ -19,7 +19,7 @@ local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('co
 local cast = ffi.cast
 
 -- The chunks grow, as most loops end after either a few steps or very many.
-local FIRST_CHUNK, LARGEST_CHUNK = 8, 512
+local FIRST_CHUNK, LARGEST_CHUNK = 16, 512
 
 local function text()
     return '<iterator state>'

@@ -224,7 +224,7 @@ end
 local SEQUENCE_FIELDS = {'id', 'uid', 'name', 'step', 'min', 'max', 'start', 'cache', 'cycle'}
 local FUNCTION_FIELDS = {
     'id', 'name', 'setuid', 'language', 'returns', 'aggregate', 'body', 'comment', 'exports', 'is_deterministic',
-    'is_multikey', 'is_sandboxed',
+    'is_multikey', 'is_sandboxed', 'takes_raw_args',
 }
 
 -- Sequences and functions are stored under their ids and their names.

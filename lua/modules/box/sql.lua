@@ -3,13 +3,14 @@
 local ffi = require('ffi')
 local box_error = require('box.error')
 local changes = require('box.changes')
+local decoder = require('internal.msgpack_decode')
 local finish = require('box.finish')
 local forget_fiber = require('box.direct').forget_fiber
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local sql_column = require('box.sql_columns')
 local set_yield_hook = require('internal.scheduler').set_yield_hook
-local tuple_new = require('internal.tuple').new
+local tuple_from_memory, is_tuple = require('internal.tuple').from_memory, require('internal.tuple').is
 
 local M = {}
 
@@ -36,11 +37,37 @@ local function columns_of(list)
     end
 end
 
-local function rows_of(result)
-    if result.rows ~= nil then
+-- Adds tuples to `rows`, which has `count`, of all rows that follow each other in `packed` from `pos` on.
+local function add_tuples(rows, count, packed, pos)
+    local p = ffi.cast(decoder.byte_pointer, packed)
+    while pos < #packed do
+        local stop = decoder.skip(p, pos)
+        count = count + 1
+        rows[count] = tuple_from_memory(p + pos, stop - pos)
+        pos = stop
+    end
+    return count
+end
+
+-- Adds the rest of many rows, whose pieces Python keeps under `id`; others have a turn between them.
+local function add_rest(rows, count, id)
+    local piece = finish.plain(python.sql_rest(id))
+    while piece ~= nil do
+        count = add_tuples(rows, count, piece, 0)
+        piece = finish.plain(python.sql_rest(id))
+    end
+end
+
+-- Decodes the result of a statement. The first rows of a query follow it.
+local function result_of(packed)
+    local result, pos = finish.decode_at(packed)
+    if result.metadata ~= nil then
+        local rows, rest = {}, result.rest
         columns_of(result.metadata)
-        for number, row in ipairs(result.rows) do
-            result.rows[number] = tuple_new(row)
+        result.rows, result.rest = rows, nil
+        local count = add_tuples(rows, 0, packed, pos)
+        if rest ~= nil then
+            add_rest(rows, count, rest)
         end
     end
     return result
@@ -48,15 +75,39 @@ end
 
 local UNKNOWN = {['function'] = true, thread = true, userdata = true}
 
+-- Returns whether a value may be a parameter, or the value of a named one.
+local function is_bindable(value)
+    if type(value) == 'cdata' then
+        return value == nil or (not is_tuple(value) and (pcall(finish.encode, {value})))
+    end
+    return not UNKNOWN[type(value)]
+end
+
+-- Returns a parameter as it is sent to Python, and the name for errors of one that may not be bound.
+local function parameter(number, value)
+    if type(value) == 'table' then
+        local name, inner = next(value)
+        if name ~= nil and next(value, name) == nil then    -- a named parameter: a table with one key
+            if not is_bindable(inner) then
+                return nil, ("'%s'"):format(tostring(name))
+            end
+            return {[tostring(name)] = inner}
+        end
+    elseif not is_bindable(value) then
+        return nil, tostring(number)
+    end
+    return value == nil and msgpack.NULL or value
+end
+
 -- Encodes parameters as a MessagePack array. Returns nil and an error if that fails.
 local function encode_params(params)
     local list = setmetatable({}, {__serialize = 'seq'})
     for number = 1, params == nil and 0 or #params do
-        local value = params[number]
-        if UNKNOWN[type(value)] then
-            return nil, box_error.new(box_error.SQL_BIND_TYPE, 'USERDATA', tostring(number))
+        local value, wrong = parameter(number, params[number])
+        if wrong ~= nil then
+            return nil, box_error.new(box_error.SQL_BIND_TYPE, 'USERDATA', wrong)
         end
-        list[number] = value == nil and msgpack.NULL or value
+        list[number] = value
     end
     return finish.encode(list)
 end
@@ -69,17 +120,25 @@ local function run(call, statement, params)
         return nil, problem
     end
     local ok, result = pcall(function()
-        return finish.value(call(statement, packed))
+        return finish.plain(call(statement, packed))
     end)
     after(before)
+    if ok then
+        ok, result = pcall(result_of, result)
+    end
     if not ok then
         return nil, result
     end
-    return rows_of(result)
+    return result
 end
 
-local function is_number(value)
-    return type(value) == 'number' or ffi.istype('uint64_t', value) or ffi.istype('int64_t', value)
+-- Returns the id of a prepared statement, which has 32 bits, from a number.
+local function checked_id(number)
+    local id = number < 0 and math.ceil(number) or math.floor(number)
+    if id < 0 then
+        error("Statement id can't be negative", 0)
+    end
+    return id % 2^32
 end
 
 function M.execute(...)
@@ -91,13 +150,13 @@ function M.execute(...)
     if type(box.cfg) == 'function' then
         box.cfg{}
     end
-    if params ~= nil and type(params) ~= 'table' then
+    if count == 2 and type(params) ~= 'table' then
         error('Second argument must be a table', 0)
     end
     if type(statement) == 'string' then
         return run(python.sql_execute, statement, params)
-    elseif is_number(statement) then
-        return run(python.sql_execute_prepared, tonumber(statement), params)
+    elseif type(statement) == 'number' then
+        return run(python.sql_execute_prepared, checked_id(statement), params)
     end
     error(EXECUTE_USAGE, 0)
 end
@@ -109,24 +168,28 @@ function M.unprepare(...)
     end
     if type(statement) == 'table' then
         statement = statement.stmt_id
-    end
-    if not is_number(statement) then
+        if type(statement) ~= 'number' then
+            error('Statement id is expected to be numeric', 0)
+        end
+    elseif type(statement) ~= 'number' then
         error(UNPREPARE_USAGE, 0)
     end
-    local ok, problem = pcall(finish.nothing, python.sql_unprepare(tonumber(statement)))
+    local ok, problem = pcall(finish.nothing, python.sql_unprepare(checked_id(statement)))
     if not ok then
         return nil, problem
     end
 end
 
-local methods = {}
+local methods = {unprepare = M.unprepare}
 
-function methods.execute(prepared, params)
-    return M.execute(prepared.stmt_id, params)
-end
-
-function methods.unprepare(prepared)
-    return M.unprepare(prepared.stmt_id)
+function methods.execute(...)
+    local prepared = ...
+    if select('#', ...) > 2 or type(prepared) ~= 'table' then
+        error('Usage: statement:execute([, params])', 0)
+    elseif type(prepared.stmt_id) ~= 'number' then
+        error('Query id is expected to be numeric', 0)
+    end
+    return M.execute(prepared.stmt_id, select(2, ...))
 end
 
 function M.prepare(...)

@@ -76,9 +76,26 @@ function slab.info()
     return info
 end
 
--- Returns an empty table, because there are no slab classes.
+local LEAST_SLAB = 16384
+-- A slab has room for at least this many tuples.
+local LEAST_ITEMS = 100
+
+-- Tuples of one size are shown as if slabs held them, as in Tarantool.
 function slab.stats()
-    return {}
+    local stats = {}
+    for i, class in ipairs(finish.value(python.box_slab_classes())) do
+        local size, count = class[1], class[2]
+        local slab_size = LEAST_SLAB
+        while slab_size < size * LEAST_ITEMS do
+            slab_size = slab_size * 2
+        end
+        local used, slabs = size * count, ceil(size * count / slab_size)
+        stats[i] = {
+            item_size = size, item_count = count, slab_size = slab_size, slab_count = slabs,
+            mem_used = used, mem_free = slabs * slab_size - used,
+        }
+    end
+    return stats
 end
 
 function slab.check()

@@ -101,7 +101,7 @@ local function start()
     require('internal.entry')
     local registry = require('internal.registry')
     return scheduler.start, scheduler.run, scheduler.deliver, scheduler.deliver_error, scheduler.fire,
-        scheduler.keep_context, scheduler.cancel_id, scheduler.is_in_python, registry.release
+        scheduler.keep_context, scheduler.cancel_id, scheduler.is_in_python, registry.release, scheduler.start_wave
 end
 
 return bind, start

@@ -5,8 +5,8 @@ local shared = require('internal.shared')
 -- In order: the id of the running fiber; whether a tick is wanted; the id of the next fiber; the number of tokens in
 -- `internal.woken` that have ended without a value; 1 once there will be no other tick; 1 if the tick shall end after
 -- the running fiber; 1 while the clocks of the turn are valid; 1 once the process has ended, which a simulated process
--- does while its state still exists.
-local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ, DEAD = 0, 1, 2, 3, 4, 5, 6, 7
+-- does while its state still exists; the id of the fiber whose context is made when it is first needed, or 0.
+local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ, DEAD, LAZY = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local FIRST_ID = 101
 
 shared[NEXT_ID] = FIRST_ID
@@ -68,6 +68,11 @@ end
 -- Forgets the clocks, because another round of fibers begins, for which time has passed.
 function cells.forget_clocks()
     shared[CLOCKS_READ] = 0
+end
+
+-- Shows whose context is made when it is first needed; 0 stands for none.
+function cells.show_lazy(id)
+    shared[LAZY] = id
 end
 
 function cells.clocks_hold()

@@ -1,12 +1,12 @@
 -- A library `coroutine` that lets a fiber wait inside a coroutine of the user. A wait yields a mark, and each enclosing
 -- resume passes it on to the scheduler. Meanwhile nothing else can resume the coroutine.
 local arguments = require('internal.arguments')
-local returned = require('internal.returned')
 local nested = require('internal.nested_coroutine')
 
 local enter, parked, pass = nested.enter, nested.parked, nested.pass
 local raw_create, raw_yield = coroutine.create, coroutine.yield
 local raw_status, raw_running = coroutine.status, coroutine.running
+local raw_getinfo = debug.getinfo
 local error, type, setmetatable = error, type, setmetatable
 
 -- The coroutines of the user: only these may yield.
@@ -36,10 +36,20 @@ local function create(...)
     return co
 end
 
+-- Stands in the place of its caller: a text gets the position where the wrapped coroutine was called, as in LuaJIT.
+local function outcome(ok, ...)
+    if ok then
+        return ...
+    end
+    local caller = raw_getinfo(2, 'S')
+    -- In the place of frames that run a request or a script Tarantool has C code, which has no position.
+    error((...), caller ~= nil and caller.short_src:find('^builtin/internal/') and 0 or 2)
+end
+
 local function wrap(...)
     local co = new((...))
     return function(...)
-        return returned(resume(co, ...))
+        return outcome(resume(co, ...))
     end
 end
 

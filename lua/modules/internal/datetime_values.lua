@@ -91,7 +91,7 @@ end)
 
 msgpack.register_extension(DATETIME_EXTENSION, function(p, pos, size)
     if not python.datetime_check(ffi.string(p + pos, size)) then
-        error('Invalid MsgPack - datetime', 0)
+        return nil
     end
     local value = ffi.new(datetime_type)
     for i = 0, HALF - 1 do
@@ -111,7 +111,7 @@ end)
 
 msgpack.register_extension(INTERVAL_EXTENSION, function(p, pos, size)
     local raw = python.interval_unpack(ffi.string(p + pos, size))
-    return raw and interval_of(raw) or error('Invalid MsgPack - interval', 0)
+    return raw and interval_of(raw)
 end)
 
 return {

@@ -26,8 +26,17 @@ local DEFAULTS = {
 
 -- The options of the module `msgpack`, which its `cfg` changes.
 local OPTIONS = {}
+-- The options for arguments. A datetime or an interval that is malformed is an error of the request, as in Tarantool
+-- 2.11, which has these types.
+local ARGUMENTS = {
+    refuse_malformed = function(kind)
+        if kind == 4 or kind == 6 then
+            box.error(box.error.INVALID_MSGPACK, 'packet body')
+        end
+    end,
+}
 for name, value in pairs(DEFAULTS) do
-    OPTIONS[name] = value
+    OPTIONS[name], ARGUMENTS[name] = value, value
 end
 
 local M = {
@@ -63,7 +72,7 @@ end
 local function decode_rest(p, pos, left)
     if left > 0 then
         local value
-        value, pos = decoder.get_sized(DEFAULTS, p, pos)
+        value, pos = decoder.get_sized(ARGUMENTS, p, pos)
         return value, decode_rest(p, pos, left - 1)
     end
 end
@@ -73,7 +82,7 @@ local function decode_args_at(p, start)
     if count < 200 then
         return decode_rest(p, pos, count)
     end
-    return unpack(decoder.get_sized(DEFAULTS, p, start), 1, count)
+    return unpack(decoder.get_sized(ARGUMENTS, p, start), 1, count)
 end
 M.decode_args_at = decode_args_at
 
@@ -99,7 +108,8 @@ end
 
 M.put_bytes, M.put_string, M.call_aside = encoder.put_bytes, encoder.put_string, encoder.call_aside
 
--- Registers a decoder: `decode_value(p, pos, size)` returns the value of the extension whose body is at that place.
+-- Registers a decoder: `decode_value(p, pos, size)` returns the value of the extension whose body is at that place, nil
+-- if it is malformed.
 function M.register_extension(kind, decode_value)
     decoder.extensions[kind] = decode_value
 end

@@ -25,7 +25,7 @@ local array_mt, map_mt = marks.array_mt, marks.map_mt
 -- The modules that register extensions. They load when the first value of theirs is read.
 local EXTENSION_MODULES = {[1] = 'decimal', [2] = 'uuid', [4] = 'datetime', [6] = 'datetime'}
 
--- Extension type -> function(p, pos, size) -> value, which decodes the body of the extension.
+-- Extension type -> function(p, pos, size) -> value, which decodes the body of the extension; nil if it is malformed.
 local extensions = setmetatable({}, {
     __index = function(decoders, kind)
         local name = EXTENSION_MODULES[kind]
@@ -74,13 +74,20 @@ local function get_string(p, pos, size)
     return ffi.string(p + pos, size), pos + size
 end
 
-local function get_extension(p, pos, size)
+local function get_extension(cfg, p, pos, size)
     local kind = p[pos]
     local decode = extensions[kind]
     if decode == nil then
         error('Unsupported MsgPack extension type: ' .. (kind < 0x80 and kind or kind - 0x100), 0)
     end
-    return decode(p, pos + 1, size), pos + 1 + size
+    local value = decode(p, pos + 1, size)
+    if not value then
+        if cfg.refuse_malformed then
+            cfg.refuse_malformed(kind)
+        end
+        error('msgpack.decode: invalid MsgPack', 0)
+    end
+    return value, pos + 1 + size
 end
 
 local function finite(cfg, number)
@@ -165,13 +172,13 @@ local function new_decoder(new_map)
         elseif tag == 0xdf then
             return get_map(cfg, p, pos + 4, be32(p, pos))
         elseif tag >= 0xd4 and tag <= 0xd8 then
-            return get_extension(p, pos, lshift(1, tag - 0xd4))
+            return get_extension(cfg, p, pos, lshift(1, tag - 0xd4))
         elseif tag == 0xc7 then
-            return get_extension(p, pos + 1, p[pos])
+            return get_extension(cfg, p, pos + 1, p[pos])
         elseif tag == 0xc8 then
-            return get_extension(p, pos + 2, be16(p, pos))
+            return get_extension(cfg, p, pos + 2, be16(p, pos))
         elseif tag == 0xc9 then
-            return get_extension(p, pos + 4, be32(p, pos))
+            return get_extension(cfg, p, pos + 4, be32(p, pos))
         end
         error('Unsupported MsgPack extension type: 0', 0)
     end
@@ -270,14 +277,18 @@ local function skip(p, pos)
     return pos
 end
 
--- Like `skip`, for memory of `limit` bytes that may hold anything. Returns nil if the value does not end in it.
-local function check(p, pos, limit)
+-- Like `skip`, for memory of `limit` bytes that may hold anything. Returns nil if the value does not end in it, or has a
+-- value with the tag `refused`.
+local function check(p, pos, limit, refused)
     local left = 1
     while left > 0 do
         if pos >= limit then
             return nil
         end
         local tag = p[pos]
+        if tag == refused then
+            return nil
+        end
         local bytes = width[tag]
         pos = pos + 1
         if bytes > 0 then

@@ -200,27 +200,55 @@ function scheduler.current_coroutine()
     return strand and strand.co
 end
 
--- Called by Python: runs a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one.
--- `lent` above 0 is the id of the new fiber, whose context exists already; below 0 it says how to make the context; 0
--- means that there is none. Returns `true, values...` or `false, error bytes` if it ended, else the number that
--- `finish` will report.
-function scheduler.start(fiber_id, name, lent, handle, ...)
-    take_woken()
-    local run = registry.get(handle)
-    local fiber = fibers[fiber_id]
-    if fiber == nil then
-        fiber = lent ~= 0 and new_fiber(name, lent > 0 and lent or -lent) or new_fiber(name)
-        fiber.has_context, fiber.started_by_python = lent > 0, true
-    end
+-- Makes a fiber for a call from Python. `id` is the one that Python has reserved, or nil.
+local function fiber_for_python(name, id)
+    local fiber = new_fiber(name, id)
+    fiber.has_context, fiber.started_by_python = id ~= nil, true
+    return fiber
+end
+
+-- Runs a function for Python, on a new strand, until it ends or waits. Returns the strand, which has an activation if
+-- it waits.
+local function start_strand(fiber, run, ...)
     local strand = new_strand(fiber, run, ...)
     strand.for_python = true
     switch(strand)
+    if not strand.finished then
+        last_activation = last_activation + 1
+        strand.activation = last_activation
+    end
+    return strand
+end
+
+-- Called by Python: runs a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one.
+-- `lent` is the id of the new fiber, whose context exists already; 0 means that there is none. Returns `true,
+-- values...` or `false, error bytes` if it ended, else the number that `finish` will report and the id of the fiber.
+function scheduler.start(fiber_id, name, lent, handle, ...)
+    take_woken()
+    local run = registry.get(handle)
+    local fiber = fibers[fiber_id] or fiber_for_python(name, lent ~= 0 and lent or nil)
+    local strand = start_strand(fiber, run, ...)
     if strand.finished then
         return strand.ok, unpack(strand.results, 1, strand.count)
     end
-    last_activation = last_activation + 1
-    strand.activation = last_activation
-    return last_activation, fiber.id
+    return strand.activation, fiber.id
+end
+
+-- Called by Python: runs a registered function, which serves requests one after another, on a new fiber. Whenever it
+-- waits, it is called again on another new fiber, to go on with the next request, if `python.call_waits` returns 1.
+-- Returns `true, values...` or `false, error bytes` of the fiber that has ended; or true, if all of them wait.
+function scheduler.start_wave(handle, ...)
+    take_woken()
+    local run = registry.get(handle)
+    repeat
+        local fiber = fiber_for_python()
+        cells.show_lazy(fiber.id)
+        local strand = start_strand(fiber, run, ...)
+        if strand.finished then
+            return strand.ok, unpack(strand.results, 1, strand.count)
+        end
+    until python.call_waits(strand.activation, fiber.id) == 0
+    return true
 end
 
 -- Called by Python: notes that the fiber has a context now, which it returns at its end.

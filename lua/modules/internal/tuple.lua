@@ -32,15 +32,17 @@ local function is(value)
 end
 M.is = is
 
+-- Makes a tuple of the bytes at a pointer.
 local function from_memory(p, size, format)
-    local tuple = tuple_type(size, size, format)
+    local tuple = tuple_type(size, size, format or 0)
     ffi_copy(tuple._data, p, size)
     return tuple
 end
+M.from_memory = from_memory
 
 -- Makes a tuple of these bytes, which must be one MessagePack array.
 local function new(raw, format)
-    return from_memory(raw, #raw, format or 0)
+    return from_memory(raw, #raw, format)
 end
 M.new = new
 

@@ -17,7 +17,8 @@ import pytest
 import uvloop
 
 from box.embed import LuaInstance
-from box.iproto import served_calls
+from box.iproto import turns
+from box.iproto.calling import FIRST
 from box.iproto.served_calls import ServedCalls
 from box.wire.constants import GREETING_SIZE, RequestType
 from box.wire.error import decode_error_body
@@ -267,6 +268,28 @@ def _program(seed: int) -> list[Row]:
     ]
 
 
+def _waiting_program(seed: int) -> list[Row]:
+    """Generate requests of which most wait, and whose replies do not depend on their order."""
+    choice = random.Random(seed)
+    texts = ("return ...", "return box.session.sync()", "require('fiber').yield() return ...", "error('bad', 2)")
+    rows: list[Row] = []
+    for number in range(200, 600):
+        rows.append(
+            choice.choice(
+                [
+                    _call(choice.choice(["put", "twice", "yields", "sleeps", "put"]), number),
+                    _call(choice.choice(["yields_then_fails", "yields_open", "open", "fails_open", "echo"]), number),
+                    _call(
+                        *choice.choice([("session",), ("fails", "no"), ("yields_large", 3000), ("get", 77), ("su",)])
+                    ),
+                    _eval(choice.choice(texts), number),
+                    _eval("box.space.waves:replace{...} return box.space.waves:get{...}", number),
+                ]
+            )
+        )
+    return _numbered(rows)
+
+
 class _Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -318,12 +341,15 @@ def _batches(rows: list[Row], wal_mode: str) -> Iterator[list[Row]]:
         yield batch
 
 
-async def _answers(rows: list[Row], wal_mode: str, directory: str, flavour: str | None = None) -> list[Any]:
+async def _answers(
+    rows: list[Row], wal_mode: str, directory: str, flavour: str | None = None, *, are_together: bool = False
+) -> list[Any]:
     instance = LuaInstance(directory, flavour=flavour)
     try:
         await instance.runtime.eval(SERVER, msgpack.packb([wal_mode]))
         client = await _Client.connect(instance)
-        packets = [packet for batch in _batches(rows, wal_mode) for packet in await client.ask(batch)]
+        batches = [rows] if are_together else _batches(rows, wal_mode)
+        packets = [packet for batch in batches for packet in await client.ask(batch)]
         totals = {name: counter["total"] for name, counter in instance.node.stats.show_box().items()}
         client.close()
         return [packets, totals]
@@ -347,7 +373,6 @@ def test_replies_are_those_of_the_general_path(
     """Each request of a generated program gets the same reply in both ways, and statistics are equal at the end."""
     # With a log, the schema version of the replies behind it depends on the time that its own writes take.
     rows = [row for row in _program(seed) if wal_mode == "none" or b"hidden_ddl" not in row.body]
-    monkeypatch.setattr(served_calls, "_LONG_REST", 0)  # so that a wave is tried for every request
     monkeypatch.chdir(tmp_path)
     for name in ("waves", "general"):
         (tmp_path / name).mkdir()
@@ -365,6 +390,25 @@ def test_replies_are_those_of_the_general_path(
     assert totals == wanted_totals
 
 
+@pytest.mark.parametrize("wal_mode", ["none", "write"])
+@pytest.mark.parametrize("seed", range(3))
+def test_replies_of_functions_that_wait_are_those_of_the_general_path(
+    seed: int, wal_mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many requests of one read wait side by side; each gets the reply of the general path."""
+    rows = _waiting_program(seed)
+    monkeypatch.chdir(tmp_path)
+    answers: list[list[Any]] = []
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for name, path in (("waves", nullcontext()), ("general", _general_path(monkeypatch))):
+            (tmp_path / name).mkdir()
+            with path:
+                packets, totals = runner.run(_answers(rows, wal_mode, str(tmp_path / name), are_together=True))
+            answers.append([*sorted(map(_shown, packets)), totals])
+    for mine, other in zip(*answers, strict=True):
+        assert mine == other
+
+
 def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[bytes], list[int]]:
     """Return the replies, and the number of requests that each wave has served."""
     taken: list[int] = []
@@ -377,7 +421,7 @@ def _serve(rows: list[Row], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     monkeypatch.setattr(CallWave, "run", counted)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        packets, _ = runner.run(_answers(rows, "none", str(tmp_path)))
+        packets, _ = runner.run(_answers(rows, "none", str(tmp_path), are_together=True))
     return packets, taken
 
 
@@ -394,13 +438,14 @@ def test_requests_of_a_read_are_one_wave(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert len(taken) < 20
 
 
-def test_calls_after_one_that_waited_take_the_general_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """After a wave whose only function waited, 64 calls take the general path; then waves are tried again."""
+def test_a_wave_goes_on_behind_functions_that_wait(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One entry into Lua runs as many functions that wait as the connection may have."""
+    monkeypatch.setattr(turns, "_ALONE", 10.0)
     rows = _numbered([_call("yields", n) for n in range(40)] + [_call("echo", n) for n in range(60)])
     packets, taken = _serve(rows, monkeypatch, tmp_path)
     assert sorted(decode_row(packet).sync for packet in packets) == list(range(1, 101))
-    assert taken[0] == 1
-    assert sum(taken) == 1 + (99 - 64)
+    assert taken[0] == FIRST
+    assert sum(taken) == 100
 
 
 @pytest.mark.parametrize("is_wave", [True, False])

@@ -38,6 +38,19 @@ def test_statements_of_sql_count_no_selects(run: Run) -> None:
     run(body)
 
 
+def test_what_an_upsert_ignores_is_an_error(run: Run) -> None:
+    """Operations that fail and a change of the primary key are counted, in a transaction as well."""
+
+    async def body(box: Box) -> None:
+        await box(DELTA + "s = box.schema.space.create('u') s:create_index('pk') s:insert{1, 1}")
+        wrong = "s:upsert({1, 1}, {{'+', 7, 1}, {'-', 8, 1}}) s:upsert({1, 1}, {{'=', 1, 7}})"
+        assert await box(f"return delta(function() {wrong} end)") == {"UPSERT": 2, "ERROR": 3}
+        assert await box(f"return delta(function() box.begin() {wrong} box.commit() end)") == {"UPSERT": 2, "ERROR": 3}
+        assert await box("return s:select()") == [[1, 1]]
+
+    run(body)
+
+
 def test_a_refused_connection_is_one_error(run: Run) -> None:
     """A server counts that it has refused a user; a client does not count that it has no connection."""
 

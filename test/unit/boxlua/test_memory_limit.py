@@ -44,6 +44,25 @@ def test_a_node_that_is_full(run: Run) -> None:
     run(body, memtx_memory=LIMIT)
 
 
+def test_what_box_slab_stats_says(run: Run) -> None:
+    """box.slab.stats() has a row for each size of tuples, whose sums are those of box.slab.info()."""
+
+    async def body(box: Box) -> None:
+        await box("""
+            local s = box.schema.space.create('s')
+            s:create_index('pk')
+            for id = 1, 3000 do s:insert{id, ('x'):rep(200)} end
+        """)
+        fields = "item_count item_size mem_free mem_used slab_count slab_size".split()
+        rows = await box("return unpack(box.slab.stats())")
+        assert all(sorted(row) == fields for row in rows)
+        assert all(row["mem_used"] == row["item_size"] * row["item_count"] for row in rows)
+        assert all(row["mem_used"] + row["mem_free"] == row["slab_size"] * row["slab_count"] for row in rows)
+        assert max(rows, key=lambda row: row["item_count"])["item_count"] == 3000
+
+    run(body)
+
+
 def test_what_box_slab_info_says(run: Run) -> None:
     """box.slab.info() counts memory of tuples and indexes, and goes back when they are removed."""
 

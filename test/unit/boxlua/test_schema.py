@@ -56,6 +56,17 @@ def test_formats(run: Run) -> None:
     run(body)
 
 
+def test_a_format_that_no_index_fits_is_refused_with_the_names_before(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('a') s:create_index('pk')")
+        text = "%s has type 'string' in space format, but type 'unsigned' in index definition"
+        assert await box.fails("s:format{{'new', 'string'}}") == text % "Field 1"
+        await box("s:format{{'old', 'unsigned'}}")
+        assert await box.fails("s:format{{'new', 'string'}, {'b', 'string'}}") == text % "Field 1 (old)"
+
+    run(body)
+
+
 def test_notations_of_index_parts(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('a', {format = {{'id', 'unsigned'}, {'map', 'map'}, {'n', 'string'}}})")

@@ -36,7 +36,9 @@ def test_an_error_is_returned_and_the_last_one(run: Run) -> None:
         for wrong in ("box.execute()", "box.execute({})", "box.execute('select 1', {}, 1)"):
             usage = "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])"
             assert await box.fails(wrong) == usage
-        assert await box.fails("box.execute('select 1', 5)") == "Second argument must be a table"
+        for args in "'select 1', 5", "'select 1', nil", "box.prepare('select 1').stmt_id, nil":
+            wrong = f"box.execute({args})"
+            assert await box.fails(wrong) == "Second argument must be a table"
         text = "local _, e = box.execute('select ?', {function() end}) return tostring(e)"
         assert await box(text) == "Bind value type USERDATA for parameter 1 is not supported"
         text = "local _, e = box.execute('select :a', {{[':a'] = 1, [':b'] = 2}}) return tostring(e)"
@@ -384,5 +386,124 @@ def test_a_tuple_of_a_map_may_have_many_gaps(run: Run) -> None:
             s:create_index('pk') s:format(fields)"""
         )
         assert await box("return box.space.s:frommap({X1 = 1, X65 = 2})") == [1, *[None] * 63, 2]
+
+    run(body)
+
+
+def test_wrong_arguments_of_statements_and_parameters(run: Run) -> None:
+    """The texts are those of 2.8.1."""
+    program = """
+        local ffi = require('ffi')
+        local p = box.prepare('SELECT ?')
+        local function raised(...) return (select(2, pcall(...))) end
+        local function returned(...) return (select(2, box.execute(...))).message end
+        return {
+            raised(p.execute), raised(p.execute, {}), raised(p.execute, p, {}, {}), raised(p.unprepare),
+            raised(box.unprepare, {}), raised(box.unprepare, -1), raised(box.execute, -1), raised(box.execute, 5ULL),
+            returned('SELECT ?', {box.tuple.new{1}}), returned('SELECT ?', {ffi.new('struct {int a;}')}),
+            returned('SELECT :a', {{[':a'] = print}}), returned('SELECT :a', {{[5] = 1}}), returned(2^53),
+            returned('SELECT 1 AS ""'),
+        }
+    """
+    execute = "Usage: statement:execute([, params])"
+    expected = [
+        execute,
+        "Query id is expected to be numeric",
+        execute,
+        "Usage: statement:unprepare() or box.unprepare(stmt_id)",
+        "Statement id is expected to be numeric",
+        "Statement id can't be negative",
+        "Statement id can't be negative",
+        "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])",
+        "Bind value type USERDATA for parameter 1 is not supported",
+        "Bind value type USERDATA for parameter 1 is not supported",
+        "Bind value type USERDATA for parameter ':a' is not supported",
+        "Parameter '5' was not found in the statement",
+        "Prepared statement with id 0 does not exist",
+        "Invalid identifier '' (expected printable symbols only or it is too long)",
+    ]
+
+    async def body(box: Box) -> None:
+        assert await box(program) == expected
+
+    run(body)
+
+
+def test_many_rows_become_tuples_in_pieces(run: Run) -> None:
+    """Others run between the pieces; in a transaction there is no pause, which would abort it."""
+
+    async def body(box: Box) -> None:
+        await box(
+            "box.execute('create table t (id int primary key, s text)')"
+            "box.begin() for id = 1, 4500 do box.space.T:insert{id, 'text ' .. id} end box.commit()"
+        )
+        await box(
+            """
+            fiber, turns = require('fiber'), 0
+            function beside() while turns >= 0 do turns = turns + 1 fiber.yield() end end
+            function sums()
+                local rows, sum = box.execute('select id, s from t').rows, 0
+                for number, row in ipairs(rows) do
+                    assert(box.tuple.is(row) and row[1] == number and row[2] == 'text ' .. number and #row == 2)
+                end
+                return #rows
+            end
+            """
+        )
+        assert await box("fiber.create(beside) local before = turns return sums(), turns - before > 4") == [4500, True]
+        assert await box(
+            "box.begin() local before = turns local count = sums() before = turns - before box.commit() turns = -10"
+            " return count, before"
+        ) == [4500, 0]
+        assert await box(
+            """
+            local left, problem = fiber.new(function() return box.execute('select id, s from t') end)
+            left:set_joinable(true)
+            for _ = 1, 4 do fiber.yield() end
+            left:cancel()
+            local _, result, error = left:join()
+            return result, tostring(error)
+            """
+        ) == [None, "fiber is cancelled"]
+        assert await box("return sums()") == 4500
+
+    run(body)
+
+
+def test_indexes_that_do_not_hold_the_columns_of_all_rows(run: Run) -> None:
+    """An index without the rows with nil serves conditions that nil never meets, and INDEXED BY; a functional index
+    serves none.
+    """
+
+    async def body(box: Box) -> None:
+        await box(
+            """
+            box.execute('create table j (id int primary key, s string, a int)')
+            box.space.J:create_index('I3', {parts = {{2, 'string', exclude_null = true}}})
+            box.schema.func.create('half', {
+                body = 'function(t) return {math.floor(t[1] / 2), t[1]} end', is_deterministic = true,
+                is_sandboxed = true,
+            })
+            box.space.J:create_index('I4', {func = 'half', parts = {{1, 'integer'}, {2, 'integer'}}})
+            box.execute("insert into j values (1, null, 5), (2, '', 6), (3, 'a', 7), (4, null, 8), (5, null, 9)")
+            function rows(text)
+                local found = {}
+                for _, row in ipairs(assert(box.execute(text)).rows) do
+                    table.insert(found, row[1])
+                end
+                return found
+            end
+            """
+        )
+        assert await box("return rows('select count(*) from j group by s')") == [3, 1, 1]
+        assert await box("return rows('select id from j order by s, id')") == [1, 4, 5, 2, 3]
+        assert await box("return rows([[select id from j where s > '']])") == [3]
+        assert await box("return rows([[select count(*) from j where s is null]])") == [3]
+        assert await box("return rows('select id from j where id = 5 and s is null')") == [5]
+        assert await box("return rows('select id from j where id between 3 and 4')") == [3, 4]
+        assert await box("return rows('select id from j indexed by I3')") == [2, 3]
+        assert await box("return rows('select count(*) from j as x indexed by I3 where a > 6')") == [1]
+        assert await box("return box.execute('update j indexed by I3 set a = 0')") == {"row_count": 2}
+        assert await box("return rows('select sum(a) from j')") == [22]
 
     run(body)

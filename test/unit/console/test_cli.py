@@ -76,6 +76,7 @@ def test_version_tells_of_a_debug_build(tmp_path: Path) -> None:
         ("-z", "invalid option -- 'z'"),
         ("-e", "option requires an argument -- 'e'"),
         ("--nothing", "unrecognized option '--nothing'"),
+        ("--nothing=1", "unrecognized option '--nothing=1'"),
         ("--version=3", "option '--version' doesn't allow an argument"),
     ],
 )
@@ -117,6 +118,26 @@ def test_removed_current_directory(tmp_path: Path) -> None:
     )
     assert outcome.returncode == 1
     assert "lunabox: current directory: No such file or directory\n" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-e", "name()"), ("-l", "lib"), ("-e", "name()", "script.lua"), ("-e", "name()", "-")]
+)
+def test_fibers_of_the_command_line_are_called_as_the_script(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """The fibers of all parts of a command line have the name of the script, or `interactive` without one."""
+    (tmp_path / "lib.lua").write_text("function name() print(require('fiber').name()) end name()")
+    script(tmp_path, "name()")
+    outcome = run(tmp_path, "-l", "lib", *arguments)
+    expected = arguments[2] if len(arguments) > 2 else "interactive"
+    assert set(outcome.stdout.split()) == {expected}
+
+
+def test_a_script_is_the_main_chunk(tmp_path: Path) -> None:
+    """A traceback and the frames of the TAP module end with the script."""
+    name = script(tmp_path, "print(debug.traceback('x')) local t = require('tap').test('t') t:plan(1) t:ok(false, 'f')")
+    outcome = run(tmp_path, name)
+    assert "script.lua:1: in main chunk\n" in outcome.stdout
+    assert "main.lua" not in outcome.stdout
 
 
 def test_script_gets_arguments(tmp_path: Path) -> None:

@@ -77,6 +77,27 @@ def test_a_build_gives_way(mvcc: bool) -> None:
     run(main, mvcc=mvcc)
 
 
+def test_a_turn_of_a_build_adds_few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a tuple has many keys, a turn visits fewer tuples."""
+
+    async def main(node: Node) -> None:
+        await node.eval("for id = 1, 100 do box.space.s:replace{id, {id, 1, 2, 3, 4, 5, 6, 7}} end")
+        await node.eval("for id = 101, 3000 do box.space.s:delete(id) end")
+        monkeypatch.setattr(build_module, "SLICE_EFFORT", 16)
+        turns = 0
+        parts = "{{2, 'unsigned', path = '[*]'}}"
+        building = asyncio.ensure_future(
+            node.eval(f"box.space.s:create_index('m', {{unique = false, parts = {parts}}})")
+        )
+        while not building.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 50
+        assert await node.eval("return #box.space.s.index.m:select(7)") == 100
+
+    run(main)
+
+
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_a_build_takes_changes_along(mvcc: bool) -> None:
     """A build includes committed changes of visited and unvisited tuples, and none that are rolled back."""

@@ -54,6 +54,50 @@ def test_spaces_and_indexes_are_made_changed_and_dropped() -> None:
     asyncio.run(run())
 
 
+def test_constraints_and_foreign_keys_of_spaces_and_fields() -> None:
+    async def run() -> None:
+        async with Node() as node:
+            schema = node.schema
+            goods = await schema.create_space("goods", format=[("id", "unsigned"), ("unit", "unsigned")])
+            await goods.create_index("pk", parts=["id"])
+            await goods.create_index("both", parts=["unit", "id"])
+            await goods.insert([1, 2])
+            await goods.insert([13, 13])
+            body = "function(value) return value ~= 13 end"
+            await schema.create_function("not_13", body=body, is_deterministic=True)
+            await schema.create_function("ordered", language="SQL_EXPR", body='"a" <= "b"', is_deterministic=True)
+            offers = await schema.create_space(
+                "offers",
+                format=[
+                    {"name": "a", "type": "unsigned", "constraint": "not_13"},
+                    {"name": "b", "type": "unsigned", "foreign_key": {"space": "goods", "field": "id"}},
+                    ("unit", "unsigned"),
+                ],
+                constraint={"in_order": "ordered"},
+                foreign_key={"both": {"space": "goods", "field": {"b": "id", 3: "unit"}}},
+            )
+            await offers.create_index("pk")
+            await offers.insert([1, 1, 2])
+            for row, code in (
+                ([13, 13, 13], ErrorCode.FIELD_CONSTRAINT_FAILED),
+                ([2, 1, 2], ErrorCode.TUPLE_CONSTRAINT_FAILED),
+                ([0, 1, 3], ErrorCode.COMPLEX_FOREIGN_KEY_FAILED),
+            ):
+                with pytest.raises(BoxError) as caught:
+                    await offers.insert(row)
+                assert caught.value.code == code
+            tree = await schema.create_space(
+                "tree", format=[("id", "unsigned"), ("up", "unsigned")], foreign_key={"field": {"up": "id"}}
+            )
+            await tree.create_index("pk")
+            with pytest.raises(BoxError, match="Foreign key constraint 'tree' failed"):
+                await tree.insert([1, 2])
+            with pytest.raises(BoxError, match="constraint function was not found by name 'none'"):
+                await schema.create_space("other", constraint=["none"])
+
+    asyncio.run(run())
+
+
 def test_a_change_of_the_dictionary_is_part_of_the_transaction() -> None:
     async def run() -> None:
         async with Node() as node:

@@ -5,6 +5,7 @@ of one moment.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from box import Node
 from box.embed import space_requests
 from box.index.own_trees import LEAVES
 from box.index.release import LEAVES_A_TURN
+from box.txn.transaction import Statement
 
 DEADLINE = 60
 COUNT = 3000
@@ -155,3 +157,15 @@ def test_stop_frees_the_tuples_a_few_in_every_turn() -> None:
     full = asyncio.run(asyncio.wait_for(main(), DEADLINE))
     assert full[0] > 5 * LEAVES_A_TURN
     assert max(before - after for before, after in pairwise(full)) <= 2 * LEAVES_A_TURN
+
+
+def test_a_program_that_never_rests_keeps_few_ended_statements() -> None:
+    """What ended transactions leave is freed as fast as a program makes more of it."""
+
+    async def main(node: Node) -> None:
+        for begin in range(0, 40 * 5000, 5000):
+            await node.space["s"].replace_many(names(range(begin, begin + 5000)))
+        kept = sum(isinstance(found, Statement) for found in gc.get_objects())
+        assert kept <= 4 * 5000
+
+    run(main)

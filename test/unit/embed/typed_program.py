@@ -107,6 +107,13 @@ async def dictionary(node: Node) -> None:
     """Create spaces, sequences, users, roles and functions."""
     schema: SchemaRequests = node.schema
     goods: SpaceHandle[Goods] = await schema.create_space("goods", row=Goods, if_not_exists=True)
+    await schema.create_function("positive", body="function(x) return x > 0 end", is_deterministic=True)
+    await schema.create_function("ordered", language="SQL_EXPR", body="a > b", is_deterministic=True)
+    await schema.create_space("a", constraint="ordered", foreign_key={"space": "goods", "field": {"id": "id"}})
+    await schema.create_space("b", constraint=["ordered"], foreign_key={"k": {"space": 1, "field": {1: "id", "n": 2}}})
+    await schema.create_space("c", constraint={"rule": "ordered"}, foreign_key={"field": {"id": "id"}})
+    await schema.create_space("d", constraint=1)  # mistake: call-overload
+    await schema.create_space("e", foreign_key="goods")  # mistake: call-overload
     plain: SpaceHandle[NamedRow] = await schema.create_space("plain", format=[("id", "unsigned"), "text"])
     pk: IndexHandle[Goods] = await goods.create_index("pk", parts=["id"], unique=True, sequence="ids")
     await pk.alter(parts=["id"])

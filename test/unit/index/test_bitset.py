@@ -163,3 +163,14 @@ def test_detached_trees_hold_everything() -> None:
     assert len(index) == index.count(I.BITS_ALL_SET, [1]) == 0
     put(index, 3, 1)
     assert rows_of(index.select(I.ALL, [], 0, 9)) == [3]
+
+
+def test_a_freed_number_is_used_before_a_new_one() -> None:
+    index = make()
+    for number in range(300):
+        put(index, number, 1)
+    assert len(index.keys) == 300
+    index.remove(index.key_of([7, 1]))
+    put(index, 1000, 1)
+    put(index, 1001, 1)
+    assert rows_of(index.select(I.ALL, [], 0, 400)) == [*range(7), 1000, *range(8, 300), 1001]

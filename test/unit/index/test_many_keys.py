@@ -9,6 +9,7 @@ from box.data.keydef import KeyDef, PartDef
 from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode
 from box.index import IndexDef, create_index
+from box.index.bulk import Keyed
 from box.index.tree import MultikeyTreeIndex
 
 PRIMARY = KeyDef([PartDef(0, FieldType.UNSIGNED)])
@@ -66,3 +67,11 @@ def test_exclude_null_looks_at_the_field_alone() -> None:
     add(index, 1, None)
     raw = add(index, 2, [None])
     assert index.select(2, [], 0, 9) == [raw]
+
+
+def test_tuples_with_thousands_of_keys_are_loaded_in_many_turns() -> None:
+    index, keyed = multikey(unique=False), Keyed()
+    rows = [[number, list(range(1000))] for number in range(20)]
+    steps = list(keyed.add_tuples(index, [pack(row) for row in rows], rows))
+    assert len(keyed.keys) == 20_000
+    assert len(steps) >= 10

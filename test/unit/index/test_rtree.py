@@ -189,7 +189,7 @@ def test_every_iterator_selects_what_the_model_selects(dimension: int, distance:
 def test_a_filled_index_is_like_one_that_has_grown() -> None:
     model, keyed, filled = Model(3, 2, "euclid"), Keyed(), make()
     rows = [[number, model.coordinates()] for number in range(1500)]
-    keyed.add_tuples(filled, [pack(row) for row in rows], rows)
+    assert list(keyed.add_tuples(filled, [pack(row) for row in rows], rows))
     for _ in fill(filled, keyed, lambda one, other: AssertionError(one, other)):
         pass
     model.rows = dict(rows)

@@ -44,6 +44,9 @@ def test_many_arguments(evaluate: Evaluate) -> None:
         ("error()", "nil"),
         ("return x.y", "eval:1: attempt to index global 'x' (a nil value)"),
         ("x = = 1", "eval:1: unexpected symbol near '='"),
+        ("coroutine.wrap(function() error('boo') end)() x = 1", "eval:1: eval:1: boo"),
+        ("coroutine.wrap(function() error('boo', 0) end)() x = 1", "eval:1: boo"),
+        ("return coroutine.wrap(function() error('boo') end)()", "eval:1: boo"),
     ],
 )
 def test_lua_errors_become_luajit_errors(run: Run, source: str, text: str) -> None:

@@ -66,6 +66,14 @@ def test_a_read_has_a_timeout_and_a_signal_ends_the_process(lua: Lua) -> None:
 
 def test_what_cannot_be_executed_has_ended_with_the_errno(lua: Lua) -> None:
     assert lua(POPEN + "return popen.new({'/nonexistent'}):wait().exit_code") == [2]
+    assert lua(POPEN + "return popen.new({}):wait().exit_code") == [14]  # EFAULT
+
+
+def test_a_shell_without_a_command_says_so_itself(lua: Lua) -> None:
+    handle = "local h = popen.new({}, {shell = true, stderr = popen.opts.PIPE}) "
+    text, code = lua(POPEN + handle + "local text = h:read({stderr = true}) return text, h:wait().exit_code")
+    assert text.startswith("sh: ")
+    assert code == 2
 
 
 def test_a_handle_that_nobody_has_any_more_ends_its_process(lua: Lua) -> None:

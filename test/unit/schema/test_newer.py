@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from box import Node
 from box.data.codec import pack
 from box.data.times.points import Interval
 from box.errors import BoxError
@@ -19,7 +21,10 @@ from box.journal import MemoryStorage
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.schema.ids import SpaceId
 from box.schema.upgrade import SchemaUpgrade
+from box.spark.cat import rows_of as spark_rows
 from box.wire.change import Request
+from box.wire.constants import RequestType
+from box.wire.messages import decode_synchro
 from box.wire.vclock import VClock
 from test.unit.schema.test_upgrade import ADMIN, PUBLIC, UUID_1, Dictionary, present, rows_of
 
@@ -218,5 +223,92 @@ def test_the_uuid_of_the_replica_set_moves_to_its_later_key() -> None:
         with pytest.raises(BoxError, match="Can't reset replica set UUID: it is already assigned"):
             node.dml.write(ctx, space, Request.delete(["replicaset_uuid"]))
         await node.close()
+
+    asyncio.run(main())
+
+
+def test_what_only_3_x_knows_is_kept_without_effect() -> None:
+    """Grants on `lua_eval` and others have no effect, and an instance may get a name in its own row of `_cluster`."""
+
+    async def main() -> None:
+        rows, said = of_3_3(), list[str]()
+        rows[SpaceId.PRIV] += [[ADMIN, PUBLIC, "lua_call", "type", 4], [ADMIN, PUBLIC, "lua_eval", "", 4]]
+        node = await started(disk_of(rows), said)
+        note = "grants on these objects have no effect: lua_call, lua_eval"
+        assert [line for line in said if line.startswith("grants")] == [note]
+        ctx, priv, node.schema.instance_id = node.new_context(), node.schema.space(SpaceId.PRIV), 1
+        node.dml.write(ctx, node.schema.space(SpaceId.CLUSTER), Request.update([1], [["=", 3, "other"]]))
+        assert rows_of(node, SpaceId.CLUSTER) == [[1, str(UUID_1), "other"]]
+        node.dml.write(ctx, priv, Request.delete([PUBLIC, "lua_eval", ""]))
+        node.dml.write(ctx, priv, Request.insert(pack([ADMIN, PUBLIC, "sql", "", 4])))
+        assert [row[2] for row in rows_of(node, SpaceId.PRIV) if row[2] in ("sql", "lua_call", "lua_eval")] == [
+            "lua_call",
+            "sql",
+        ]
+        await node.close()
+
+        node = await started(disk_of(newer()), said)
+        ctx, node.schema.instance_id = node.new_context(), 1
+        with pytest.raises(BoxError, match="unsigned"):
+            node.dml.write(ctx, node.schema.space(SpaceId.PRIV), Request.insert(pack([1, 2, "sql", "f", 4])))
+        with pytest.raises(BoxError, match="local instance id 1 is read-only"):
+            node.dml.write(ctx, node.schema.space(SpaceId.CLUSTER), Request.update([1], [["=", 3, "name"]]))
+        await node.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("field", "part", "text"),
+    [
+        ("int8", "integer", "the field type 'int8' \\(field 'n' of space 'odd'\\)"),
+        ("decimal128", "decimal", "the field type 'decimal128' \\(field 'n' of space 'odd'\\)"),
+        ("any", "uint64", "the field type 'uint64' \\(index 'pk' of space 'odd'\\)"),
+        ("any", {"field": 1, "type": "float32"}, "the field type 'float32' \\(index 'pk' of space 'odd'\\)"),
+        (
+            "integer",
+            {"field": 1, "type": "integer", "sort_order": "desc"},
+            "descending parts of keys \\(index 'pk' of space 'odd'\\)",
+        ),
+    ],
+)
+def test_types_and_orders_of_3_x_are_refused(field: str, part: str | dict[str, Any], text: str) -> None:
+    async def main() -> None:
+        rows = of_3_3()
+        form = [{"name": "id", "type": "unsigned"}, {"name": "n", "type": field}]
+        rows[SpaceId.SPACE].append([600, ADMIN, "odd", "memtx", 0, {}, form])
+        parts = [[1, part]] if isinstance(part, str) else [part]
+        rows[SpaceId.INDEX].append([600, 0, "pk", "tree", {"unique": True}, parts])
+        disk = disk_of(rows)
+        before = sorted(disk.names("."))
+        with pytest.raises(BoxError, match=f"^Lunabox does not support {text}$"):
+            await started(disk, [])
+        assert sorted(disk.names(".")) == before
+
+    asyncio.run(main())
+
+
+def test_snapshots_keep_the_owner_of_the_queue(tmp_path: Path) -> None:
+    """A snapshot of a newer dictionary has a PROMOTE row, which tells a start who owns the queue, since which term."""
+
+    def owners(directory: Path) -> list[tuple[int, int, int]]:
+        rows = [item.row for item in spark_rows(str(max(directory.glob("*.snap"))))]
+        decoded = [decode_synchro(row) for row in rows if row.type == RequestType.PROMOTE]
+        return [(request.replica_id, request.lsn, request.term) for request in decoded]
+
+    async def main() -> None:
+        # Without this option a snapshot of Lunabox tells of promotions in another row, too.
+        options: dict[str, Any] = {"replication_keep_promotions": False, "replication_synchro_quorum": 1}
+        async with Node(tmp_path, **options) as node:
+            await node.eval("box.schema.space.create('s', {is_sync = true}):create_index('pk')")
+            await node.eval("box.ctl.promote() box.space.s:insert{1} box.snapshot()")
+            assert owners(tmp_path) == []
+            await node.eval("box.space._schema:replace{'version', 2, 11, 5} box.space.s:insert{2} box.snapshot()")
+            ((owner, lsn, term),) = owners(tmp_path)
+            assert (owner, lsn) == (1, await node.eval("return box.info.lsn - 1"))  # a CONFIRM follows it
+            assert term >= 1
+        async with Node(tmp_path, **options) as node:
+            await node.eval("box.space._schema:replace{'mine', 1} box.snapshot()")
+            assert owners(tmp_path) == [(1, 0, term)]
 
     asyncio.run(main())

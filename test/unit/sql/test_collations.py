@@ -49,3 +49,10 @@ def test_limit_has_no_collation(letters: Session) -> None:
             "SQL_SYNTAX_NEAR_TOKEN",
             "Syntax error at line 1 near 'COLLATE'",
         )
+
+
+def test_a_group_shows_the_text_of_its_last_row(db: Session) -> None:
+    """Texts that a collation takes for equal are one group; as in Tarantool, it shows the last of them."""
+    db.sql('create table t (id int primary key, s string collate "unicode_ci")')
+    db.sql("insert into t values (1, 'abc'), (2, 'ABC'), (3, 'b')")
+    assert db.sql("select s, count(*) from t group by s") == [["ABC", 2], ["b", 1]]

@@ -371,3 +371,41 @@ def test_a_row_that_is_its_own_parent_may_be_inserted_alone(db: Session) -> None
     db.sql("create table s (id int primary key, b int references s (id))")
     assert db.sql("insert into s values (1, 1)") == 1
     assert db.error("insert into s values (2, 3)") == FAILED
+
+
+@pytest.mark.parametrize(
+    ("actions", "change", "children"),
+    [
+        ("on delete cascade", "update or replace p set n = 5 where id = 3", [[1, 1], [4, None]]),
+        ("on delete cascade on update set null", "update or replace p set id = 7 where id = 3", [[1, 1], [4, None]]),
+        ("on delete cascade", "update or replace p set v = 'a' where id = 3", [[4, None]]),
+        ("on delete set null on update cascade", "update or replace p set id = 1 where id = 3",
+         [[1, None], [3, None], [4, None]]),
+        ("on update cascade", "update or replace p set n = 5 where id = 3", None),
+        ("on delete restrict", "update or replace p set n = 5 where id = 3", None),
+        ("deferrable initially deferred", "update or replace p set n = 5 where id = 3", None),
+    ],
+)  # fmt: skip
+def test_update_or_replace_removes_the_old_row_for_its_children(
+    db: Session, actions: str, change: str, children: list[list[object]] | None
+) -> None:
+    db.sql("create table p (id int primary key, v text unique, n int)")
+    db.sql(f"create table c (id int primary key, pid int references p {actions})")
+    db.sql("insert into p values (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+    db.sql("insert into c values (1, 1), (3, 3), (4, null)")
+    if children is None:
+        assert db.error(change)[1].endswith("FOREIGN KEY constraint failed")
+        children = [[1, 1], [3, 3], [4, None]]
+    else:
+        db.sql(change)
+    assert db.sql("select * from c") == children
+
+
+def test_a_failed_foreign_key_takes_no_number_of_a_sequence(db: Session) -> None:
+    """An INSERT of one row checks it before the sequence gives the key, even in a table that refers to itself."""
+    db.sql("create table s (id int primary key autoincrement, pid int references s)")
+    assert db.error("insert into s values (null, 1)")[1].endswith("FOREIGN KEY constraint failed")
+    assert db.execute("insert into s values (null, null)").autoincrement_ids == [1]
+    assert db.execute("insert into s values (null, 1)").autoincrement_ids == [2]
+    assert db.error("insert into s values (null, 1), (null, 9)")[1].endswith("FOREIGN KEY constraint failed")
+    assert db.execute("insert into s values (null, 1)").autoincrement_ids == [5]

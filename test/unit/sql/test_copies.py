@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError
+from box.index.ordered import OrderedIndex
 from box.sql import copies, pauses, reading
 from box.sql.copies import Copies
 from box.wire.change import Request
@@ -31,11 +34,14 @@ class Watched:
         self.copies: Copies = db.node.sql._queries._copies
         self.uses = 0
         self.is_forced: bool | None = None
+        self.own_reads = 0.0
+        """What the last query had read when it was asked whether it should run on copies."""
         worthwhile, lend = self.copies.are_worthwhile, self.copies.lend
 
-        def are_worthwhile(spaces: Any, own_reads: int = 0) -> bool:
+        def are_worthwhile(spaces: Any, *reads: float) -> bool:
             if self.is_forced is None:
-                return worthwhile(spaces, own_reads)
+                self.own_reads = reads[0] if reads else 0
+                return worthwhile(spaces, *reads)
             return self.is_forced and not self.copies._is_busy
 
         def counted(*args: Any) -> Any:
@@ -74,6 +80,11 @@ def _outcome(db: Session, text: str) -> Any:
         return db.sql(text)
     except BoxError as error:
         return error.code, error.message
+
+
+def _listeners(db: Session) -> int:
+    """Return how many follow the changes of the indexes of the table: a copy is one."""
+    return sum(len(index.listeners) for index in db.node.schema.space_by_name("T").indexes.values())  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
@@ -125,15 +136,110 @@ def test_values_that_sqlite_has_not(db: Session, watched: Watched) -> None:
     assert watched.uses == 9
 
 
-def test_a_copy_is_made_after_some_reads_and_ends_with_a_change(db: Session, watched: Watched) -> None:
+def test_a_copy_is_made_after_some_reads_and_ends_with_many_changes(db: Session, watched: Watched) -> None:
     first = db.sql(_SUMS)
     assert [db.sql(_SUMS) for _ in range(3)] == [first] * 3
-    assert watched.uses == 2
-    db.sql("update t set a = 11 where id = 5")
-    assert db.sql(_SUMS) != first
-    db.sql("update t set a = 5 where id = 5")
+    assert watched.uses
+    uses = watched.uses
+    assert _listeners(db)
+    db.sql(f"update t set d = d + 1 where id < {_ROWS // 4}")
+    assert _listeners(db)
+    db.sql(f"update t set d = d + 1 where id = {_ROWS // 4}")
+    assert not _listeners(db)
+    db.sql(f"update t set d = d - 1 where id <= {_ROWS // 4}")
     assert db.sql(_SUMS) == first
-    assert watched.uses == 2
+    assert watched.uses == uses
+    assert not watched.copied
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["update t set a = 11 where id = 5"],
+        ["update t set a = a + 1, s = s || '!' where id % 50 = 0"],
+        ["update t set s = null, d = null where id in (0, 77, 1199)", "replace into t values (77, 1, 'new', 1)"],
+        ["insert into t values (-5, 1, 'x', 0.5), (9999, null, null, null)", "delete from t where id = 9999"],
+        ["delete from t where id between 100 and 120", "insert into t values (110, 3, 'back', null)"],
+        ["start transaction", "delete from t where a = 3", "insert into t values (3, 5, 'no', 1)", "rollback"],
+        ["start transaction", "update t set s = 'kept' where id < 20", "savepoint p", "delete from t where id < 30",
+         "rollback to savepoint p", "commit"],
+    ],
+)  # fmt: skip
+def test_changed_rows_are_replaced(db: Session, watched: Watched, changes: list[str]) -> None:
+    """Neither a change nor its rollback ends a copy: the next query sees the rows as they are."""
+    watched.is_forced = True
+    db.sql("create unique index by_s on t (id, s)")
+    queries = _SUMS, "select * from t where a = 5 order by id", "select * from t order by id desc"
+    for text in queries:
+        db.sql(text)
+    made = watched.copies._known[db.node.schema.space_by_name("T").id]
+    for change in changes:
+        db.sql(change)
+    uses = watched.uses
+    on_copies = [db.sql(text) for text in queries]
+    assert watched.uses == uses + 3
+    assert watched.copies._known[db.node.schema.space_by_name("T").id] is made
+    watched.is_forced = False
+    assert [db.sql(text) for text in queries] == on_copies
+
+
+def _text(number: int) -> str:
+    return chr(97 + number) if number % 3 else f"\udcff{number}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "survives"),
+    [
+        ("string", _text, True),
+        ("varbinary", lambda number: bytes([number]) * (number % 3 + 1), True),
+        ("unsigned", lambda number: 2**63 - 5 + number, True),
+        ("uuid", lambda number: UUID(int=number), True),
+        ("number", lambda number: number / 2, False),
+        ("scalar", lambda number: number % 2 == 0 if number < 2 else number, False),
+    ],
+)
+def test_keys_by_which_a_changed_row_is_found(
+    db: Session, watched: Watched, kind: str, key: Callable[[int], Any], survives: bool
+) -> None:
+    fields = [{"name": "K", "type": kind}, {"name": "V", "type": "integer"}]
+    db.write("_space", Request.insert(pack([600, 1, "K", "memtx", 0, {}, fields])))
+    db.write("_index", Request.insert(pack([600, 0, "pk", "tree", {"unique": True}, [[0, kind]]])))
+    for number in range(10):
+        db.write("K", Request.insert(pack([key(number), number])))
+    watched.is_forced = True
+    assert db.value("select sum(v) from k") == 45
+    made = watched.copies._known[600]
+    db.write("K", Request.replace(pack([key(1), 11, "one more field"])))
+    db.write("K", Request.delete([key(9)]))
+    assert db.value("select sum(v) from k") == 46
+    assert (watched.copies._known[600] is made) == survives
+
+
+def test_changes_that_exchange_values_of_a_unique_index(db: Session, watched: Watched) -> None:
+    db.sql("create table u (id int primary key, v int unique)")
+    db.sql("insert into u select id, id from t where id < 20")
+    watched.is_forced = True
+    assert db.value("select sum(id) from u where v > 16") == 17 + 18 + 19
+    made = watched.copies._known[db.node.schema.space_by_name("U").id]
+    for change in "v = null where id = 1", "v = 1 where id = 19", "v = 19 where id = 1":
+        db.sql(f"update u set {change}")
+    assert db.value("select sum(id) from u where v > 16") == 17 + 18 + 1
+    assert watched.copies._known[db.node.schema.space_by_name("U").id] is made
+
+
+@pytest.mark.parametrize("how", ["drop table t", "truncate table t", "create index by_d on t (d)", "end"])
+def test_nothing_is_kept_of_a_space_whose_indexes_are_gone(db: Session, watched: Watched, how: str) -> None:
+    watched.is_forced = True
+    db.sql(_SUMS)
+    db.sql("update t set a = 11 where id = 5")
+    index = db.node.schema.space_by_name("T").primary
+    assert isinstance(index, OrderedIndex)
+    assert index.listeners
+    if how == "end":
+        db.wait(db.node.close())
+    else:
+        db.sql(how)
+    assert not index.listeners
 
 
 def test_a_query_that_reads_many_rows_begins_anew(db: Session, watched: Watched) -> None:
@@ -143,6 +249,18 @@ def test_a_query_that_reads_many_rows_begins_anew(db: Session, watched: Watched)
     watched.is_forced = None
     db.sql("update t set a = a")
     assert db.sql(text) == first
+    assert watched.uses == 1
+
+
+def test_a_query_that_will_read_many_rows_begins_anew_soon(db: Session, watched: Watched) -> None:
+    """The progress of the outermost loop tells it."""
+    text = "select count(*), sum(y.d) from t as x join t as y on y.id = x.id + 1 join t as z on z.id = y.id + 1"
+    watched.is_forced = False
+    first = db.sql(text)
+    watched.is_forced = None
+    db.sql("update t set a = a")
+    assert db.sql(text) == first
+    assert 0 < watched.own_reads < _ROWS // 2
     assert watched.uses == 1
 
 
@@ -240,7 +358,7 @@ def test_a_query_on_copies_is_cancelled(db: Session, watched: Watched, is_copied
 
     db.wait(run())
     assert bool(watched.copied) == is_copied
-    assert not any(index.listeners for index in db.node.schema.space_by_name("T").indexes.values())  # type: ignore[attr-defined]
+    assert _listeners(db) == is_copied
     assert db.value("select count(*) from t where d > 0") == _ROWS
     db.sql("delete from t where id = 1")
     assert db.value("select count(*) from t where d > 0") == _ROWS - 1
@@ -293,4 +411,18 @@ def test_a_row_with_more_fields_than_columns(db: Session, watched: Watched) -> N
         db.write("L", Request.insert(pack(row)))
     watched.is_forced = True
     assert db.sql("select * from l order by a") == [[1, "s"], [2, None], [3, None]]
+    assert watched.uses == 1
+
+
+def test_unique_index_of_parts_of_a_column(db: Session, watched: Watched) -> None:
+    """A multikey index allows equal columns."""
+    fields = [{"name": "A", "type": "unsigned"}, {"name": "B", "type": "any"}, {"name": "C", "type": "unsigned"}]
+    db.write("_space", Request.insert(pack([600, 1, "M", "memtx", 0, {}, fields])))
+    db.write("_index", Request.insert(pack([600, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])))
+    part = {"field": 1, "type": "unsigned", "path": "[*]"}
+    db.write("_index", Request.insert(pack([600, 1, "many", "tree", {"unique": True}, [part]])))
+    for number in range(4):
+        db.write("M", Request.insert(pack([number, [], 7])))
+    watched.is_forced = True
+    assert db.sql("select a, c from m order by a") == [[number, 7] for number in range(4)]
     assert watched.uses == 1

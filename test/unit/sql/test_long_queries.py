@@ -106,6 +106,7 @@ def test_it_can_be_cancelled_and_has_a_timeout(filled: Session) -> None:
 
     filled.wait(run())
     assert filled.value("select count(*) from t") == _ROWS
+    filled.node.sql.end()
     space = filled.node.schema.space_by_name("T")
     assert not any(index.listeners for index in space.indexes.values())  # type: ignore[attr-defined]
 

@@ -108,6 +108,26 @@ def test_nil_is_like_nothing_whatever_the_other_is(db: Session) -> None:
     assert db.sql("select x'00' like null, null like 5") == [[None, None]]
 
 
+@pytest.mark.parametrize(
+    ("args", "greatest", "least"),
+    [
+        ("u, i", ["unsigned", "unsigned"], ["integer", "integer"]),
+        ("i, d", ["double", "integer"], ["integer", "double"]),
+        ("n, u", ["number", "unsigned"], ["unsigned", "number"]),
+        ("1, 2", ["integer", "integer"], ["integer", "integer"]),
+        ("i, s", ["string", "string"], ["integer", "integer"]),
+        ("b, null", ["boolean", "boolean"], ["boolean", "boolean"]),
+    ],
+)
+def test_typeof_the_greatest_is_that_of_the_argument(
+    db: Session, args: str, greatest: list[str], least: list[str]
+) -> None:
+    db.sql("create table t (id int primary key, i int, u unsigned, d double, n number, s string, b boolean)")
+    db.sql("insert into t values (1, -5, 5, 1.5, 7, 'abc', true), (2, 6, 7, 2.5, -8, 'd', false)")
+    assert [row[0] for row in db.sql(f"select typeof(greatest({args})) from t order by id")] == greatest
+    assert [row[0] for row in db.sql(f"select typeof(least({args})) from t order by id")] == least
+
+
 def test_typeof_tells_the_type_of_columns_and_operators(db: Session) -> None:
     """typeof() of a column or operator is its type, of a plain value the value's; nil is boolean."""
     db.sql("create table t (id int primary key, u unsigned, n number, s text, v scalar)")

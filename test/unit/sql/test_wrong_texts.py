@@ -112,3 +112,33 @@ def test_what_is_deep_is_refused() -> None:
     """A text that nests too deeply is an error and does not end the process."""
     with pytest.raises(BoxError, match="parser stack limit reached"):
         parse_statement("select " + "(" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("DROP TABLE END", 15),
+        ("END", 1),
+        ("RENAME", 1),
+        ("CREATE TABLE END (a INT PRIMARY KEY)", 18),
+        ("SELECT END.a FROM t", 11),
+        ("SELECT 1 AS RENAME FROM t", 20),
+    ],
+)
+def test_a_word_that_the_grammar_takes_for_a_name_is_reported_behind_it(text: str, position: int) -> None:
+    with pytest.raises(BoxError, match=f"At line 1 at or near position {position}: keyword '[A-Z]+' is reserved"):
+        parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("SELECT a FROM t ON a = 1", 25),
+        ("SELECT a FROM t AS x USING (a), t", 31),
+        ("SELECT 1 FROM t, (t AS y ON 1 = 1)", 34),
+    ],
+)
+def test_the_first_table_has_no_condition(text: str, position: int) -> None:
+    expected = f"Syntax error at line 1 at or near position {position}: a JOIN clause is required before ON and USING"
+    with pytest.raises(BoxError, match=expected):
+        parse_statement(text)

@@ -38,7 +38,7 @@ local FIELDS = {
     {'last_altered', nil, now},
 }
 
-local CREATE_OPTIONS = {if_not_exists = 'boolean'}
+local CREATE_OPTIONS = {if_not_exists = 'boolean', takes_raw_args = 'boolean'}
 for _, field in ipairs(FIELDS) do
     CREATE_OPTIONS[field[1]] = field[2]
 end
@@ -55,6 +55,11 @@ end
 function M.create(name, options)
     options = check.given(options)
     check.options(options, CREATE_OPTIONS)
+    if options.takes_raw_args then
+        options = table.copy(options)
+        options.opts = table.copy(options.opts or {})
+        options.opts.takes_raw_args = true
+    end
     if box.space._vfunc.index.name:get{name} == nil then
         local row = {session.euid(), name}
         for _, field in ipairs(FIELDS) do

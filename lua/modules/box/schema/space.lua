@@ -30,11 +30,17 @@ local CREATE_OPTIONS = {
 }
 
 -- Takes the next id of a space. _schema keeps the last one taken, so that the id of a dropped space is not used again.
+-- Since 3.0 it does not.
 local function next_id()
     local stored = box.space._schema:update({'max_id'}, {{'+', 2, 1}})
     if stored == nil then
         local greatest = box.space._space.index.primary:max()[1]
-        stored = box.space._schema:insert{'max_id', 1 + math.max(greatest, box.schema.SYSTEM_ID_MAX)}
+        local id = 1 + math.max(greatest, box.schema.SYSTEM_ID_MAX)
+        local version = box.space._schema:get('version')
+        if version ~= nil and version[2] >= 3 then
+            return id
+        end
+        stored = box.space._schema:insert{'max_id', id}
     end
     return stored[2]
 end
