@@ -1,6 +1,6 @@
 """Distribution of tests to processes: whole files, the long ones first.
 
-A file stays in one process, because its tests may share a node. Files that share more, such as a Spark session or the
+A file stays in one process, because its tests may share a node. Files that share more, such as the Java of Spark or the
 parsed source of the product, stay together. Long files begin first, so that at the end processes without work wait for
 a short test only.
 """
@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-TOGETHER = ("test/interop/test_spark", "test/unit/house/")
-"""Prefixes of file names; all files with the same prefix run in one process."""
+TOGETHER = (
+    ("test/interop/test_examples_of_spark", "test/interop/test_notebook", "test/interop/test_spark"),
+    ("test/unit/house/",),
+)
+"""Groups of prefixes of file names; all files with a prefix of the same group run in one process."""
 
 
 class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc]
@@ -25,4 +28,4 @@ class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         path: str = super()._split_scope(nodeid)
-        return next((group for group in TOGETHER if path.startswith(group)), path)
+        return next((group[0] for group in TOGETHER if path.startswith(group)), path)

@@ -33,9 +33,11 @@ def example() -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_the_example_of_readme_runs_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_readme_runs_in_a_notebook(
+    directory_with_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_snapshot(
-        tmp_path / "data",
+        directory_with_java / "data",
         """
         local s = box.schema.space.create('goods', {format = {
             {'id', 'unsigned'}, {'name', 'string'}, {'price', 'double'}}})
@@ -52,7 +54,7 @@ def test_the_example_of_readme_runs_in_a_notebook(tmp_path: Path, monkeypatch: p
     cells = [nbformat.v4.new_code_cell(text) for text in (SESSION, code, "spark.stop()")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     kernel = {"kernel_cmd": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]}
-    client = nbclient.NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(directory_with_java)}})
     client.create_kernel_manager()
     client.km.kernel_spec.argv = kernel["kernel_cmd"]
     client.execute(env=dict(os.environ))

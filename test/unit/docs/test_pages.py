@@ -17,6 +17,7 @@ from test.unit.docs.walkthrough import ROOT, walk
 DOCS = ROOT / "docs"
 COMMANDS = ("lunabox", "lunabox-test", "lunabox-export", "lunabox-cat", "lunabox-sim")
 NEEDS_SPARK = {"tutorials/export.md"}
+"""Pages of test_examples_of_spark.py."""
 COLUMNS = 92
 """What fits into a block of code of the site between both columns of navigation: see stylesheets/site.css."""
 
@@ -29,13 +30,6 @@ def pages_with_examples() -> list[str]:
 @pytest.mark.parametrize("page", [page for page in pages_with_examples() if page not in NEEDS_SPARK])
 def test_examples_do_what_the_page_says(page: str, tmp_path: Path) -> None:
     assert walk(DOCS / page, tmp_path) >= 1
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("page", sorted(NEEDS_SPARK))
-def test_examples_of_spark_do_what_the_page_says(page: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    assert walk(DOCS / page, tmp_path) >= 5
 
 
 @pytest.mark.spark

@@ -72,10 +72,10 @@ async def busy_in_lua(simulation: Simulation) -> list[Any]:
     await simulation.until(lambda: all(node.has(280, SPACE) for node in nodes), 30, "the space everywhere")
     for number, node in enumerate(nodes):
         await node.run(node.application.eval(_APPLICATION + "start(...)", number, one.uri))
-    await simulation.sleep(3)
+    await simulation.sleep(1)
     three.kill()
     two.clock.jump(100)
-    await simulation.sleep(2)
+    await simulation.sleep(1)
     await three.start()
     await simulation.until(lambda: keys(one) == keys(two) == keys(three), 60, "equal rows")
     rows = [[*place, sorted(facts.items(), key=str)] for *place, facts in one.rows(SPACE)]
