@@ -151,7 +151,8 @@ def test_a_finalizer_must_not_wait(run: Run, wait: str) -> None:
             return refused, fiber.clock() - start
         """
         )
-        assert refused == "a finalizer must not wait"
+        # coroutine.wrap puts the position of its call before an error of the coroutine.
+        assert refused.removeprefix("eval:13: ") == "a finalizer must not wait"
         assert shortest > 0.019
 
     run(test)
