@@ -58,8 +58,8 @@ async def _stop_load(mesh: ProcessMesh) -> None:
     assert await mesh.same_rows()
 
 
-async def _kill_each_under_load(mesh: ProcessMesh) -> dict[NodeProcess, float]:
-    """Kill and restart each node while all write.
+async def _kill_three_under_load(mesh: ProcessMesh) -> dict[NodeProcess, float]:
+    """Kill and restart three nodes, one after another, while all write.
 
     Returns:
         For each node the bytes that it has received, as a multiple of the size of the others' rows.
@@ -70,7 +70,7 @@ async def _kill_each_under_load(mesh: ProcessMesh) -> dict[NodeProcess, float]:
     since = await mesh.nodes[0].vclock()
     await mesh.eval_all("start_writing()")
     await _write(mesh, 80)
-    for node in mesh.nodes:
+    for node in mesh.nodes[-3:]:  # Tarantool's nodes are the last
         await _caught_up(mesh, node)
         await node.end(kills=True)
         await _write(mesh, 80)
@@ -88,11 +88,11 @@ async def _kill_each_under_load(mesh: ProcessMesh) -> dict[NodeProcess, float]:
 
 
 def test_five_nodes_receive_every_row_once() -> None:
-    """Each of five nodes receives at most 1.1 times the bytes of the others' rows, though each is killed once."""
+    """Each of five nodes receives at most 1.1 times the bytes of the others' rows, though three are killed."""
 
     async def main() -> None:
         async with process_mesh([LUNABOX] * 5, options=ONCE) as mesh:
-            shares = await _kill_each_under_load(mesh)
+            shares = await _kill_three_under_load(mesh)
             print("received bytes by bytes of the others' rows:", [round(share, 3) for share in shares.values()])
             print("requests for all rows:", [node.log.count(" asking ") for node in mesh.nodes])
             print("timeouts:", [node.log.count("timed out") for node in mesh.nodes])
@@ -109,7 +109,7 @@ def test_tarantool_among_them() -> None:
     async def main() -> None:
         ours = [LUNABOX] * 2
         async with process_mesh([*ours, *TARANTOOLS], options=ONCE) as mesh:
-            shares = await _kill_each_under_load(mesh)
+            shares = await _kill_three_under_load(mesh)
             print("received bytes by bytes of the others' rows:", [round(share, 3) for share in shares.values()])
             # More than the 1.1 of five nodes: under this light load heartbeats are a large share of the bytes.
             assert all(share <= 1.3 for node, share in shares.items() if node.is_ours), shares.values()

@@ -189,7 +189,7 @@ def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str
         f"""
         class Killed(Exception):
             pass
-        told, stopped = [], 0
+        told = []
         def write(node, first, told):
             space = node.space.s
             try:
@@ -199,12 +199,12 @@ def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str
             except (SystemExit, Killed, NotReadyError, FiberIsCancelled):
                 pass
         first = 0
-        for _ in range(15):
+        for _ in range(8):
             with Node(sys.argv[1], log_level=0) as node:
                 space = space_of(node)
                 there = [row[0] for row in space.select()]
                 assert set(told) <= set(there), (len(told), len(there))
-                assert len(there) - len(told) <= 2 * 15
+                assert len(there) - len(told) <= 2 * 8
                 threads = [threading.Thread(target=write, args=(node, first + part, told)) for part in (0, 1_000_000)]
                 first += 2_000_000
                 for thread in threads:
@@ -217,13 +217,12 @@ def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str
                     space.len()
                 except NotReadyError as error:
                     assert "has interrupted a change; what is in its log counts" in str(error), error
-                    stopped += 1
                 else:
                     for thread in threads[1:]:
                         kill(thread.ident, {kind})
                 for thread in threads:
                     thread.join()
-        print(stopped <= 15)
+        print(bool(told))
         """,
     )
     assert lines == ["True"]
