@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -213,7 +213,11 @@ class Outcome(NamedTuple):
     failure: str
 
 
-def run_damage(original: Original, damage: Damage) -> Outcome:
+Decide = Callable[[Any, Damage], Coroutine[Any, Any, str]]
+"""`decide` of this module, or one like it for other files."""
+
+
+def run_damage(decide: Decide, original: Original, damage: Damage) -> Outcome:
     try:
         try:
             decision = asyncio.run(decide(original, damage))
@@ -226,17 +230,21 @@ def run_damage(original: Original, damage: Damage) -> Outcome:
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:
     """Run the damages of `seed`, print each failure and a summary, and return True if there was no failure."""
-    original = Original()
+    return run_damages("damage", decide, Original(), seed, sweep)
+
+
+def run_damages(name: str, decide: Decide, original: Original, seed: int, sweep: Sweep) -> bool:
+    """Run the campaign `name` with damages of the files of `original`, as `run_campaign` does."""
     counts: Counter[tuple[str, str]] = Counter()
     places: set[tuple[str, int]] = set()
     damages = list(original.damages(random.Random(seed), sweep.size))
-    for damage, decision, failure in sweep.outcomes(partial(run_damage, original), damages):
+    for damage, decision, failure in sweep.outcomes(partial(run_damage, decide, original), damages):
         places.add((damage.path, damage.offset))
         counts[damage.described, decision] += 1
         if failure:
-            print(f"damage, seed {seed}, {damage}: {failure}", flush=True)
+            print(f"{name}, seed {seed}, {damage}: {failure}", flush=True)
     sizes = ", ".join(f"{len(original.files[path])} bytes of {path[-5:]}" for path in original.damaged_paths)
-    print(f"damage, seed {seed}: {sum(counts.values())} damages at {len(places)} offsets in {sizes}")
+    print(f"{name}, seed {seed}: {sum(counts.values())} damages at {len(places)} offsets in {sizes}")
     for (described, decision), count in sorted(counts.items()):
         print(f"  {described}: {count} {decision}", flush=True)
     return not any(decision == "failures" for _, decision in counts)

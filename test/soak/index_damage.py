@@ -8,16 +8,13 @@ rows. With `force_recovery` rows and indexes may lack, but no row appears that w
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import Counter
-from functools import partial
 from typing import Any, Final
 
 from box.data.codec import pack
 from box.errors import BoxError
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
-from test.soak.damage import PATIENCE, Damage, Original, Outcome, disk_of, read_all
+from test.soak.damage import PATIENCE, Damage, Original, disk_of, read_all, run_damages
 from test.soak.index_work import Model, Worker
 from test.soak.shares import Sweep
 
@@ -88,23 +85,6 @@ async def decide(original: IndexOriginal, damage: Damage) -> str:
     return "whole" if found == _LAST else "beginning"
 
 
-def run_damage(original: IndexOriginal, damage: Damage) -> Outcome:
-    try:
-        return Outcome(damage, asyncio.run(decide(original, damage)), "")
-    except Exception as error:
-        return Outcome(damage, "failures", f"{type(error).__name__}: {error}")
-
-
 def run_campaign(seed: int, sweep: Sweep) -> bool:
     """Run the damages of `seed`, print each failure and a summary, and return True if there was no failure."""
-    original = IndexOriginal()
-    counts: Counter[tuple[str, str]] = Counter()
-    damages = list(original.damages(random.Random(seed), sweep.size))
-    for damage, decision, failure in sweep.outcomes(partial(run_damage, original), damages):
-        counts[damage.described, decision] += 1
-        if failure:
-            print(f"index-damage, seed {seed}, {damage}: {failure}", flush=True)
-    print(f"index-damage, seed {seed}: {sum(counts.values())} damages")
-    for (described, decision), count in sorted(counts.items()):
-        print(f"  {described}: {count} {decision}", flush=True)
-    return not any(decision == "failures" for _, decision in counts)
+    return run_damages("index-damage", decide, IndexOriginal(), seed, sweep)

@@ -18,6 +18,7 @@ from box.index.iterator_type import IteratorType
 from box.instance.node import Instance
 from box.journal.storage import Storage
 from box.schema.ids import SpaceId
+from test.soak.step_model import StepModel
 
 _FAR: Final = 1_000_000
 _KEPT: Final = 60
@@ -36,19 +37,12 @@ def _row(key: int, n: int) -> Row:
     return [key, place, n * 40503 % 65536, [f"t{n % 7}", None, f"u{n % 11}"], name, marks]
 
 
-class Model:
+class Model(StepModel):
     """The rows by key after the steps 1 to `step`."""
 
     def __init__(self) -> None:
-        self.step = 0
+        super().__init__()
         self.rows: dict[int, Row] = {}
-
-    def advance(self, step: int) -> Model:
-        """Make the steps up to `step`."""
-        while self.step < step:
-            self.step += 1
-            self._make(self.step)
-        return self
 
     def _make(self, n: int) -> None:
         kind = n % 10

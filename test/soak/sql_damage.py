@@ -7,15 +7,11 @@ With `force_recovery` rows may lack, but none appears that was never written.
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections import Counter
-from functools import partial
 from typing import Final
 
 from box.errors import BoxError
 from box.journal.storage import MemoryStorage
-from test.soak.damage import Damage, Original, Outcome, disk_of, read_all, started
+from test.soak.damage import Damage, Original, disk_of, read_all, run_damages, started
 from test.soak.shares import Sweep
 from test.soak.sql_work import Model, Worker, check, names_of, rows_of
 
@@ -85,23 +81,6 @@ async def decide(original: SqlOriginal, damage: Damage) -> str:
     return "whole" if found == _LAST else "beginning"
 
 
-def run_damage(original: SqlOriginal, damage: Damage) -> Outcome:
-    try:
-        return Outcome(damage, asyncio.run(decide(original, damage)), "")
-    except Exception as error:
-        return Outcome(damage, "failures", f"{type(error).__name__}: {error}")
-
-
 def run_campaign(seed: int, sweep: Sweep) -> bool:
     """Run the damages of `seed`, print each failure and a summary, and return True if there was no failure."""
-    original = SqlOriginal()
-    counts: Counter[tuple[str, str]] = Counter()
-    damages = list(original.damages(random.Random(seed), sweep.size))
-    for damage, decision, failure in sweep.outcomes(partial(run_damage, original), damages):
-        counts[damage.described, decision] += 1
-        if failure:
-            print(f"sql-damage, seed {seed}, {damage}: {failure}", flush=True)
-    print(f"sql-damage, seed {seed}: {sum(counts.values())} damages")
-    for (described, decision), count in sorted(counts.items()):
-        print(f"  {described}: {count} {decision}", flush=True)
-    return not any(decision == "failures" for _, decision in counts)
+    return run_damages("sql-damage", decide, SqlOriginal(), seed, sweep)

@@ -13,6 +13,7 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.schema.ids import SpaceId
+from test.soak.step_model import StepModel
 
 _FAR: Final = 1_000_000
 _KEPT: Final = 60
@@ -44,21 +45,14 @@ _WRONG: Final = (
 """Statements that a constraint refuses while there is a customer with an order, and the names of the errors' codes."""
 
 
-class Model:
+class Model(StepModel):
     """The rows after the steps 1 to `step`. An order is `(customer, total)`: its number is left to the sequence."""
 
     def __init__(self) -> None:
-        self.step = 0
+        super().__init__()
         self.customers: dict[int, tuple[str, int]] = {}
         self.orders: list[tuple[int, int]] = []
         self.notes: list[str] = []
-
-    def advance(self, step: int) -> Model:
-        """Make the steps up to `step`."""
-        while self.step < step:
-            self.step += 1
-            self._make(self.step)
-        return self
 
     def _make(self, n: int) -> None:
         kind = n % 10
