@@ -145,7 +145,7 @@ class CallWaveLike(Protocol):
         data: bytes,
         start: int,
         seconds: float,
-        waits: Callable[[int, RequestContext, int], bool],
+        on_wait: Callable[[int, RequestContext, int], bool],
     ) -> tuple[int, bytes | BoxError | None]: ...
 
     def tell_end(self, number: int, ended: Callable[[bytes | BoxError], None]) -> None: ...

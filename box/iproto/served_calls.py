@@ -53,14 +53,14 @@ class ServedCalls:
         server, clock = self._server, self._server.turns.clock
         dispatcher = server.dispatcher
 
-        def waits(kind: int, ctx: RequestContext, number: int) -> bool:
+        def on_wait(kind: int, ctx: RequestContext, number: int) -> bool:
             wave.tell_end(number, partial(dispatcher.function_ended, connection, kind, ctx))
             dispatcher.function_waits(connection, ctx)
             return connection.takes_calls and server.in_flight <= server.limit and clock() < deadline
 
         self._running = connection
         try:
-            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), waits)
+            count, outcome = wave.run(connection.session, data, pos, deadline - clock(), on_wait)
         except Exception as bug:
             if not wave.position:
                 return 0  # the general path finds the exact error

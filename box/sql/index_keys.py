@@ -20,7 +20,7 @@ from __future__ import annotations
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any, Final
 
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.casts import text_to_double
 from box.sql.kinds import NUMBERS, NUMERIC, boxed, truth
@@ -77,8 +77,11 @@ def finds_one_row(expr: sql_nodes.Expr, compile_one: Compile) -> bool:
         return False
     for name, other in ((expr.left, expr.right), (expr.right, expr.left)):
         if isinstance(name, sql_nodes.Name) and _is_constant(other):
-            column = compile_one(name)
-            return column.column is not None and column.column.is_key
+            try:
+                column = compile_one(name).column
+            except BoxError:  # it is raised when its turn comes: the terms before it may be wrong, too
+                return False
+            return column is not None and column.is_key
     return False
 
 

@@ -45,7 +45,7 @@ _DONE, _IN_TRANSACTION = range(2)
 _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
-Waiting = Callable[[int, RequestContext, int], bool]
+OnWait = Callable[[int, RequestContext, int], bool]
 """What is called with the type of a request whose function waits, its context and the number of its activation."""
 
 
@@ -99,7 +99,7 @@ class CallWave(Binding):
         self._schema: Schema | None = None
         self._size = 0
         """The bytes of packets in `input`."""
-        self._on_wait: Waiting | None = None
+        self._on_wait: OnWait | None = None
         """What the running wave does with a function that waits."""
         self.context: _SharedContext | None = None
         super().__init__(runtime, node)
@@ -136,13 +136,13 @@ class CallWave(Binding):
     @exported("call_waits")
     def goes_on(self, activation: int, fiber_id: int) -> int:
         """Note that the last function waits. Returns 1 if the wave goes on with the next request."""
-        state, session, waits = self._state, self._session, self._on_wait
+        state, session, on_wait = self._state, self._session, self._on_wait
         assert session is not None
-        assert waits is not None
+        assert on_wait is not None
         ctx: _SharedContext = self.context or self.runtime.context_of(fiber_id)
         ctx.settle()
         self.context = None
-        may_go_on = waits(self.kind, ctx, activation)
+        may_go_on = on_wait(self.kind, ctx, activation)
         is_done = state[_POSITION] >= self._size or state[_CHANGED] or session.credentials is not self._credentials
         return int(may_go_on and not is_done)
 
@@ -189,11 +189,11 @@ class CallWave(Binding):
         return bytes(self._output[start : self._taken])
 
     def run(
-        self, session: Session, data: bytes, start: int, seconds: float, waits: Waiting
+        self, session: Session, data: bytes, start: int, seconds: float, on_wait: OnWait
     ) -> tuple[int, bytes | BoxError | None]:
         """Serve the requests of `data` from `start` on for about `seconds`.
 
-        `waits(type, context, number)` is called for each function that waits, with the number for `tell_end`; it
+        `on_wait(type, context, number)` is called for each function that waits, with the number for `tell_end`; it
         returns whether the wave may go on.
 
         Returns the number of requests taken, and the outcome of the last one: None if its reply is among the others or
@@ -211,7 +211,7 @@ class CallWave(Binding):
         state = self._state
         state[_POSITION] = state[_OUTPUT] = self._taken = self._served = 0
         state[_VERSION] = schema.version & _U32
-        self._session, self._credentials, self.context, self._on_wait = session, credentials, None, waits
+        self._session, self._credentials, self.context, self._on_wait = session, credentials, None, on_wait
         try:
             outcome = self._outcome(self.runtime.start_wave(self._make_context, self._entry, size, seconds))
         finally:

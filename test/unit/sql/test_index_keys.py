@@ -93,3 +93,15 @@ def test_a_number_as_a_parameter_is_a_key_of_any_index(db: Session) -> None:
     assert db.error("select id from t where v = ?", 1)[1] == "Type mismatch: can not convert 1 to string"
     assert db.error("select id from t where v > ?", 1)[0] == "KEY_PART_TYPE"
     assert db.sql("select id from t where v <= ?", 1) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("sum(v) = 1 and nope = 2", "misuse of aggregate function SUM()"),
+        ("v + first = 2 and nope = 1", "resolve field 'FIRST'"),
+        ("id = 1 and nope = 1", "resolve field 'NOPE'"),
+    ],
+)
+def test_the_first_wrong_term_is_told(db: Session, condition: str, message: str) -> None:
+    assert _filled(db, "integer").error(f"select id from t where {condition}")[1].endswith(message)
