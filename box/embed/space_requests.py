@@ -240,7 +240,7 @@ class Requests:
     def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
         ctx = self._contexts.current("insert_many()")
         with self._together(ctx) as inner:
-            self._dml.store_all(inner, self._space, kind, raws)
+            self._dml.store_all(inner, self._space, kind, raws, commits=inner is not ctx)
         return None if inner is ctx else self.embedding.core.txns.commit(inner)
 
     async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:

@@ -128,6 +128,11 @@ class Index(ABC):
         return self.definition.name
 
     @property
+    def is_followed(self) -> bool:
+        """True if a view, an index build or a copy follows the changes of the index."""
+        return False
+
+    @property
     def is_unique(self) -> bool:
         return self.definition.unique
 

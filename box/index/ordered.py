@@ -85,6 +85,10 @@ class OrderedIndex(Index):
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def is_followed(self) -> bool:
+        return bool(self.listeners or self.followers)
+
     def put(self, sort_key: SortKey, entry: Entry) -> None:
         if self.listeners:
             self._tell(sort_key, entry)

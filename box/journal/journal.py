@@ -281,15 +281,14 @@ class Journal:
         self._handle_finished(result, end - start)
         return True
 
-    @property
-    def completes_at_once(self) -> bool:
-        """True if an entry that is submitted and flushed now, with no other one before it, completes immediately."""
+    def completes_at_once(self, rows: int = 1) -> bool:
+        """Return True if an entry of so many rows, submitted and flushed now as the only one, completes immediately."""
         if self.is_void:
             return True
         return not (
             self._busy
             or self._pending
-            or not self.inline_limit
+            or rows > self.inline_limit
             or self._rollback
             or self._errinj.is_armed
             or self._clock() < self._inline_after

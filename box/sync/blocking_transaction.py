@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -54,8 +55,17 @@ class BlockingTransaction:
 
     def _begin(self) -> None:
         self._ctx = ctx = self._contexts.new()
-        self._txn = self._core.txns.begin(ctx)
+        self._txn = txn = self._core.txns.begin_lone(ctx)
         self._contexts.enter(ctx)
+        if txn.is_lone:
+            turn = self._contexts.thread.turn
+            turn.lone, turn.share = get_ident(), self._share
+
+    def _share(self) -> None:
+        """Let others take part from now on: their turn has come."""
+        self._contexts.thread.turn.lone = 0
+        assert self._txn is not None
+        self._core.txns.share(self._txn)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -123,6 +133,11 @@ class BlockingTransaction:
             raise fiber_is_cancelled()
         if txn.on_commit or txn.on_rollback or txn.on_wal_write or txn.hooked:
             return _BY_LOOP
+        turn = self._contexts.thread.turn
+        if turn.lone:
+            turn.lone = 0
+            if not self._core.dml.ends_at_once(txn):
+                self._core.txns.share(txn)
         return self._contexts.commits.run(how, ctx)
 
     async def _finish_there(self, ctx: Context, how: Any) -> None:

@@ -134,7 +134,10 @@ class LoopThread:
         return result
 
     def _run_now(self, function: Callable[..., T], args: tuple[Any, ...], me: int) -> T:
-        self.turn.owner = me
+        turn = self.turn
+        turn.owner = me
+        if turn.lone and turn.lone != me:
+            turn.share()
         if not self._is_open or self._is_ending:
             raise self._refusal()
         loop = self.loop

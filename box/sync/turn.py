@@ -15,7 +15,7 @@ import asyncio
 import selectors
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from types import FrameType
 from typing import Any
@@ -28,7 +28,7 @@ class Turn:
     turn back before a waiting thread has had one.
     """
 
-    __slots__ = ("gate", "is_interrupted", "lock", "owner")
+    __slots__ = ("gate", "is_interrupted", "lock", "lone", "owner", "share")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -36,6 +36,10 @@ class Turn:
         self.owner = 0
         self.is_interrupted = False
         """True if Ctrl-C came in the middle of a request; KeyboardInterrupt is raised after the request."""
+        self.lone = 0
+        """The thread with a lone transaction (`TransactionManager.begin_lone`), 0 if there is none."""
+        self.share: Callable[[], None] = lambda: None
+        """Shares the lone transaction; another thread, or the loop, calls it first in its turn."""
 
     def check_interruption(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C came during a request of the main thread."""
@@ -122,6 +126,8 @@ class TurnSelector(selectors.BaseSelector):
             with turn.gate:
                 turn.lock.acquire()
             turn.owner = get_ident()
+            if turn.lone:
+                turn.share()
 
 
 class TurnLoop(asyncio.SelectorEventLoop):

@@ -59,6 +59,8 @@ _STATEMENTS_A_SIGN: Final = 1024
 A commit has to gather the rest, which is less than this number, or less than twice as many in a transaction of another
 instance: about a millisecond for each 1024.
 """
+_LONE_STATEMENTS: Final = 512
+"""The number of statements from which on a lone transaction gets versions, because to add them later would take long."""
 _HELD_AT_ONCE: Final = 50
 """The number of synchronous changes after which those made so far are sent to the other instances."""
 
@@ -96,7 +98,7 @@ class Dml:
         self._schema = schema
         self._loop = loop
         self._limbo = txns.synchro.limbo
-        self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, fast_allowed=not txns.storage.allows_yield)
+        self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, has_versions=txns.storage.allows_yield)
         self._general = GeneralWrite(txns)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
@@ -173,7 +175,7 @@ class Dml:
         plan: WritePlan = space.write_plan or self._planner.plan(space)
         txn, held = ctx.txn, self._limbo.entries
         if (
-            not (plan.is_usual or (self.is_alone and self._is_quiet(plan, txn)))
+            not (plan.is_usual or (self._is_quiet(plan) if txn is None else plan.is_versioned))
             or space.on_replace
             or space.before_replace
             or (txn is not None and txn.nesting)
@@ -188,7 +190,16 @@ class Dml:
             space.check_access(ctx.credentials, Privilege.W)
         if txn is not None and txn.engine is not space.engine:
             self.txns.use_engine(txn, space)
-        old, new = CHANGES[kind](plan, space, raw if kind <= REPLACE else request)
+        argument = raw if kind <= REPLACE else request
+        if txn is None or plan.is_usual:
+            statement = None
+            old, new = CHANGES[kind](plan, space, argument)
+        else:
+            txn.check_alive()
+            if txn.is_lone and (plan.is_sync or len(txn.statements) >= _LONE_STATEMENTS or _is_followed(space)):
+                self.txns.share(txn)
+            statement = self.txns.storage.change_versions(txn, space, plan, kind, argument)
+            old, new = statement.old, statement.new
         result = None if kind == UPSERT else old if new is None else new
         is_held, journal = plan.is_sync or held, self.txns.journal
         if txn is None and not is_held and journal.is_void:
@@ -208,7 +219,11 @@ class Dml:
                 later = b""
             elif request is not None and kind > REPLACE:
                 later = request if journal.is_void else request.body(space.id)
-            self._record(txn, Statement(space, kind, old, new, row, later))
+            if statement is None:
+                statement = Statement(space, kind, old, new, row, later)
+            else:
+                statement.row, statement.body = row, later
+            self._record(txn, statement)
             return result
         body = b""
         if row is None:
@@ -222,36 +237,50 @@ class Dml:
             self.on_many_held()
         return outcome
 
-    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
+    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes], *, commits: bool = False) -> None:
         """Insert or replace many tuples in a space without triggers, in the open transaction. `kind` is INSERT or
-        REPLACE.
+        REPLACE. `commits`: the caller has just begun the transaction, and commits it before any other task runs.
         """
+        plan, txn, storage = self._planner.plan(space), ctx.txn, self.txns.storage
+        assert txn is not None
+        is_usual = plan.is_usual
+        if commits and self._is_quiet(plan, len(raws)):
+            is_usual = txn.is_lone = not _is_followed(space)
+        elif txn.is_lone and len(txn.statements) + len(raws) > _LONE_STATEMENTS:
+            self.txns.share(txn)
         for raw in raws[:1]:
             self.store(ctx, space, kind, raw)
-        plan, txn = self._planner.plan(space), ctx.txn
-        if not plan.is_usual or txn is None or txn.nesting or space.has_triggers:
+        if not (plan.is_usual or plan.is_versioned) or txn.nesting or space.has_triggers:
             for raw in raws[1:]:
                 self.store(ctx, space, kind, raw)
             return
         change, counters, record = CHANGES[kind], self.counters, self._record
         for raw in raws[1:]:  # the checks for the first tuple hold for the others, too
             counters[kind] += 1
-            old, new = change(plan, space, raw)
-            record(txn, Statement(space, kind, old, new, None, None))
+            if is_usual:
+                statement = Statement(space, kind, *change(plan, space, raw), None, None)
+            else:
+                statement = storage.change_versions(txn, space, plan, kind, raw)
+            record(txn, statement)
 
     @property
     def refuses_writes(self) -> bool:
         """True if users' changes outside of a transaction get READONLY before any other check."""
         return self.is_read_only or self._limbo.is_read_only
 
-    def _is_quiet(self, plan: WritePlan, txn: Transaction | None) -> bool:
+    def ends_at_once(self, txn: Transaction) -> bool:
+        """Return True if the commit of an open transaction would be complete when it returns."""
+        return self._limbo.is_empty and self.txns.journal.completes_at_once(len(txn.statements))
+
+    def _is_quiet(self, plan: WritePlan, rows: int = 1) -> bool:
         """Return True if tuples may have versions but none has, and none will get one before this change is complete.
 
-        Then no open transaction is concerned, so that the fast path is allowed.
+        Then no open transaction is concerned, so that the fast path is allowed. `rows` is the number of changes in the
+        commit.
         """
-        if txn is not None or not plan.is_usual_alone or self._limbo.entries:
+        if not (self.is_alone and plan.is_versioned) or plan.is_sync or self._limbo.entries:
             return False
-        return not self.txns.storage.has_versions and self.txns.journal.completes_at_once
+        return not self.txns.storage.has_versions and self.txns.journal.completes_at_once(rows)
 
     def _record(self, txn: Transaction, statement: Statement) -> None:
         """Add a change that was made on the fast path to an open transaction."""
@@ -450,3 +479,8 @@ class Dml:
         statement = self.txns.begin_statement(txn, None, RequestType.NOP)
         statement.row = row
         txn.nesting.pop()
+
+
+def _is_followed(space: Space) -> bool:
+    """Return True if a view, an index build or a copy follows the changes of a space."""
+    return any(index.is_followed for index in space.indexes.values())

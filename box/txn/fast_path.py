@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.update import check_operations, updated, upserted
 from box.errors import BoxError
 from box.index.duplicate_key import duplicate_key
-from box.txn.storage import changed_key, check_old, exchange, keys_of
+from box.txn.storage import changed_key, exchange, keys_of
 from box.txn.transaction import NO_LSN, WAIT_SYNC, WAIT_SYNC_AND_ACK, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.entry import OwnRow
@@ -101,11 +101,8 @@ def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
         return None, None
     if plan.has_one_index:
         plan.remove(key)
-    elif plan.has_many_keys:
-        check_old(space, old)
-        exchange(space, old, None, [])
     else:
-        plan.remove_all(key, old)
+        plan.remove_all(space, key, old)
     return old, None
 
 

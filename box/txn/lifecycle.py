@@ -117,6 +117,24 @@ class TransactionManager:
         txn.timeout = None if limit is None or isnan(limit) else limit
         return txn
 
+    def begin_lone(self, ctx: Context) -> Transaction:
+        """Open a transaction whose caller calls `share` before any other line of execution runs.
+
+        Until then nobody else can see its changes, so they need no versions: they are as quick as on a node without.
+
+        Raises:
+            TransactionError: ACTIVE_TRANSACTION.
+        """
+        txn = self.begin(ctx)
+        txn.is_lone = self.storage.allows_yield and not self.storage.has_versions and self.synchro.limbo.is_empty
+        return txn
+
+    def share(self, txn: Transaction) -> None:
+        """Give the changes of a lone transaction versions, because others may look at the tuples from now on."""
+        if txn.is_lone:
+            txn.is_lone = False
+            self.storage.make_versions(txn)
+
     def commit(self, ctx: Context) -> Transaction | None:
         """Commit the open transaction, if there is one, without waiting.
 
@@ -302,6 +320,8 @@ class TransactionManager:
         if len(txn.nesting) > SUB_STMT_MAX:
             raise client_error(ErrorCode.SUB_STMT_MAX)
         txn.check_alive()
+        if txn.is_lone:
+            self.share(txn)
         if space is not None:
             self.use_engine(txn, space)
         txn.is_fast = False

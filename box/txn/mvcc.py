@@ -31,10 +31,12 @@ from box.index.untracked import untrack
 from box.txn import slots
 from box.txn.following import tell_followers
 from box.txn.storage import Keys, keys_of
-from box.txn.transaction import Transaction, TxnState
+from box.txn.transaction import Transaction, TxnState, applied_as
+from box.txn.versioned_plan import VersionedPlan
 from box.txn.versioned_reads import VersionedReads
 from box.txn.versions import Slot, Write
 from box.txn.write_set import Places, WriteSet
+from box.wire.change import REPLACE
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.txn.staged_undo import OneChange
     from box.txn.transaction import Statement
+    from box.txn.write_plan import WritePlan
+    from box.wire.change import Request
 
 _MANY_COMPARED: Final = 64
 """The number of statements from which on writes are compared with the reads of others as sets, not one by one."""
@@ -66,6 +70,8 @@ class MvccStorage(VersionedReads):
         """Slots in which another value is prepared now, with the transactions whose replaces have to be adapted."""
         self._altering: Transaction | None = None
         """The transaction whose system trigger is running."""
+        self._plan: VersionedPlan | None = None
+        """The plan of the last statement on the fast path, because the next one is mostly of the same transaction."""
 
     @property
     def has_versions(self) -> bool:
@@ -80,20 +86,45 @@ class MvccStorage(VersionedReads):
 
     # -- changing
 
+    def change_versions(
+        self, txn: Transaction, space: Space, plan: WritePlan, kind: int, argument: bytes | Request
+    ) -> Statement:
+        own = self._plan
+        if own is None or own.txn is not txn or own.plan is not plan or own.is_lone is not txn.is_lone:
+            own = self._plan = VersionedPlan(self, txn, space, plan)
+        return own.change(space, kind, argument)
+
+    def make_versions(self, txn: Transaction) -> None:
+        applied = sorted([statement for statement in txn.statements if statement.applied], key=applied_as)
+        for statement in reversed(applied):
+            super().undo(txn, statement)
+        for statement in applied:
+            space, new = statement.space, statement.new
+            assert space is not None
+            statement.requires_old = statement.type != REPLACE
+            self._write(txn, space, statement, [] if new is None else keys_of(space, new))
+
+    def add_writes(self, txn: Transaction, statement: Statement, writes: list[Write]) -> None:
+        """Note the writes of a statement that has ended without an error."""
+        self._writes[statement] = writes
+        self._readers.of(txn)
+        if writes and not statement.requires_old:
+            self._written[txn].is_blind = True
+
+    def add_point(self, txn: Transaction, index: Index, key: SortKey) -> None:
+        """Record that a transaction depends on no other tuple under a key of a unique index."""
+        self._readers.of(txn).add_point(index, key)
+
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[Keys]) -> None:
-        new, reads = statement.new, self._readers.of(txn)
-        written = self._written.get(txn)
-        if written is None:
-            written = self._written[txn] = WriteSet()
-        if not statement.requires_old:
-            written.is_blind = True
-        self._writes[statement] = writes = []
+        new = statement.new
+        writes: list[Write] = []
         if new is not None:
             for index, new_keys in zip(space.indexes.values(), keys, strict=True):
                 for key in new_keys:
-                    writes.append(self._put(txn, statement, index, key, new))
+                    writes.append(self.put(txn, statement, index, key, new))
                     if index.is_unique and index.iid:
-                        reads.add_point(index, key)
+                        self.add_point(txn, index, key)
+        self.add_writes(txn, statement, writes)
         self._hide_old(txn, statement, space, keys)
 
     def _hide_old(self, txn: Transaction, statement: Statement, space: Space, keys: list[Keys]) -> None:
@@ -106,16 +137,19 @@ class MvccStorage(VersionedReads):
         ):
             for key in old_keys:
                 if statement.new is None or key not in keys[number]:
-                    writes.append(self._put(txn, statement, index, key, None))
+                    writes.append(self.put(txn, statement, index, key, None))
 
-    def _put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
+    def put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
         """Write a value under a key, in its slot or in a new one."""
+        written = self._written.get(txn)
+        if written is None:
+            written = self._written[txn] = WriteSet()
         slot = index.find(key)
         if type(slot) is Slot:
             self._share(slot, txn)
         else:
             slot = self._slots.make(index, key, slot)
-        self._written[txn].indexes[index] = None
+        written.indexes[index] = None
         write = Write(slot, txn, statement, value)
         slot.add(write)
         return write
@@ -129,6 +163,9 @@ class MvccStorage(VersionedReads):
                     other.share(slot, txn)
 
     def undo(self, txn: Transaction, statement: Statement) -> None:
+        if statement not in self._writes:  # a change of a lone transaction
+            super().undo(txn, statement)
+            return
         writes = self._writes.pop(statement)
         written = self._written[txn]
         if len(txn.statements) < written.gathered:
@@ -373,6 +410,7 @@ class MvccStorage(VersionedReads):
 
     def _leave(self, txn: Transaction) -> None:
         """Forget the reads of a transaction, and fold slots that only its read view needed."""
+        self._plan = None
         reads = self._readers.leave(txn)
         if reads is not None:
             self._slots.let_go(reads)

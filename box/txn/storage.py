@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from box.index.ordered import OrderedIndex
     from box.schema.space import Space
     from box.txn.transaction import Statement
+    from box.txn.write_plan import WritePlan
+    from box.wire.change import Request
 
 
 Keys = Sequence[Any]
@@ -197,6 +199,18 @@ class TupleStorage:
 
     # -- changing
 
+    def change_versions(
+        self, txn: Transaction, space: Space, plan: WritePlan, kind: int, argument: bytes | Request
+    ) -> Statement:
+        """Execute a change by the primary key that only concerns the indexes; only where tuples have versions.
+
+        `argument` is a tuple for INSERT and REPLACE, else a request. Returns the statement, whose row is made later.
+
+        Raises:
+            BoxError: as `box.txn.fast_path.CHANGES`; nothing is changed.
+        """
+        raise NotImplementedError("tuples have no versions")
+
     def store(
         self,
         txn: Transaction,
@@ -262,6 +276,10 @@ class TupleStorage:
         if old is not None:
             check_old(space, old)
         return old, all_keys
+
+    def make_versions(self, txn: Transaction) -> None:
+        """Give the changes of a lone transaction versions; only where tuples have versions."""
+        raise NotImplementedError("tuples have no versions")
 
     def drop(self, txn: Transaction, space: Space, statement: Statement, old: bytes) -> None:
         """Remove a tuple from all indexes.

@@ -232,6 +232,7 @@ class Transaction(Commit, LimboEntry):
         "hooked",
         "id",
         "is_fast",
+        "is_lone",
         "isolation",
         "leaves_rows_out",
         "lsn",
@@ -285,6 +286,8 @@ class Transaction(Commit, LimboEntry):
         """The timer of the limit, which runs from the first yield on."""
         self.is_fast = True
         """True while all statements are of the fast path, of this instance, and asynchronous."""
+        self.is_lone = False
+        """True while its changes need no versions, because no other line of execution has run since it began."""
         self.leaves_rows_out = False
         """True if `gathered` counts statements whose rows were not made; see `box.txn.gathered`."""
         self.gathered = 0

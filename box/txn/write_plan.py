@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.codec import unpack
 from box.errors import ErrorCode, client_error, out_of_memory
 from box.index.duplicate_key import duplicate_key
+from box.txn.storage import check_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,8 @@ class WritePlan:
     """How tuples of one space are checked and stored, and which way its changes take.
 
     `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit (see `fast_path`).
-    `is_usual_alone`: `is_usual` holds for a change by itself of an asynchronous space, while no tuple has versions.
+    `is_versioned`: the same where tuples have versions, so that a change in a transaction goes through the transaction's
+    own plan (see `versioned_plan`), and a change by itself can be usual while no tuple has versions.
     `is_sync`: the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what
     remains for the MessagePack, in bytes. `ignore` takes the errors that an upsert ignores.
     """
@@ -47,7 +49,7 @@ class WritePlan:
         "ignore",
         "is_sync",
         "is_usual",
-        "is_usual_alone",
+        "is_versioned",
         "key_of",
         "max_size",
         "memory",
@@ -68,6 +70,7 @@ class WritePlan:
         memory: MemoryQuota,
         *,
         fast_allowed: bool,
+        has_versions: bool,
         ignore: Callable[[BoxError], None] = lambda error: None,
     ) -> None:
         index = space.primary
@@ -86,8 +89,8 @@ class WritePlan:
             and not (space.checks or space.rules or space.referrers)
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
-        self.is_usual = fast_allowed and is_usual
-        self.is_usual_alone = is_usual and not space.is_sync
+        self.is_usual = is_usual and fast_allowed and not has_versions
+        self.is_versioned = is_usual and fast_allowed and has_versions
         self.is_sync = space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
@@ -154,12 +157,22 @@ class WritePlan:
         for index, new_key in changes:
             index.put(new_key, new)
 
-    def remove_all(self, key: SortKey, old: bytes) -> None:
-        """Remove the tuple with a primary key from all of several indexes with one key for a tuple."""
+    def remove_all(self, space: Space, key: SortKey, old: bytes) -> None:
+        """Remove the tuple with a primary key from all of several indexes.
+
+        Raises:
+            BoxError: an error of `Index.keys_of`; nothing is changed.
+        """
+        if self.has_many_keys:
+            check_old(space, old)
         fields = unpack(old)
         self.remove(key)
         for index in self.secondary:
-            index.remove(index.key_of(fields))
+            if index.has_many_keys:
+                for other in index.stored_keys(old, fields):
+                    index.remove(other)
+            else:
+                index.remove(index.key_of(fields))
 
     def _exchange_many(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
         """Replace `old` by `new` like `exchange_all`, for indexes with several keys for a tuple."""
@@ -200,16 +213,18 @@ def _offset_count(space: Space) -> int:
 
 
 class Planner:
-    """Makes the write plans of one node's spaces. `fast_allowed` is False if tuples have versions."""
+    """Makes the write plans of one node's spaces. `has_versions`: tuples have versions."""
 
-    def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, fast_allowed: bool) -> None:
+    def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, has_versions: bool) -> None:
         self.max_tuple_size = max_tuple_size
         self.has_memory = True
         """False if no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
         self.on_ignored: Callable[[BoxError], None] = lambda error: None
         """Called with an error that an upsert ignores."""
         self._memory = memory
-        self._fast_allowed = fast_allowed
+        self._has_versions = has_versions
+        self._fast_allowed = True
+        """False in tests and measurements that compare the fast path with the general one."""
 
     def plan(self, space: Space) -> WritePlan:
         """Return the plan for the space's present layout, made at the first call."""
@@ -217,7 +232,12 @@ class Planner:
         if plan is None:
             limit = self.max_tuple_size if self.has_memory else NO_MEMORY
             plan = space.write_plan = WritePlan(
-                space, limit, self._memory, fast_allowed=self._fast_allowed, ignore=self._ignore
+                space,
+                limit,
+                self._memory,
+                fast_allowed=self._fast_allowed,
+                has_versions=self._has_versions,
+                ignore=self._ignore,
             )
         return plan
 

@@ -99,9 +99,8 @@ class JournalSink(Protocol):
     def is_void(self) -> bool:
         """True if rows only move the vclock and nothing reads them."""
 
-    @property
-    def completes_at_once(self) -> bool:
-        """True if an entry that is submitted and flushed now, with no other one before it, completes immediately."""
+    def completes_at_once(self, rows: int = 1) -> bool:
+        """Return True if an entry of so many rows, submitted and flushed now as the only one, completes immediately."""
 
     @property
     def takes_runs(self) -> bool:

@@ -37,7 +37,7 @@ class MemtxEngine(Engine):
 
     def __init__(self) -> None:
         self._storage = TupleStorage()
-        self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), fast_allowed=False)
+        self._planner = Planner(MAX_TUPLE_SIZE, MemoryQuota(), has_versions=False)
 
     def use(self, storage: TupleStorage, planner: Planner) -> None:
         """Keep tuples in this storage from now on, and check them by the plans of this planner."""

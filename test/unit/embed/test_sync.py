@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from box import BoxError, TransactionConflictError
 from box.embed import IndexHandle, SchemaRequests, SequenceHandle, SpaceHandle
-from box.errors import ErrorCode, FiberIsCancelled
+from box.errors import DiskWriteError, ErrorCode, FiberIsCancelled
 from box.sync import BlockingSpace, Node
 from box.sync.blocking_handles import BlockingIndex
 from box.sync.blocking_schema import BlockingSchema, BlockingSequence
@@ -132,10 +134,76 @@ def test_versions_are_kept_only_where_somebody_needs_them() -> None:
             other.submit(space.replace, [1, 5]).result(10)
             assert space.get(1) == (1, 2)
             space.replace([2, 2])
-        assert len(general) == 2
+        assert len(general) == 1
         assert (space.get(1), space.get(2)) == ((1, 5), (2, 0))
         space.replace([1, 6])
-        assert len(general) == 2
+        assert len(general) == 1
+
+
+def test_changes_of_a_transaction_are_made_in_place_until_another_thread_has_its_turn(tmp_path: Path) -> None:
+    """A transaction keeps no versions while its thread is alone; others see none of its changes before the commit."""
+    with Node(tmp_path) as node, ThreadPoolExecutor(1) as other:
+        space = space_of(node)
+        space.insert([1, 0])
+        core = node.asynchronous._embedding.core
+        with node.transaction() as tx:
+            space.replace([1, 1])
+            space.insert([2, 2])
+            assert space.get(1) == (1, 1)
+            assert tx._txn is not None
+            assert tx._txn.is_lone
+            assert not core.tuples.has_versions or not core.tuples._slots.by_index  # type: ignore[attr-defined]
+            assert other.submit(space.select).result(10) == [(1, 0)]
+            assert not tx._txn.is_lone
+            space.update(2, {"value": 3})
+            assert other.submit(space.get, 2).result(10) is None
+        assert space.select() == [(1, 1), (2, 3)]
+        with suppress(RuntimeError), node.transaction():
+            space.delete(1)
+            space.replace([2, 9])
+            raise RuntimeError
+        assert space.select() == [(1, 1), (2, 3)]
+        with node.transaction() as tx:
+            space.replace_many([[number, 0] for number in range(3, 2000)])
+            assert tx._txn is not None
+            assert not tx._txn.is_lone
+        assert space.len() == 1999
+        assert not core.tuples.has_versions
+    with Node(tmp_path) as node:
+        assert node.space["s"].len() == 1999
+
+
+def test_the_loop_sees_nothing_of_a_lone_transaction() -> None:
+    """Lua that runs as part of the transaction sees its changes, and code of the loop sees none of them."""
+    with Node() as node:
+        space = space_of(node)
+        thread = node._running.thread
+
+        async def count() -> int:
+            return await node.asynchronous.space["s"].len()
+
+        with node.transaction() as tx:
+            space.insert([1, 1])
+            assert asyncio.run_coroutine_threadsafe(count(), thread.loop).result(10) == 0
+            assert tx._txn is not None
+            assert not tx._txn.is_lone
+            assert node.eval("return box.space.s:len()") == 1
+            space.insert([2, 2])
+        assert asyncio.run_coroutine_threadsafe(count(), thread.loop).result(10) == 2
+
+
+def test_a_lone_transaction_that_the_log_refuses_leaves_no_trace(tmp_path: Path) -> None:
+    with Node(tmp_path) as node:
+        space = space_of(node)
+        space.insert([1, 0])
+        node.eval("box.error.injection.set('ERRINJ_WAL_WRITE', true)")
+        with pytest.raises(DiskWriteError), node.transaction():
+            space.replace([1, 1])
+            space.insert([2, 2])
+        with pytest.raises(DiskWriteError):
+            space.insert_many([[3, 3], [4, 4]])
+        node.eval("box.error.injection.set('ERRINJ_WAL_WRITE', false)")
+        assert space.select() == [(1, 0)]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,151 @@
+"""The write plan of a space as one transaction sees it, where tuples have versions.
+
+The changes of `box.txn.fast_path` run with it unchanged. It checks tuples as the plan of the space does. Its indexes look
+up what the transaction sees, record that as read, and write versions instead of tuples. So a statement in a transaction
+needs the general path only for triggers, sequences, and constraints.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from box.txn.fast_path import CHANGES
+from box.txn.transaction import Statement
+from box.txn.write_plan import WritePlan
+from box.wire.change import REPLACE
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.index import Index
+    from box.schema.space import Space
+    from box.txn.mvcc import MvccStorage
+    from box.txn.storage import Keys
+    from box.txn.transaction import Transaction
+    from box.txn.versions import Write
+
+_COPIED: Final = tuple(name for name in WritePlan.__slots__ if name not in ("find", "put", "remove", "replace", "secondary"))
+"""What does not depend on the transaction."""
+
+
+class VersionedIndex:
+    """One index as a transaction reads and changes it, with the part of the index's interface that plans use."""
+
+    __slots__ = (
+        "_index",
+        "_records_puts",
+        "_storage",
+        "_txn",
+        "has_many_keys",
+        "is_unique",
+        "key_of",
+        "keys_of",
+        "name",
+        "statement",
+        "stored_keys",
+        "writes",
+    )
+
+    def __init__(self, storage: MvccStorage, txn: Transaction, index: Index) -> None:
+        self._storage = storage
+        self._txn = txn
+        self._index = index
+        self._records_puts = index.is_unique and index.iid > 0
+        self.is_unique = index.is_unique
+        self.has_many_keys = index.has_many_keys
+        self.key_of = index.key_of
+        self.keys_of = index.keys_of
+        self.stored_keys = index.stored_keys
+        self.name = index.name
+        self.statement: Statement
+        """The statement that is being executed, and its writes so far."""
+        self.writes: list[Write]
+
+    def find(self, key: SortKey) -> bytes | None:
+        """Return the tuple with a full key, or None, and record the read."""
+        return self._storage.find(self._txn, self._index, key)
+
+    def peek(self, key: SortKey) -> bytes | None:
+        """Return the tuple with a full key, or None, without recording the read."""
+        return self._storage.peek(self._txn, self._index, key)
+
+    def put(self, key: SortKey, value: bytes) -> None:
+        """Write a tuple under a key."""
+        self.writes.append(self._storage.put(self._txn, self.statement, self._index, key, value))
+        if self._records_puts:
+            self._storage.add_point(self._txn, self._index, key)
+
+    def replace(self, key: SortKey, value: bytes) -> bytes | None:
+        """Write a tuple under a key, and return the one that it hides, or None."""
+        old = self._storage.peek(self._txn, self._index, key)
+        self.put(key, value)
+        return old
+
+    def remove(self, key: SortKey) -> None:
+        """Write under a key that there is no tuple."""
+        self.writes.append(self._storage.put(self._txn, self.statement, self._index, key, None))
+
+    def exchange(self, old_keys: Keys, new_keys: Keys, value: bytes) -> None:
+        """Write a tuple under its keys, and under the other keys of the tuple that it replaces that there is none."""
+        for key in old_keys:
+            if key not in new_keys:
+                self.remove(key)
+        for key in new_keys:
+            self.put(key, value)
+
+
+class LoneIndex(VersionedIndex):
+    """One index as a lone transaction reads and changes it: reads are recorded, changes are made in place."""
+
+    __slots__ = ()
+
+    def put(self, key: SortKey, value: bytes) -> None:
+        self._index.put(key, value)
+        if self._records_puts:
+            self._storage.add_point(self._txn, self._index, key)
+
+    def replace(self, key: SortKey, value: bytes) -> bytes | None:
+        old: bytes | None = self._index.replace(key, value)
+        return old
+
+    def remove(self, key: SortKey) -> None:
+        self._index.remove(key)
+
+
+class VersionedPlan(WritePlan):
+    """The plan of a space for one transaction. It is valid as long as `plan` is that of the space, and `is_lone` that
+    of the transaction.
+    """
+
+    __slots__ = ("_indexes", "_primary", "_storage", "is_lone", "plan", "txn")
+
+    def __init__(self, storage: MvccStorage, txn: Transaction, space: Space, plan: WritePlan) -> None:
+        for name in _COPIED:
+            setattr(self, name, getattr(plan, name))
+        self.plan = plan
+        self.txn = txn
+        self._storage = storage
+        self.is_lone = txn.is_lone
+        made = LoneIndex if txn.is_lone else VersionedIndex
+        self._indexes = [made(storage, txn, index) for index in space.indexes.values()]
+        self._primary = primary = self._indexes[0]
+        self.put, self.remove, self.replace = primary.put, primary.remove, primary.replace
+        self.secondary: list[Any] = self._indexes[1:]
+
+    def change(self, space: Space, kind: int, argument: Any) -> Statement:
+        """Execute a change by the primary key. `argument` is a tuple for INSERT and REPLACE, else a `Request`.
+
+        Returns the statement, whose row is made at the commit.
+
+        Raises:
+            BoxError: as `box.txn.fast_path.CHANGES`; nothing is changed.
+        """
+        statement, writes = Statement(space, kind, body=None), list[Any]()
+        # The outcome of a REPLACE does not depend on the tuple that it replaces, so it does not count as read.
+        statement.requires_old = kind != REPLACE
+        self.find = self._primary.find if statement.requires_old else self._primary.peek
+        for index in self._indexes:
+            index.statement, index.writes = statement, writes
+        statement.old, statement.new = CHANGES[kind](self, space, argument)
+        if writes:
+            self._storage.add_writes(self.txn, statement, writes)
+        return statement
