@@ -32,12 +32,12 @@ class Commits:
     `ready` is the loop's queue of callbacks that run next, or None if it is unknown.
     """
 
-    __slots__ = ("_count", "_dml", "_ready", "_round")
+    __slots__ = ("_core", "_count", "_ready", "_round")
 
     def __init__(self, core: Instance, ready: deque[Any] | None) -> None:
         self._ready = ready
         self._round = core.round
-        self._dml = core.dml
+        self._core = core
         self._count = 0
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
@@ -51,7 +51,7 @@ class Commits:
         self._count = count = self._count + 1
         if not count % _AT_ONCE:
             return function(*args)
-        dml = self._dml
+        dml = self._core.dml  # a node with versions gets another one while it starts
         fiber_round.is_held = dml.is_alone = True
         try:
             outcome = function(*args)

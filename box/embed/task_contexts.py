@@ -141,16 +141,29 @@ class TaskContexts:
             raise client_error(ErrorCode.ACTIVE_TRANSACTION)
         if not self._node.tuples.allows_yield and self._inside is None:
             _queue_of(self._loop)
-        opened = TaskTransaction(ctx, self._node.txns.begin(ctx), task)
-        if self._inside is None:
-            self._open[task] = opened
+        txns = self._node.txns
+        if self._inside is not None:
+            return TaskTransaction(ctx, txns.begin(ctx), task)
+        queue = _ready_of(self._loop)
+        opened = TaskTransaction(ctx, txns.begin(ctx) if queue is None else txns.begin_lone(ctx), task)
+        if opened.txn.is_lone:
+            opened.watch = self._call_first(lambda: self._shared(opened))
+        self._open[task] = opened
         return opened
+
+    def _shared(self, opened: TaskTransaction) -> None:
+        """Let other tasks take part, because the transaction's own task awaits something."""
+        opened.watch = None
+        self._node.txns.share(opened.txn)
 
     def end(self, opened: TaskTransaction) -> None:
         """Forget a transaction that has ended or is about to be committed."""
         self._open.pop(opened.task, None)
         if opened.watch is not None:
             opened.watch.cancel()
+            queue = _queue_of(self._loop)
+            if queue and queue[0] is opened.watch:
+                del queue[0]  # `Commits` writes at once only while no other handle waits
             opened.watch = None
 
     def stop(self) -> None:

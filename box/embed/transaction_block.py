@@ -133,7 +133,7 @@ class TransactionBlock:
         self._end(opened)
         try:
             contexts = self._embedding.contexts
-            pending = contexts.commits.run(self._embedding.core.txns.commit, opened.ctx)
+            pending = contexts.commits.run(self._embedding.core.dml.commit, opened.ctx)
         except TransactionYieldError as error:
             raise _explained(error, opened) from None
         if pending is not None:

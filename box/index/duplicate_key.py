@@ -4,7 +4,7 @@ Whoever puts keys into indexes looks for the key first and raises this error bef
 
 | way | where |
 |---|---|
-| a change with triggers, sequences or versions | `TupleStorage.check` in `box/txn/storage.py` |
+| a change with triggers or sequences | `TupleStorage.check` in `box/txn/storage.py` |
 | a change of a plain space, the usual case | `txn/fast_path.py`, `WritePlan.exchange_all` in `box/txn/write_plan.py` |
 | the build of a new index over stored tuples | `IndexBuild` in `box/schema/ddl/build.py` |
 | the load of a snapshot or of a join | `SpaceLoad` in `space_load.py` |

@@ -215,6 +215,11 @@ class Space:
         """True if a change must run user triggers, which may wait."""
         return bool(self.on_replace or self.before_replace) and self.run_triggers
 
+    @property
+    def is_followed(self) -> bool:
+        """True if a view, an index build or a copy follows the changes of an index."""
+        return any(index.is_followed for index in self.indexes.values())
+
     def index(self, iid: int) -> Index:
         """Return the index with an id. Raises NO_SUCH_INDEX_ID."""
         try:

@@ -109,7 +109,7 @@ class BlockingTransaction:
         Raises:
             TransactionError: NO_TRANSACTION, the transaction is over. Other errors are those of `BlockingTransaction`.
         """
-        self._finish(self._core.txns.commit)
+        self._finish(self._core.dml.commit)
 
     def rollback(self) -> None:
         """Roll back before the end of the block; later requests are not part of the transaction."""
@@ -133,11 +133,7 @@ class BlockingTransaction:
             raise fiber_is_cancelled()
         if txn.on_commit or txn.on_rollback or txn.on_wal_write or txn.hooked:
             return _BY_LOOP
-        turn = self._contexts.thread.turn
-        if turn.lone:
-            turn.lone = 0
-            if not self._core.dml.ends_at_once(txn):
-                self._core.txns.share(txn)
+        self._contexts.thread.turn.lone = 0
         return self._contexts.commits.run(how, ctx)
 
     async def _finish_there(self, ctx: Context, how: Any) -> None:

@@ -45,11 +45,10 @@ class ThreadCommits(Commits):
     join.
     """
 
-    __slots__ = ("_core", "_interrupted")
+    __slots__ = ("_interrupted",)
 
     def __init__(self, core: Instance, interrupted: Callable[[BaseException], None]) -> None:
         super().__init__(core, None)
-        self._core = core
         self._interrupted = interrupted
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
@@ -58,7 +57,7 @@ class ThreadCommits(Commits):
         An exception such as KeyboardInterrupt in the middle leaves an unknown state, so it ends the node.
         """
         # As `Commits` of box.embed does on the loop, written out here: every request of a thread comes this way.
-        fiber_round, dml = self._round, self._dml
+        fiber_round, dml = self._round, self._core.dml
         try:
             fiber_round.is_held = dml.is_alone = True
             try:

@@ -2,10 +2,11 @@
 
 ```
 Dml.store, Dml.write     by the space's plan:
-   general               triggers, sequences, DDL, versions: box.txn.general   ->  done, a commit that is pending, or a
+   general               triggers, sequences, DDL: box.txn.general             ->  done, a commit that is pending, or a
                                                                                    trigger that waits
    fast                  writable? allowed? then the indexes: box.txn.fast_path
-      in a transaction   a statement more                                      ->  done
+      in a transaction   a statement more; with versions: box.txn.versioned_plan
+                                                                               ->  done
       no log             counted                                               ->  done
       held               the limbo has a say: HeldWrite                        ->  done, or a commit that is pending
       else               FastWrite                                             ->  the same
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
@@ -36,7 +37,7 @@ from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.reads import Reader
 from box.txn.staged import StagedTransaction
-from box.txn.transaction import OpenStatement, Statement
+from box.txn.transaction import OpenStatement, Statement, TxnState
 from box.txn.write_plan import MAX_TUPLE_SIZE, Planner, WritePlan
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
@@ -59,8 +60,6 @@ _STATEMENTS_A_SIGN: Final = 1024
 A commit has to gather the rest, which is less than this number, or less than twice as many in a transaction of another
 instance: about a millisecond for each 1024.
 """
-_LONE_STATEMENTS: Final = 512
-"""The number of statements from which on a lone transaction gets versions, because to add them later would take long."""
 _HELD_AT_ONCE: Final = 50
 """The number of synchronous changes after which those made so far are sent to the other instances."""
 
@@ -190,14 +189,13 @@ class Dml:
             space.check_access(ctx.credentials, Privilege.W)
         if txn is not None and txn.engine is not space.engine:
             self.txns.use_engine(txn, space)
-        argument = raw if kind <= REPLACE else request
+        argument: Any = raw if kind <= REPLACE else request
         if txn is None or plan.is_usual:
             statement = None
             old, new = CHANGES[kind](plan, space, argument)
         else:
-            txn.check_alive()
-            if txn.is_lone and (plan.is_sync or len(txn.statements) >= _LONE_STATEMENTS or _is_followed(space)):
-                self.txns.share(txn)
+            if txn.state is not TxnState.INPROGRESS:
+                txn.check_alive()
             statement = self.txns.storage.change_versions(txn, space, plan, kind, argument)
             old, new = statement.old, statement.new
         result = None if kind == UPSERT else old if new is None else new
@@ -245,9 +243,7 @@ class Dml:
         assert txn is not None
         is_usual = plan.is_usual
         if commits and self._is_quiet(plan, len(raws)):
-            is_usual = txn.is_lone = not _is_followed(space)
-        elif txn.is_lone and len(txn.statements) + len(raws) > _LONE_STATEMENTS:
-            self.txns.share(txn)
+            is_usual = txn.is_lone = not space.is_followed
         for raw in raws[:1]:
             self.store(ctx, space, kind, raw)
         if not (plan.is_usual or plan.is_versioned) or txn.nesting or space.has_triggers:
@@ -268,9 +264,14 @@ class Dml:
         """True if users' changes outside of a transaction get READONLY before any other check."""
         return self.is_read_only or self._limbo.is_read_only
 
-    def ends_at_once(self, txn: Transaction) -> bool:
-        """Return True if the commit of an open transaction would be complete when it returns."""
-        return self._limbo.is_empty and self.txns.journal.completes_at_once(len(txn.statements))
+    def commit(self, ctx: Context) -> Transaction | None:
+        """Commit the open transaction, which may be a lone one, as `TransactionManager.commit` does."""
+        txn = ctx.txn
+        if txn is not None and txn.is_lone:
+            journal = self.txns.journal
+            if not (journal.is_void or (self.is_alone and journal.completes_at_once(len(txn.statements)))):
+                self.txns.share(txn)
+        return self.txns.commit(ctx)
 
     def _is_quiet(self, plan: WritePlan, rows: int = 1) -> bool:
         """Return True if tuples may have versions but none has, and none will get one before this change is complete.
@@ -479,8 +480,3 @@ class Dml:
         statement = self.txns.begin_statement(txn, None, RequestType.NOP)
         statement.row = row
         txn.nesting.pop()
-
-
-def _is_followed(space: Space) -> bool:
-    """Return True if a view, an index build or a copy follows the changes of a space."""
-    return any(index.is_followed for index in space.indexes.values())

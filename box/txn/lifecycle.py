@@ -108,7 +108,10 @@ class TransactionManager:
         level = self.default_isolation
         if isolation:
             level = checked_level(isolation, level, has_versions=self.storage.allows_yield)
+        # A yield shares such a transaction, and a void journal completes its commit at once.
+        is_lone = self.journal.is_void and level is not Isolation.READ_CONFIRMED and self._is_quiet
         txn = self.begin(ctx)
+        txn.is_lone = is_lone
         txn.isolation = level
         if level is Isolation.READ_CONFIRMED:
             self.storage.may_go_to_view(txn)
@@ -126,13 +129,17 @@ class TransactionManager:
             TransactionError: ACTIVE_TRANSACTION.
         """
         txn = self.begin(ctx)
-        txn.is_lone = self.storage.allows_yield and not self.storage.has_versions and self.synchro.limbo.is_empty
+        txn.is_lone = self._is_quiet
         return txn
+
+    @property
+    def _is_quiet(self) -> bool:
+        """True if tuples may have versions, but none has, and no commit waits in the limbo."""
+        return self.storage.allows_yield and not self.storage.has_versions and self.synchro.limbo.is_empty
 
     def share(self, txn: Transaction) -> None:
         """Give the changes of a lone transaction versions, because others may look at the tuples from now on."""
         if txn.is_lone:
-            txn.is_lone = False
             self.storage.make_versions(txn)
 
     def commit(self, ctx: Context) -> Transaction | None:
@@ -267,6 +274,8 @@ class TransactionManager:
         txn = ctx.txn
         if txn is None:
             return
+        if txn.is_lone:
+            self.share(txn)
         if not txn.may_yield:
             self.undo_to(txn, 0)
             txn.aborted_by_yield = True

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 _MANY_COMPARED: Final = 64
 """The number of statements from which on writes are compared with the reads of others as sets, not one by one."""
+_LONE_STATEMENTS: Final = 512
+"""The number of statements from which on a lone transaction gets versions: to add them later would take long."""
 _ATTEMPTS: Final = 4
 """The number of times that a commit gathers what is below its writes, if others change that meanwhile."""
 
@@ -90,11 +92,18 @@ class MvccStorage(VersionedReads):
         self, txn: Transaction, space: Space, plan: WritePlan, kind: int, argument: bytes | Request
     ) -> Statement:
         own = self._plan
-        if own is None or own.txn is not txn or own.plan is not plan or own.is_lone is not txn.is_lone:
+        is_lone = txn.is_lone
+        if own is None or own.txn is not txn or own.plan is not plan or own.is_lone is not is_lone:
+            if is_lone and (plan.is_sync or space.is_followed):
+                self.make_versions(txn)
+            own = self._plan = VersionedPlan(self, txn, space, plan)
+        elif is_lone and len(txn.statements) >= _LONE_STATEMENTS:
+            self.make_versions(txn)
             own = self._plan = VersionedPlan(self, txn, space, plan)
         return own.change(space, kind, argument)
 
     def make_versions(self, txn: Transaction) -> None:
+        txn.is_lone = False
         applied = sorted([statement for statement in txn.statements if statement.applied], key=applied_as)
         for statement in reversed(applied):
             super().undo(txn, statement)

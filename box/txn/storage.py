@@ -278,7 +278,7 @@ class TupleStorage:
         return old, all_keys
 
     def make_versions(self, txn: Transaction) -> None:
-        """Give the changes of a lone transaction versions; only where tuples have versions."""
+        """Give the changes of a lone transaction versions: it is not lone any more. Only where tuples have versions."""
         raise NotImplementedError("tuples have no versions")
 
     def drop(self, txn: Transaction, space: Space, statement: Statement, old: bytes) -> None:

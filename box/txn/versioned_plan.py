@@ -1,8 +1,10 @@
 """The write plan of a space as one transaction sees it, where tuples have versions.
 
-The changes of `box.txn.fast_path` run with it unchanged. It checks tuples as the plan of the space does. Its indexes look
-up what the transaction sees, record that as read, and write versions instead of tuples. So a statement in a transaction
-needs the general path only for triggers, sequences, and constraints.
+The changes of `box.txn.fast_path` run with it unchanged. It checks tuples as the plan of the space does. Its indexes
+look up what the transaction sees, record that as read, and write versions instead of tuples. So a statement in a
+transaction needs the general path only for triggers, sequences, and constraints.
+
+While a transaction is lone (`TransactionManager.begin_lone`) it changes tuples in place, and only records its reads.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from box.txn.transaction import Transaction
     from box.txn.versions import Write
 
-_COPIED: Final = tuple(name for name in WritePlan.__slots__ if name not in ("find", "put", "remove", "replace", "secondary"))
+_OF_INDEXES: Final = frozenset({"find", "put", "remove", "replace", "secondary"})
+_COPIED: Final = tuple(name for name in WritePlan.__slots__ if name not in _OF_INDEXES)
 """What does not depend on the transaction."""
 
 
@@ -127,7 +130,8 @@ class VersionedPlan(WritePlan):
         self.is_lone = txn.is_lone
         made = LoneIndex if txn.is_lone else VersionedIndex
         self._indexes = [made(storage, txn, index) for index in space.indexes.values()]
-        self._primary = primary = self._indexes[0]
+        primary: Any = self._indexes[0]
+        self._primary = primary
         self.put, self.remove, self.replace = primary.put, primary.remove, primary.replace
         self.secondary: list[Any] = self._indexes[1:]
 
@@ -139,10 +143,15 @@ class VersionedPlan(WritePlan):
         Raises:
             BoxError: as `box.txn.fast_path.CHANGES`; nothing is changed.
         """
-        statement, writes = Statement(space, kind, body=None), list[Any]()
         # The outcome of a REPLACE does not depend on the tuple that it replaces, so it does not count as read.
-        statement.requires_old = kind != REPLACE
-        self.find = self._primary.find if statement.requires_old else self._primary.peek
+        requires_old = kind != REPLACE
+        self.find = self._primary.find if requires_old else self._primary.peek
+        if self.is_lone:
+            old, new = CHANGES[kind](self, space, argument)
+            return Statement(space, kind, old, new, None, None)
+        statement = Statement(space, kind, None, None, None, None)
+        statement.requires_old = requires_old
+        writes: list[Write] = []
         for index in self._indexes:
             index.statement, index.writes = statement, writes
         statement.old, statement.new = CHANGES[kind](self, space, argument)

@@ -35,8 +35,8 @@ class WritePlan:
     """How tuples of one space are checked and stored, and which way its changes take.
 
     `is_usual`: only the indexes take part in a change, and the journal or the limbo in its commit (see `fast_path`).
-    `is_versioned`: the same where tuples have versions, so that a change in a transaction goes through the transaction's
-    own plan (see `versioned_plan`), and a change by itself can be usual while no tuple has versions.
+    `is_versioned`: the same where tuples have versions, so that a change in a transaction goes through the plan of the
+    transaction (see `versioned_plan`), and a change by itself can be usual while no tuple has versions.
     `is_sync`: the limbo takes part in each commit. `max_tuple_size` includes Tarantool's overhead; `max_size` is what
     remains for the MessagePack, in bytes. `ignore` takes the errors that an upsert ignores.
     """

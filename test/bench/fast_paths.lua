@@ -1,11 +1,14 @@
 -- Measures one figure of `python -m test.bench.fast_paths`: prints microseconds of processor time an operation, the best
 -- of five runs.
--- Usage: EXECUTABLE fast_paths.lua DIRECTORY WAL_MODE COUNT FIGURE
+-- Usage: EXECUTABLE fast_paths.lua DIRECTORY WAL_MODE COUNT FIGURE; the WAL_MODE `versions` is `none` with MVCC.
 local directory, wal_mode, count, figure = arg[1], arg[2], tonumber(arg[3]), arg[4]
+local has_versions = wal_mode == 'versions'
+if has_versions then wal_mode = 'none' end
 local clock = require('clock')
 local fiber = require('fiber')
 
-box.cfg{work_dir = directory, log = 'bench.log', log_level = 4, checkpoint_interval = 0, wal_mode = wal_mode}
+box.cfg{work_dir = directory, log = 'bench.log', log_level = 4, checkpoint_interval = 0, wal_mode = wal_mode,
+    memtx_use_mvcc_engine = has_versions}
 local space = box.schema.space.create('bench', {format = {
     {'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'},
 }})

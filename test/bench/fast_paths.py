@@ -33,7 +33,7 @@ _CLIENT_FIRST = 1000
 class FastPath(NamedTuple):
     """A fast path, the figures that show its gain, and how to disable it.
 
-    A figure is two words: a `wal_mode` and a figure of fast_paths.lua, "iproto" and a request of
+    A figure is two words: a `wal_mode`, or "versions", and a figure of fast_paths.lua, "iproto" and a request of
     `test.bench.pipelined`, or "replicated" and a figure of `test.bench.replicated`. `disable` replaces the fast path by
     the general code. `disable_others` does so for fast paths that hide this one, in runs with and without it.
     """
@@ -56,6 +56,24 @@ def _without_fast_writes() -> None:
     Planner.plan = general  # type: ignore[method-assign]
 
 
+def _without_versioned_plans() -> None:
+    from box.txn.write_plan import Planner
+
+    init = Planner.__init__
+
+    def general(self: Planner, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        self._fast_allowed = not options["has_versions"]
+
+    Planner.__init__ = general  # type: ignore[method-assign]
+
+
+def _without_lone_transactions() -> None:
+    from box.txn.lifecycle import TransactionManager
+
+    TransactionManager._is_quiet = property(lambda self: False)  # type: ignore[assignment, method-assign]
+
+
 def _without_void_journal() -> None:
     from box.journal.journal import Journal
 
@@ -76,7 +94,7 @@ def _without_read_ahead() -> None:
     import lua.bindings.data as data
     from lua.bindings.cursor import OneByOne
 
-    def open_cursor(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any]) -> OneByOne:
+    def open_cursor(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any], after: bytes) -> OneByOne:
         return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
 
     data.open_cursor = open_cursor  # type: ignore[assignment]
@@ -174,6 +192,8 @@ _WRITES = ("none replace", "write replace", "none update", "none upsert", "none 
 _WRITES += ("write synchronous",)
 FAST_PATHS = {
     "fast_writes": FastPath((*_WRITES, "iproto replace"), _without_fast_writes),
+    "versioned_plans": FastPath(("versions transaction",), _without_versioned_plans, _without_lone_transactions),
+    "lone_transactions": FastPath(("versions transaction",), _without_lone_transactions),
     "void_journal": FastPath(("none replace",), _without_void_journal),
     "tree_look_ups": FastPath(("none get",), _without_tree_look_ups),
     "read_ahead": FastPath(("none pairs",), _without_read_ahead),

@@ -275,3 +275,53 @@ def test_a_loop_of_another_kind_is_refused_by_name() -> None:
 
     with asyncio.Runner(loop_factory=OtherLoop) as runner:
         runner.run(run())
+
+
+def test_a_node_with_versions_is_as_direct_as_one_without_while_tasks_take_turns(tmp_path: Path) -> None:
+    """Changes by themselves make no versions, and those of a transaction none until its task awaits something."""
+
+    async def run() -> None:
+        async with Node(tmp_path, memtx_use_mvcc_engine=True) as node:
+            space = await node.schema.create_space("s", format=["id", "value"])
+            await space.create_index("pk", parts=[[1, "unsigned"]])
+            core = node._embedding.core
+            general: list[Any] = []
+            write = core.dml._write_generally
+            core.dml._write_generally = lambda *args: (general.append(args), write(*args))[1]  # type: ignore[method-assign]
+            await space.replace([1, 1])
+            await space.replace_many([[number, 1] for number in range(2, 50)])
+            slots = core.tuples._slots.by_index  # type: ignore[attr-defined]
+            assert not general
+            seen = []
+
+            async def look() -> None:
+                seen.append(await space.get(1))
+
+            async with node.transaction():
+                await space.replace([1, 2])
+                await space.insert([100, 2])
+                assert not slots
+                await asyncio.create_task(look())
+                assert len(slots) == 1
+                await space.update(1, [["+", "value", 1]])
+                await asyncio.create_task(look())
+            assert seen == [(1, 1), (1, 1)]
+            assert await space.get(1) == (1, 3)
+            async with node.transaction():
+                await space.delete(1)
+            assert (await space.len(), general, slots) == (49, [], {})
+            result = await node.eval(
+                """
+                local fiber, s, seen = require('fiber'), box.space.s, {}
+                box.begin()
+                s:replace{2, 'own'}
+                fiber.create(function() table.insert(seen, s:get(2)[2]) end)
+                s:replace{3, 'own'}
+                fiber.yield()
+                box.rollback()
+                return seen, s:get(2)[2], s:get(3)[2]
+                """
+            )
+            assert result == [[1], 1, 1]
+
+    asyncio.run(run())

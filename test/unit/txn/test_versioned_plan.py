@@ -40,9 +40,7 @@ requests = st.one_of(
 control = st.sampled_from(
     ["begin", "begin", "commit", "rollback", "savepoint", "rollback_to", "written", "failed", "get", "all", "last"]
 )
-programs = st.lists(
-    st.tuples(st.sampled_from([0, 0, 0, 0, 1, 2]), st.one_of(requests, requests, control)), max_size=40
-)
+programs = st.lists(st.tuples(st.sampled_from([0, 0, 0, 0, 1, 2]), st.one_of(requests, requests, control)), max_size=40)
 
 
 class Way:
@@ -150,7 +148,8 @@ def test_all_ways_agree(extra: tuple[Any, ...], program: list[tuple[int, Any]]) 
             way.end()
             storage = way.world.storage
             assert isinstance(storage, MvccStorage)
-            assert not (storage._slots.by_index or storage._readers.by_txn or storage._writes or storage._written)
+            left = (storage._slots.by_index, storage._readers.by_txn, storage._writes, storage._written)
+            assert left == ({}, {}, {}, {})
         memory = [way.world.schema.memory.room for way in (general, fast, lone)]
         assert memory == memory[:1] * 3
 
