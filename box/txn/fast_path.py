@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.update import check_operations, updated, upserted
 from box.errors import BoxError
 from box.index.duplicate_key import duplicate_key
-from box.txn.storage import changed_key, exchange, keys_of
+from box.txn.exchange import exchange, keys_of
+from box.txn.storage import changed_key
 from box.txn.transaction import NO_LSN, WAIT_SYNC, WAIT_SYNC_AND_ACK, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.entry import OwnRow

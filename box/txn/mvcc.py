@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from box.index.untracked import untrack
 from box.txn import slots
+from box.txn.exchange import Keys, keys_of
 from box.txn.following import tell_followers
-from box.txn.storage import Keys, keys_of
 from box.txn.transaction import Transaction, TxnState, applied_as
 from box.txn.versioned_plan import VersionedPlan
 from box.txn.versioned_reads import VersionedReads

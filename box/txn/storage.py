@@ -18,6 +18,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index.duplicate_key import duplicate_key
 from box.index.frozen import FrozenIndex
 from box.index.view import ListView, TupleView, open_view
+from box.txn.exchange import Keys, check_old, exchange, keys_of
 from box.txn.staged_undo import OneChange, StagedUndo
 from box.txn.transaction import Transaction
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from box.txn.transaction import Statement
     from box.txn.write_plan import WritePlan
     from box.wire.change import Request
-
-
-Keys = Sequence[Any]
-"""The keys of a tuple in one index: exactly one in most, any number if `Index.has_many_keys`."""
 
 
 class Mode(Enum):
@@ -362,39 +359,3 @@ def _do_at_once(step: Callable[[], bool]) -> None:
     """Do all the work of a deferred step now."""
     while step():
         pass
-
-
-def keys_of(space: Space, raw: bytes) -> list[Keys]:
-    """Return the keys of a stored tuple, by index."""
-    fields = unpack(raw)
-    return [index.stored_keys(raw, fields) for index in space.indexes.values()]
-
-
-def check_old(space: Space, old: bytes) -> None:
-    """Check that all keys of a tuple that is about to be removed can be computed.
-
-    Only indexes with several keys for a tuple can fail here; the keys of others follow from the checked format.
-
-    Raises:
-        BoxError: an error of `Index.keys_of`.
-    """
-    for index in space.indexes.values():
-        if index.has_many_keys:
-            index.keys_of(old, unpack(old))
-
-
-def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[Keys]) -> None:
-    """Replace `old` by `new` in all indexes. `keys` are those of `new` by index, empty if it is None."""
-    indexes = space.indexes.values()
-    if new is None:
-        assert old is not None
-        for index, old_keys in zip(indexes, keys_of(space, old), strict=True):
-            for key in old_keys:
-                index.remove(key)
-    elif old is not None and len(keys) > 1:
-        for index, old_keys, new_keys in zip(indexes, keys_of(space, old), keys, strict=True):
-            index.exchange(old_keys, new_keys, new)
-    else:
-        for index, new_keys in zip(indexes, keys, strict=True):
-            for key in new_keys:
-                index.put(key, new)

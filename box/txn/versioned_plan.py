@@ -9,7 +9,7 @@ While a transaction is lone (`TransactionManager.begin_lone`) it changes tuples 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.txn.fast_path import CHANGES
 from box.txn.transaction import Statement
@@ -20,14 +20,32 @@ if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Index
     from box.schema.space import Space
-    from box.txn.mvcc import MvccStorage
-    from box.txn.storage import Keys
+    from box.txn.exchange import Keys
     from box.txn.transaction import Transaction
     from box.txn.versions import Write
 
 _OF_INDEXES: Final = frozenset({"find", "put", "remove", "replace", "secondary"})
 _COPIED: Final = tuple(name for name in WritePlan.__slots__ if name not in _OF_INDEXES)
 """What does not depend on the transaction."""
+
+
+class Versions(Protocol):
+    """The part of the storage that plans use; see `box.txn.mvcc`."""
+
+    def find(self, txn: Transaction, index: Index, key: SortKey) -> bytes | None:
+        """Return the tuple with a full key, or None, and record the read."""
+
+    def peek(self, txn: Transaction, index: Index, key: SortKey) -> bytes | None:
+        """Return the tuple with a full key, or None, without recording the read."""
+
+    def put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
+        """Write a value under a key."""
+
+    def add_point(self, txn: Transaction, index: Index, key: SortKey) -> None:
+        """Record that the transaction depends on no other tuple under a key."""
+
+    def add_writes(self, txn: Transaction, statement: Statement, writes: list[Write]) -> None:
+        """Note the writes of a statement that has ended without an error."""
 
 
 class VersionedIndex:
@@ -48,7 +66,7 @@ class VersionedIndex:
         "writes",
     )
 
-    def __init__(self, storage: MvccStorage, txn: Transaction, index: Index) -> None:
+    def __init__(self, storage: Versions, txn: Transaction, index: Index) -> None:
         self._storage = storage
         self._txn = txn
         self._index = index
@@ -121,7 +139,7 @@ class VersionedPlan(WritePlan):
 
     __slots__ = ("_indexes", "_primary", "_storage", "is_lone", "plan", "txn")
 
-    def __init__(self, storage: MvccStorage, txn: Transaction, space: Space, plan: WritePlan) -> None:
+    def __init__(self, storage: Versions, txn: Transaction, space: Space, plan: WritePlan) -> None:
         for name in _COPIED:
             setattr(self, name, getattr(plan, name))
         self.plan = plan

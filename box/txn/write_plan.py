@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.codec import unpack
 from box.errors import ErrorCode, client_error, out_of_memory
 from box.index.duplicate_key import duplicate_key
-from box.txn.storage import check_old
+from box.txn.exchange import check_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable

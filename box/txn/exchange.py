@@ -1,0 +1,50 @@
+"""Plain exchanges of one tuple for another in all indexes of a space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from box.data.codec import unpack
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+
+Keys = Sequence[Any]
+"""The keys of a tuple in one index: exactly one in most, any number if `Index.has_many_keys`."""
+
+
+def keys_of(space: Space, raw: bytes) -> list[Keys]:
+    """Return the keys of a stored tuple, by index."""
+    fields = unpack(raw)
+    return [index.stored_keys(raw, fields) for index in space.indexes.values()]
+
+
+def check_old(space: Space, old: bytes) -> None:
+    """Check that all keys of a tuple that is about to be removed can be computed.
+
+    Only indexes with several keys for a tuple can fail here; the keys of others follow from the checked format.
+
+    Raises:
+        BoxError: an error of `Index.keys_of`.
+    """
+    for index in space.indexes.values():
+        if index.has_many_keys:
+            index.keys_of(old, unpack(old))
+
+
+def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[Keys]) -> None:
+    """Replace `old` by `new` in all indexes. `keys` are those of `new` by index, empty if it is None."""
+    indexes = space.indexes.values()
+    if new is None:
+        assert old is not None
+        for index, old_keys in zip(indexes, keys_of(space, old), strict=True):
+            for key in old_keys:
+                index.remove(key)
+    elif old is not None and len(keys) > 1:
+        for index, old_keys, new_keys in zip(indexes, keys_of(space, old), keys, strict=True):
+            index.exchange(old_keys, new_keys, new)
+    else:
+        for index, new_keys in zip(indexes, keys, strict=True):
+            for key in new_keys:
+                index.put(key, new)
