@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, Unpack
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from box.embed.sql_statements import Parameters
     from box.instance.node import Instance
     from box.session import Context
+    from box.sync.thread_statements import WaitingStatement
 
 T = TypeVar("T")
 
@@ -41,6 +42,35 @@ class Executed(NamedTuple):
 
     result: SqlResult
     row_count: int
+
+
+class _Repeated:
+    """A statement that runs once for each set of parameters. `done` counts those that have run."""
+
+    def __init__(self, text: str, given: Sequence[Parameters], changes_rows: bool) -> None:
+        self.text = text
+        self.given = given
+        self.changes_rows = changes_rows
+        self.count = len(given)
+        self.done = 0
+        self._result = SqlResult()
+        self._rows = 0
+
+    @property
+    def is_done(self) -> bool:
+        """True once it has run for each set."""
+        return self.done == self.count
+
+    def note(self, result: SqlResult) -> None:
+        """Note the result of the next run."""
+        self.done += 1
+        self._result = result
+        self._rows += result.row_count
+
+    @property
+    def executed(self) -> Executed:
+        """The outcome of all runs."""
+        return Executed(self._result, self._rows if self.changes_rows or self._result.columns else -1)
 
 
 def connect(
@@ -95,6 +125,8 @@ class DatabaseConnection:
         self._shared = shared
         self._lock = threading.Lock()
         self._ctx: Context = self._thread.run(self._core.new_context)
+        self._transactions = node._running.transactions
+        self._statements = node._running.statements
         self._autocommit = autocommit
         self._is_open = True
 
@@ -145,7 +177,7 @@ class DatabaseConnection:
                 transaction is rolled back.
             InterfaceError: the connection is closed.
         """
-        self._call(self._commit)
+        self._end_transaction(self._core.dml.commit, self._commit)
 
     def rollback(self) -> None:
         """Undo the transaction, if one is open.
@@ -153,7 +185,7 @@ class DatabaseConnection:
         Raises:
             InterfaceError: the connection is closed.
         """
-        self._call(self._rollback)
+        self._end_transaction(self._core.txns.rollback, self._rollback)
 
     def close(self) -> None:
         """Close the connection and roll back its open transaction; safe to call again.
@@ -185,37 +217,60 @@ class DatabaseConnection:
         finally:
             self.close()
 
-    # -- in the thread of the node
+    # -- in the calling thread
 
-    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine in the thread of the node. A connection runs one coroutine at a time."""
+    def _end_transaction(self, how: Callable[[Context], Any], there: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """End the open transaction, if there is one; `there` does it in the thread of the node."""
         with self._lock, translated():
             self._check_open()
-            return self._thread.call(work)
+            if self._ctx.txn is not None and not self._transactions.end(self._ctx, how, self._ctx):
+                self._thread.call(there)
 
-    def _execute(self, text: str, given: Iterable[Parameters], *, is_many: bool = False) -> Executed:
+    def _execute(self, text: str, given: Sequence[Parameters], *, is_many: bool = False) -> Executed:
         """Run a statement once for each set of parameters in `given`.
 
         Raises:
             ProgrammingError: the statement returns rows, and `is_many` is true.
         """
-        return self._call(lambda: self._run(text, given, is_many))
+        with self._lock, translated():
+            self._check_open()
+            work = _Repeated(text, given, self._core.sql.changes_rows(text))
+            if is_many and not work.changes_rows:
+                raise ProgrammingError("executemany() takes INSERT, REPLACE, UPDATE or DELETE")
+            while self._thread.is_direct and not work.is_done:
+                started = self._thread.run(self._run_some, work, who=self._ctx)
+                result = self._statements.ended(started, self._ctx)
+                if result is None:
+                    break
+                work.note(result)
+            return work.executed if work.is_done else self._thread.call(lambda: self._run_rest(work))
 
-    async def _run(self, text: str, given: Iterable[Parameters], is_many: bool) -> Executed:
+    def _run_some(self, work: _Repeated) -> SqlResult | WaitingStatement | None:
+        """Run statements while this thread holds the node's turn. Returns the outcome of the last one, or None if the
+        next one belongs in the thread of the node.
+        """
+        if work.changes_rows and not self._autocommit and self._ctx.txn is None:
+            self._transactions.begin_now(self._ctx, self._ctx)
+        last = min(work.count, work.done + _STEPS) - 1
+        while True:
+            started = self._statements.run_now(self._ctx, work.text, work.given[work.done])
+            if not isinstance(started, SqlResult) or work.done == last:
+                return started
+            work.note(started)
+
+    # -- in the thread of the node
+
+    async def _run_rest(self, work: _Repeated) -> Executed:
         ctx, sql = self._ctx, self._core.sql
-        changes = sql.changes_rows(text)
-        if is_many and not changes:
-            raise ProgrammingError("executemany() takes INSERT, REPLACE, UPDATE or DELETE")
-        if changes and not self._autocommit and ctx.txn is None:
+        if work.changes_rows and not self._autocommit and ctx.txn is None:
             self._core.txns.begin(ctx)
-        result, count = SqlResult(), 0
-        for number, params in enumerate(given, 1):
-            names = sql.parameters(text) if isinstance(params, Mapping) else ()
-            result = await result_of(ctx, await sql.execute(ctx, text, values_of(params, names)))
-            count += result.row_count
-            if number % _STEPS == 0:
+        while not work.is_done:
+            params = work.given[work.done]
+            names = sql.parameters(work.text) if isinstance(params, Mapping) else ()
+            work.note(await result_of(ctx, await sql.execute(ctx, work.text, values_of(params, names))))
+            if work.done % _STEPS == 0:
                 await asyncio.sleep(0)
-        return Executed(result, count if changes or result.columns else -1)
+        return work.executed
 
     async def _commit(self) -> None:
         pending = self._core.txns.commit(self._ctx)

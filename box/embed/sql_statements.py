@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from box.embed.embedding import Embedding
     from box.instance.node import Instance
     from box.session import Context
-    from box.sql.result import Result, ResultField
+    from box.sql.result import Result, ResultField, Rows
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 """Values for the parameters of a statement."""
 
 _MARKS: Final = (":", "@")
+_PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
+"""The types of values whose names no error has to tell."""
 _MANY: Final = 1000
 """So many rows are hidden from the garbage collector, whose visits would cost turns of more than ten milliseconds."""
 
@@ -102,10 +104,8 @@ class PreparedStatement:
             ClientError: WRONG_QUERY_ID, the statement is closed, or the node was restarted; SQL_EXECUTE, it has
                 expired. Others are those of `Node.execute`.
         """
-        embedding = self._embedding
-        ctx, core = embedding.new_context("execute()"), embedding.core
-        if not self._is_open or core is not self._core:
-            raise client_error(ErrorCode.WRONG_QUERY_ID, self._id)
+        ctx, core = self._embedding.new_context("execute()"), self._core
+        text_of(self, ctx)
         values = values_of(params, self.parameters)
         return await _outcome(core, ctx, core.sql.execute_prepared(ctx, self._id, values))
 
@@ -130,6 +130,17 @@ class PreparedStatement:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def text_of(prepared: PreparedStatement, ctx: Context) -> str:
+    """Return the text of a prepared statement, if it can still be run.
+
+    Raises:
+        ClientError: WRONG_QUERY_ID, SQL_EXECUTE; see `PreparedStatement.execute`.
+    """
+    if not prepared._is_open or prepared._embedding.core is not prepared._core:
+        raise client_error(ErrorCode.WRONG_QUERY_ID, prepared._id)
+    return prepared._core.sql.prepared_text(ctx, prepared._id)
 
 
 async def execute(embedding: Embedding, text: str, params: Parameters) -> SqlResult:
@@ -169,8 +180,7 @@ async def result_of(ctx: Context, result: Result) -> SqlResult:
 
     if not isinstance(result, Rows):
         return SqlResult((), (), result.row_count, result.autoincrement_ids)
-    columns = _columns(result.fields)
-    kind = row_type("row", tuple(column.name for column in columns))
+    columns, kind = _shape(result)
     found: list[NamedRow] = []
     async for piece in result.pieces(ctx):
         rows = list(map(kind, piece))
@@ -178,6 +188,21 @@ async def result_of(ctx: Context, result: Result) -> SqlResult:
             untrack(rows)
         found += rows
     return SqlResult(found, columns)
+
+
+def result_at_once(result: Rows) -> SqlResult:
+    """Convert the rows of a short query, without a turn for others."""
+    columns, kind = _shape(result)
+    found = list(map(kind, result.rows))
+    if len(found) >= _MANY:
+        untrack(found)
+    return SqlResult(found, columns)
+
+
+def _shape(result: Rows) -> tuple[list[SqlColumn], type[NamedRow]]:
+    """Return the columns of a query, and the class of its rows."""
+    columns = _columns(result.fields)
+    return columns, row_type("row", tuple(column.name for column in columns))
 
 
 def _columns(fields: Iterable[ResultField]) -> list[SqlColumn]:
@@ -194,7 +219,11 @@ def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
         TypeError: `params` is neither a sequence nor a mapping.
     """
     if isinstance(params, Mapping):
-        params = [{_marked(name, names): value} for name, value in params.items()]
+        given = {_marked(name, names): value for name, value in params.items()}
+        if names and given.keys() <= set(names) and _PLAIN.issuperset(map(type, given.values())):
+            params = [None if name is None else given.get(name) for name in names]  # all statements take these
+        else:
+            params = [{name: value} for name, value in given.items()]
     elif isinstance(params, str | bytes | bytearray) or not isinstance(params, Sequence):
         raise TypeError(f"parameters are a sequence or a mapping, not {type(params).__name__}: {params!r}")
     values: list[Any] = unpack(encode_values(list(params))) if params else []

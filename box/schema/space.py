@@ -216,6 +216,13 @@ class Space:
         return bool(self.on_replace or self.before_replace) and self.run_triggers
 
     @property
+    def runs_code(self) -> bool:
+        """True if a change may run code of the program or the user: triggers, constraints, functions of indexes."""
+        if self.on_replace or self.before_replace or self.checks or self.rules or self.system_trigger is not None:
+            return True
+        return any("func" in index.definition.opts for index in self.indexes.values())
+
+    @property
     def is_followed(self) -> bool:
         """True if a view, an index build or a copy follows the changes of an index."""
         return any(index.is_followed for index in self.indexes.values())

@@ -26,7 +26,7 @@ from box.sql.foreign_keys import ForeignKeys
 from box.sql.hooks import DictionaryFunctions
 from box.sql.params import bind
 from box.sql.parse import parse_statement
-from box.sql.point_statements import Point, PointStatements
+from box.sql.point_statements import Point, PointSelect, PointStatements
 from box.sql.pragmas import PragmaRunner, pragma_columns
 from box.sql.prepared import Prepared, PreparedStatements
 from box.sql.reading import ROW_COUNT, QueryRunner
@@ -125,8 +125,9 @@ class Sql:
                 key = point.key(params)
                 if key is None:
                     return None
+                rows = point.rows(ctx, key)
                 self.counted(ctx, 0)
-                return Rows(point.fields, point.rows(ctx, key))
+                return Rows(point.fields, rows)
             written = point.run(ctx, params)
         except BoxError:
             self._count(RequestType.EXECUTE)
@@ -143,9 +144,49 @@ class Sql:
         Raises:
             ClientError: the text is wrong.
         """
-        if ctx.txn is not None or self._schema.session_settings.concern_sql(ctx.session):
+        if self._schema.session_settings.concern_sql(ctx.session):
             return None
         return self._points.find(ctx, self._parsed(text))
+
+    def query_at_once(
+        self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value], seconds: float
+    ) -> Rows | None:
+        """Run a query without a loop; `point` is its fast path. Returns None for any other statement, for a query that
+        takes longer, or one that calls functions of the user.
+
+        Raises:
+            BoxError: see `execute`.
+        """
+        try:
+            rows = self._query_at_once(ctx, text, point, params, seconds)
+        except BoxError:
+            self._count(RequestType.EXECUTE)
+            raise
+        if rows is not None:
+            self.counted(ctx, 0)
+        return rows
+
+    def _query_at_once(
+        self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value], seconds: float
+    ) -> Rows | None:
+        key = None if point is None else point.key(params)
+        if point is not None and key is not None:
+            return Rows(point.fields, point.rows(ctx, key))
+        parsed = self._parsed(text)
+        if parsed.trailing is not None or not isinstance(parsed.statement, sql_nodes.Select):
+            return None
+        values = bind(parsed.parameters, params)
+        return self._queries.select_at_once(ctx, parsed.text, parsed.statement, values, seconds)
+
+    def prepared_text(self, ctx: Context, statement_id: int) -> str:
+        """Return the text of a prepared statement.
+
+        Raises:
+            ClientError: WRONG_QUERY_ID, SQL_EXECUTE (the statement has expired).
+        """
+        prepared = self.prepared.find(ctx.session, statement_id)
+        self.prepared.check_fresh(prepared, self._schema.version)
+        return prepared.text
 
     def prepared_point(self, ctx: Context, statement_id: int) -> Point | None:
         """Return the fast path of a prepared statement that concerns one row by its key, or None for any other
@@ -154,7 +195,7 @@ class Sql:
         Raises:
             BoxError: see `execute_prepared`.
         """
-        point = self.point(ctx, self._prepared_text(ctx, statement_id))
+        point = self.point(ctx, self.prepared_text(ctx, statement_id))
         if point is not None:
             self._points.remember(statement_id, point)
         return point
@@ -170,6 +211,10 @@ class Sql:
         if point is None or not PreparedStatements.has(ctx.session, statement_id) or ctx.txn is not None:
             return None
         return None if self._schema.session_settings.concern_sql(ctx.session) else point
+
+    def count_failed(self) -> None:
+        """Count a statement that has failed on the fast path."""
+        self._count(RequestType.EXECUTE)
 
     def counted(self, ctx: Context, row_count: int) -> None:
         """Count a statement that has run on the fast path, and set the value of ROW_COUNT()."""
@@ -201,12 +246,7 @@ class Sql:
             ClientError: WRONG_QUERY_ID, SQL_EXECUTE (the statement has expired).
             BoxError: see `execute`.
         """
-        return await self.execute(ctx, self._prepared_text(ctx, statement_id), params)
-
-    def _prepared_text(self, ctx: Context, statement_id: int) -> str:
-        prepared = self.prepared.find(ctx.session, statement_id)
-        self.prepared.check_fresh(prepared, self._schema.version)
-        return prepared.text
+        return await self.execute(ctx, self.prepared_text(ctx, statement_id), params)
 
     def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
         """Raise the errors that a query or a change would raise before it runs."""

@@ -8,9 +8,8 @@ DELETE FROM t WHERE key = ?                             Reader.get, Dml.write
 ```
 
 `?` is a parameter or a constant. Everything else takes the general path: tables with triggers, foreign keys, sequences
-or collations in the key, values of another type than the key's, statements in transactions. The meaning of a text is
-worked out once for each version of the dictionary. A fast path changes nothing before it is sure that it can complete
-the statement.
+or collations in the key, values of another type than the key's. The meaning of a text is worked out once for each
+version of the dictionary. A fast path changes nothing before it is sure that it can complete the statement.
 """
 
 from __future__ import annotations
@@ -352,6 +351,11 @@ class PointSelect:
         self.fields = fields
         self._count = count
 
+    @property
+    def space(self) -> Space:
+        """The space that the statement concerns."""
+        return self._space
+
     def key(self, params: Sequence[Value]) -> list[Value] | None:
         """Return the key for these parameters, or None for values that need the general path."""
         return self._key.of(params) if len(params) == self._count else None  # type: ignore[arg-type]
@@ -401,6 +405,11 @@ class _PointInsert:
         self._plain: dict[tuple[type, ...], bool] = {}
         """For each combination of types: whether such values are stored without a conversion."""
 
+    @property
+    def space(self) -> Space:
+        """The space that the statement concerns."""
+        return self._space
+
     def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
         """Store the row. Raises the errors of `Sql.execute`."""
         space = self._space
@@ -437,16 +446,20 @@ class _PointInsert:
 
     def _exchange(self, ctx: Context, key: list[Value], raw: bytes) -> _Written:
         """Replace a row. As in Tarantool, the log gets a DELETE and an INSERT, and both are counted."""
-        dml, txns = self._dml, self._dml.txns
-        txns.begin(ctx)
+        dml, txns, is_alone = self._dml, self._dml.txns, ctx.txn is None
+        if is_alone:
+            txns.begin(ctx)
+        before = txns.savepoint(ctx)
         try:
             dml.write(ctx, self._space, Request.delete(key))
             dml.store(ctx, self._space, REPLACE, raw)
         except BaseException:
-            if ctx.txn is not None:
+            if ctx.txn is not None and is_alone:
                 txns.rollback_open(ctx, ctx.txn)
+            elif ctx.txn is not None and before.is_valid_in(ctx.txn):
+                txns.rollback_to_savepoint(ctx, before)
             raise
-        return 2, txns.commit(ctx)
+        return 2, txns.commit(ctx) if is_alone else None
 
 
 class _PointUpdate:
@@ -478,6 +491,11 @@ class _PointUpdate:
         self._is_nullable = all(fields[place].is_nullable for place in places)
         self._size = len(fields)
         self._count = count
+
+    @property
+    def space(self) -> Space:
+        """The space that the statement concerns."""
+        return self._space
 
     def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
         """Update the row. Raises the errors of `Sql.execute`."""
@@ -525,6 +543,11 @@ class _PointDelete:
         self._space = space
         self._key = key
         self._count = count
+
+    @property
+    def space(self) -> Space:
+        """The space that the statement concerns."""
+        return self._space
 
     def run(self, ctx: Context, params: Sequence[Value]) -> _Written | None:
         """Delete the row. Raises the errors of `Sql.execute`."""

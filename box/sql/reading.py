@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
@@ -21,7 +22,7 @@ from box.sql.pauses import Pauses
 from box.sql.query import Query, QueryCompiler
 from box.sql.result import ResultField, ResultFields, Rows, field_of
 from box.sql.scope import QueryScope
-from box.sql.sqlite_connection import Connection, Environment, translated
+from box.sql.sqlite_connection import Connection, Environment, TooLong, translated
 from box.sql.stored_values import Stored, Value, load, load_boolean, store
 from box.sql.user_functions import UserFunctions
 
@@ -54,7 +55,7 @@ _CACHED: Final = 1000
 class Compiled:
     """An analysed query."""
 
-    __slots__ = ("allows_copies", "booleans", "fields", "scans", "sql", "tables", "used")
+    __slots__ = ("allows_copies", "booleans", "fields", "is_long", "scans", "sql", "tables", "used")
 
     def __init__(
         self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space], *, allows_copies: bool
@@ -66,6 +67,8 @@ class Compiled:
         self.used = used
         self.tables = [space for space in used if not space.definition.opts.view]
         self.scans = sql.count(" AS s")
+        self.is_long = False
+        """True once it has taken too long to run without a pause."""
 
     @property
     def is_surely_short(self) -> bool:
@@ -254,6 +257,30 @@ class QueryRunner:
             rows = self.fetch(ctx, compiled, params)
         else:
             rows = await run_apart(lambda: self.fetch_long(ctx, compiled, params))
+        return Rows(fields, rows, self.has_full_metadata(ctx))
+
+    def select_at_once(
+        self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value], seconds: float
+    ) -> Rows | None:
+        """Run a query of a user without a pause. Returns None if it calls functions of the user, or takes more than
+        `seconds` of this thread's processor time: a busy machine does not make a query long.
+        """
+        compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
+        if compiled.is_long or _CALL in compiled.sql:
+            return None
+        end = None if compiled.is_surely_short else thread_time() + seconds
+        fields = _with_parameter_types(select, compiled.fields, params)
+        with self.connection() as connection:
+            connection.declare(compiled.tables)
+            connection.end = end
+            try:
+                with _translating():
+                    rows = _loaded(
+                        compiled, connection.rows(self.environment(ctx), compiled.sql, stored_params(params))
+                    )
+            except TooLong:
+                compiled.is_long = True
+                return None
         return Rows(fields, rows, self.has_full_metadata(ctx))
 
     def evaluate(

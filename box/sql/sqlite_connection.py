@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
@@ -38,6 +39,10 @@ _SETUP: Final = (
 keeps in memory. A run has as many bytes as the cache of `main`, 256 KiB, but at least 250 of its pages: that takes 2 to
 3 ms. `main` is empty; the tables are in `spaces`, whose pages have the usual size.
 """
+
+
+class TooLong(Exception):
+    """A query without pauses has taken longer than it may."""
 
 
 class Environment:
@@ -88,6 +93,8 @@ class Connection:
         self.db.execute(_SETUP)
         self._env: Environment | None = None
         self._pauses: Pauses | None = None
+        self.end: float | None = None
+        """The processor time of this thread, in seconds, at which the running statement raises `TooLong`."""
         self.being_declared: Space | None = None
         self.may_read_ahead = False
         self.tables: dict[int, SpaceTable] = {}
@@ -192,7 +199,7 @@ class Connection:
 
     def release(self) -> None:
         """Forget the statement that has ended."""
-        self._env = self.outer = None
+        self._env = self.outer = self.end = None
         if self._pauses is not None:
             self._pauses.end()
             self._pauses = None
@@ -200,6 +207,8 @@ class Connection:
     def _on_progress(self) -> bool:
         if self._pauses is not None:
             self._pauses.look()
+        elif self.end is not None and thread_time() > self.end:
+            raise TooLong
         return False
 
     # --- functions ---

@@ -120,7 +120,9 @@ class BlockingNode:
 
     def execute(self, sql: str, params: Parameters = ()) -> SqlResult:
         """Run a statement of SQL; see `box.Node.execute`."""
-        return self._running.call(lambda: self.asynchronous.execute(sql, params))
+        contexts = self._running
+        result = contexts.execute(lambda ctx: contexts.statements.run_now(ctx, sql, params))
+        return contexts.call(lambda: self.asynchronous.execute(sql, params)) if result is None else result
 
     def arrow(self, sql: str, params: Parameters = ()) -> pa.Table:
         """Run a query of SQL and return its rows as a table of pyarrow; see `box.Node.arrow`."""

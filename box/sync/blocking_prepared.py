@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from box.embed import PreparedStatement
+from box.embed.sql_statements import text_of
 from box.sync.facade import Facade
 
 if TYPE_CHECKING:
     from box.embed.sql_statements import Parameters, SqlColumn, SqlResult
+    from box.session import Context
+    from box.sync.thread_statements import WaitingStatement
 
 
 class BlockingPrepared(Facade[PreparedStatement]):
@@ -31,7 +34,13 @@ class BlockingPrepared(Facade[PreparedStatement]):
 
     def execute(self, params: Parameters = ()) -> SqlResult:
         """Run the statement; see `box.PreparedStatement.execute`."""
-        return self._run(lambda: self.asynchronous.execute(params))
+        prepared, contexts = self.asynchronous, self._contexts
+
+        def statement(ctx: Context) -> SqlResult | WaitingStatement | None:
+            return contexts.statements.run_now(ctx, text_of(prepared, ctx), params, prepared.parameters)
+
+        result = contexts.execute(statement)
+        return self._run(lambda: prepared.execute(params)) if result is None else result
 
     def close(self) -> None:
         """Forget the statement; safe to call again."""

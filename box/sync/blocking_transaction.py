@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
-from box.sync.thread_contexts import WaitingOutcome
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.session import Context
     from box.sync.thread_contexts import ThreadContexts
     from box.txn.transaction import Savepoint, Transaction
-
-_BY_LOOP: Final = object()
 
 
 class BlockingTransaction:
@@ -55,17 +51,8 @@ class BlockingTransaction:
 
     def _begin(self) -> None:
         self._ctx = ctx = self._contexts.new()
-        self._txn = txn = self._core.txns.begin_lone(ctx)
+        self._txn = self._contexts.transactions.begin_now(ctx)
         self._contexts.enter(ctx)
-        if txn.is_lone:
-            turn = self._contexts.thread.turn
-            turn.lone, turn.share = get_ident(), self._share
-
-    def _share(self) -> None:
-        """Let others take part from now on: their turn has come."""
-        self._contexts.thread.turn.lone = 0
-        assert self._txn is not None
-        self._core.txns.share(self._txn)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -117,24 +104,10 @@ class BlockingTransaction:
 
     def _finish(self, how: Any) -> None:
         ctx = self._own()
-        thread = self._contexts.thread
         self._contexts.leave(ctx)
         self._is_over = True
-        outcome = thread.run(self._finish_now, ctx, how) if thread.is_direct else _BY_LOOP
-        if outcome is _BY_LOOP:
+        if not self._contexts.transactions.end(ctx, how):
             self._contexts.call(lambda: self._finish_there(ctx, how))
-        elif isinstance(outcome, WaitingOutcome):
-            thread.wait(outcome.pending, outcome.done)
-
-    def _finish_now(self, ctx: Context, how: Any) -> Any:
-        """End the transaction in the calling thread, unless that would run triggers or change the dictionary."""
-        txn = ctx.txn
-        if txn is None:
-            raise fiber_is_cancelled()
-        if txn.on_commit or txn.on_rollback or txn.on_wal_write or txn.hooked:
-            return _BY_LOOP
-        self._contexts.thread.turn.lone = 0
-        return self._contexts.commits.run(how, ctx)
 
     async def _finish_there(self, ctx: Context, how: Any) -> None:
         pending = how(ctx)

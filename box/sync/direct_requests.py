@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 from box.embed.arguments import limit_of
 from box.embed.row_page import RowPage
 from box.embed.space_requests import CHUNK
-from box.sync.thread_contexts import WaitingOutcome
+from box.sync.thread_commits import WaitingOutcome
 from box.txn.pending import Pending
 
 if TYPE_CHECKING:

@@ -106,8 +106,9 @@ class LoopThread:
 
     # -- a request in the calling thread
 
-    def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Run a function while holding the node's turn. The function must not wait.
+    def run(self, function: Callable[..., T], *args: Any, who: object = None) -> T:
+        """Run a function while holding the node's turn. The function must not wait. `who` calls it: see `Turn.lone`; by
+        default it is this thread.
 
         Raises:
             RuntimeError: called in the loop's thread, inside another call of this thread, or after a fork.
@@ -125,18 +126,18 @@ class LoopThread:
             if turn.owner == me:
                 raise RuntimeError(_NESTED)
             with turn.gate, turn.lock:
-                result = self._run_now(function, args, me)
+                result = self._run_now(function, args, me, who or me)
         else:
             with turn.lock:
-                result = self._run_now(function, args, me)
+                result = self._run_now(function, args, me, who or me)
         if turn.is_interrupted:
             turn.check_interruption()
         return result
 
-    def _run_now(self, function: Callable[..., T], args: tuple[Any, ...], me: int) -> T:
+    def _run_now(self, function: Callable[..., T], args: tuple[Any, ...], me: int, who: object) -> T:
         turn = self.turn
         turn.owner = me
-        if turn.lone and turn.lone != me:
+        if turn.lone is not None and turn.lone != who:
             turn.share()
         if not self._is_open or self._is_ending:
             raise self._refusal()

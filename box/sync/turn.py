@@ -36,10 +36,12 @@ class Turn:
         self.owner = 0
         self.is_interrupted = False
         """True if Ctrl-C came in the middle of a request; KeyboardInterrupt is raised after the request."""
-        self.lone = 0
-        """The thread with a lone transaction (`TransactionManager.begin_lone`), 0 if there is none."""
+        self.lone: object = None
+        """Who has a lone transaction open (`TransactionManager.begin_lone`): a thread's id, or a connection's context.
+        None if nobody has.
+        """
         self.share: Callable[[], None] = lambda: None
-        """Shares the lone transaction; another thread, or the loop, calls it first in its turn."""
+        """Shares the lone transaction; anybody else, and the loop, calls it first in their turn."""
 
     def check_interruption(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C came during a request of the main thread."""
@@ -126,7 +128,7 @@ class TurnSelector(selectors.BaseSelector):
             with turn.gate:
                 turn.lock.acquire()
             turn.owner = get_ident()
-            if turn.lone:
+            if turn.lone is not None:
                 turn.share()
 
 

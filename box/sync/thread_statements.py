@@ -1,0 +1,102 @@
+"""Statements of SQL that the calling thread runs itself while it has the node's turn.
+
+```
+one row by its whole primary key     in this thread
+a query of a few milliseconds        in this thread; one that takes longer starts anew in the thread of the loop
+anything else                        in the thread of the loop: it may wait, or run functions of the program or in Lua
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from box.embed.sql_statements import SqlResult, result_at_once, values_of
+from box.errors import BoxError
+from box.sync.thread_commits import WaitingOutcome
+
+if TYPE_CHECKING:
+    from box.embed.commits import Commits
+    from box.embed.sql_statements import Parameters
+    from box.instance.node import Instance
+    from box.session import Context
+    from box.sync.loop_thread import LoopThread
+    from box.txn.pending import Outcome
+
+_SECONDS: Final = 0.003
+"""The longest time of a query in this thread: others wait for their turn meanwhile."""
+
+
+class WaitingStatement:
+    """A statement whose change is made but not yet written; the thread waits for it without holding the turn."""
+
+    __slots__ = ("ctx", "outcome", "row_count")
+
+    def __init__(self, ctx: Context, row_count: int, outcome: WaitingOutcome) -> None:
+        self.ctx = ctx
+        self.row_count = row_count
+        self.outcome = outcome
+
+
+class ThreadStatements:
+    """Runs statements in the calling thread; `commits` writes their changes to the log."""
+
+    def __init__(self, core: Instance, thread: LoopThread, commits: Commits) -> None:
+        self._core = core
+        self._thread = thread
+        self._commits = commits
+
+    def run_now(
+        self, ctx: Context, text: str, params: Parameters, names: Sequence[str | None] | None = None
+    ) -> SqlResult | WaitingStatement | None:
+        """Run a statement while the caller holds the node's turn; `names` are those of its parameters, if known.
+
+        Returns None, having done nothing, if the statement belongs in the thread of the loop.
+
+        Raises:
+            BoxError: see `Node.execute`.
+        """
+        sql = self._core.sql
+        if isinstance(params, Mapping) and names is None:
+            names = sql.parameters(text)
+        values = values_of(params, names or ())
+        point = sql.point(ctx, text)
+        if point is None or point.is_query:
+            rows = sql.query_at_once(ctx, text, point, values, _SECONDS)
+            return None if rows is None else result_at_once(rows)
+        if point.space.runs_code:
+            return None
+        counts: list[int] = []
+
+        def change() -> Outcome:
+            written = point.run(ctx, values)
+            if written is None:
+                return None
+            counts.append(written[0])
+            return written[1]
+
+        try:
+            outcome: Any = self._commits.run(change)
+        except BoxError:
+            sql.count_failed()
+            raise
+        if not counts:
+            return None
+        if isinstance(outcome, WaitingOutcome):
+            return WaitingStatement(ctx, counts[0], outcome)
+        sql.counted(ctx, counts[0])
+        return SqlResult((), (), counts[0])
+
+    def ended(self, started: SqlResult | WaitingStatement | None, who: object = None) -> SqlResult | None:
+        """Return the result of a statement, without the turn, once its change is written; `who` as for
+        `LoopThread.run`.
+
+        Raises:
+            BoxError: the error of the write.
+        """
+        if not isinstance(started, WaitingStatement):
+            return started
+        self._thread.wait(started.outcome.pending, started.outcome.done)
+        self._thread.run(self._core.sql.counted, started.ctx, started.row_count, who=who)
+        return SqlResult((), (), started.row_count)
