@@ -448,7 +448,7 @@ class _PointInsert:
         """Replace a row. As in Tarantool, the log gets a DELETE and an INSERT, and both are counted."""
         dml, txns, is_alone = self._dml, self._dml.txns, ctx.txn is None
         if is_alone:
-            txns.begin(ctx)
+            txns.begin_lone(ctx)  # nothing waits before its commit
         before = txns.savepoint(ctx)
         try:
             dml.write(ctx, self._space, Request.delete(key))
@@ -459,7 +459,7 @@ class _PointInsert:
             elif ctx.txn is not None and before.is_valid_in(ctx.txn):
                 txns.rollback_to_savepoint(ctx, before)
             raise
-        return 2, txns.commit(ctx) if is_alone else None
+        return 2, dml.commit(ctx) if is_alone else None
 
 
 class _PointUpdate:

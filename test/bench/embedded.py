@@ -5,6 +5,7 @@
 ```
 node, node+log            box.Node: in memory, and with a log in a directory
 sync, sync+log            box.sync.Node, which uses MVCC, from one thread; `replace` also from eight threads at once
+dbapi, dbapi+log          box.dbapi.connect: the same with statements of SQL
 sqlite, sqlite+log        sqlite3 of the standard library: in memory, and in a file (journal_mode WAL, synchronous OFF)
 aiosqlite+log             aiosqlite with such a file
 lmdb+log                  lmdb with MessagePack rows, in a file, sync off
@@ -132,6 +133,41 @@ def measure_sync(directory: str | None) -> dict[str, float]:
                     for row in rows[start : start + 100]:
                         space.replace(row)
         measure_threads(clock, rows, space.replace)
+    return clock.found
+
+
+def measure_dbapi(directory: str | None) -> dict[str, float]:
+    from box import dbapi
+
+    clock = Clock()
+    options: Any = {} if directory else {"wal_mode": "none"}
+    with dbapi.connect(directory, autocommit=True, log_level=1, **options) as connection:
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE goods (id INTEGER PRIMARY KEY, name TEXT, price NUMBER)")
+        rows = [row_of(number) for number in range(COUNT)]
+        for row in rows:
+            cursor.execute(_REPLACE, row)
+        with clock.time("replace"):
+            for row in rows:
+                cursor.execute(_REPLACE, row)
+        with clock.time("get"):
+            for number in range(COUNT):
+                cursor.execute(_GET, (number,)).fetchone()
+        with clock.time("update"):
+            for number in range(COUNT):
+                cursor.execute(_UPDATE, (number,))
+        connection.autocommit = False
+        with clock.time("txn"):
+            for start in range(0, COUNT, 100):
+                for row in rows[start : start + 100]:
+                    cursor.execute(_REPLACE, row)
+                connection.commit()
+        with clock.time("many"):
+            cursor.executemany(_REPLACE, rows)
+            connection.commit()
+        with clock.time("read"):
+            assert len(cursor.execute("SELECT * FROM goods").fetchall()) == COUNT
+        connection.commit()
     return clock.found
 
 
@@ -277,12 +313,14 @@ SUBJECTS: dict[str, Callable[[str | None], Any]] = {
     "node+log": measure_node,
     "sync": measure_sync,
     "sync+log": measure_sync,
+    "dbapi": measure_dbapi,
+    "dbapi+log": measure_dbapi,
     "sqlite": measure_sqlite,
     "sqlite+log": measure_sqlite,
     "aiosqlite+log": measure_aiosqlite,
     "lmdb+log": measure_lmdb,
 }
-OWN = ("node", "node+log", "sync", "sync+log")
+OWN = ("node", "node+log", "sync", "sync+log", "dbapi", "dbapi+log")
 
 
 def measure(subject: str) -> dict[str, float]:
