@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from console.process_title import _fitting
 from console.suite.process import spawn
-from console.suite.process_title import _fitting
 from console.suite.warm import WarmProcess, WarmStarter
 from console.suite.warm_process import _REHEARSED_AFTER, _ended
 from test.support import wait_until
