@@ -21,7 +21,7 @@ from console.command_line import Options, command_name
 from console.command_texts import PACKAGE
 from console.forked_children import ForkedChildren
 from console.process_signals import ProcessSignals
-from console.service import Service
+from console.systemd import Service
 
 # The main fiber: sets the global `arg`, runs the parts of the command line in their order, then the script and the
 # session. Returns how many other fibers there are. Python supplies what depends on the process.
