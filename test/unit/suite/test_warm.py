@@ -144,7 +144,7 @@ def test_locks_are_a_nodes_own(warm: WarmStarter, tmp_path: Path) -> None:
 
     second = start(warm, tmp_path, "box.cfg{}")
     assert asyncio.run(end(second)) == 1
-    assert "Failed to lock WAL directory" in (tmp_path / "out").read_text()
+    assert "Failed to lock WAL directory" in (tmp_path / "err").read_text()
     first.kill()
     assert asyncio.run(end(first)) == -signal.SIGKILL
     third = start(warm, tmp_path, "print(pcall(box.cfg, {log = 'log2'})) os.exit(8)")
