@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import select
 from asyncio import AbstractEventLoop
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 from weakref import WeakSet
 
@@ -48,7 +50,23 @@ def separate(loop: AbstractEventLoop) -> None:
         selector._selector = select.epoll()  # type: ignore[union-attr]
 
 
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Let the child of a fork keep everything, because the parent ends at once."""
+    global _are_kept
+    _are_kept = True
+    try:
+        yield
+    finally:
+        _are_kept = False
+
+
+_are_kept = False
+
+
 def _in_child() -> None:
+    if _are_kept:
+        return
     for owner in list(_owners):
         owner.leave_to_parent()
     _owners.clear()

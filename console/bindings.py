@@ -56,6 +56,7 @@ class TerminalConsole:
         bind("console_failed", self._failed)
         bind("console_limit", self._limit)
         bind("console_output", self._output)
+        bind("console_name", self._name)
         bind("console_compiles", self._compiles)
         bind("console_source", self._source)
 
@@ -191,6 +192,10 @@ class TerminalConsole:
     def _output(self) -> bytes:
         """Return the output format in the user's settings."""
         return self._open_terminal().output.encode()
+
+    def _name(self) -> bytes:
+        """Return the prompt of a session on this node."""
+        return self._open_terminal().name.encode()
 
     def _limit(self) -> int:
         """Return the number of table rows that the session shows; 0 means all."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getopt
+import os
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,12 +27,18 @@ class Options(NamedTuple):
         return any(kind == "e" for kind, _ in self.prelude)
 
 
+def command_name() -> str:
+    """Return the name of this command, which a link may change."""
+    name = os.path.basename(sys.argv[0])
+    return name if name and not name.endswith(".py") else "lunabox"
+
+
 def parse_arguments(arguments: list[str]) -> Options:
     """Parse the command line. Raises UsageError."""
     try:
         pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
     except getopt.GetoptError as error:
-        raise UsageError(f"lunabox: {_usage_problem(error, arguments)}") from error
+        raise UsageError(f"{command_name()}: {_usage_problem(error, arguments)}") from error
     prelude: list[tuple[str, str]] = []
     interactive, show = False, None
     for name, value in pairs:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError
+from box.log import Level
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -57,7 +58,7 @@ class ProcessSignals:
     def _end_by(self, number: signal.Signals) -> None:
         """End the program. As in Tarantool, the log of a service, which has a `pid_file`, tells why."""
         if self._node.is_configured and self._node.config["pid_file"]:
-            self._node.log.crit(f"got signal {int(number)} - {signal.strsignal(number)}")
+            self._node.log.say(Level.CRIT, f"got signal {int(number)} - {signal.strsignal(number)}", fiber="")
         self._end()
 
     def _start_snapshot(self) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from functools import partial
+from typing import NoReturn
 
 import uvloop
 
@@ -16,30 +17,38 @@ from box.instance.version import VERSION
 from box.log import Level
 from console import interpreter, streams
 from console.bindings import TerminalConsole
-from console.command_line import Options
+from console.command_line import Options, command_name
 from console.command_texts import PACKAGE
 from console.forked_children import ForkedChildren
 from console.process_signals import ProcessSignals
+from console.systemd import Service
 
-# Lua code that sets the global `arg` and runs chunks; each call is one fiber.
+# The main fiber: sets the global `arg`, runs the parts of the command line in their order, then the script and the
+# session. Returns how many other fibers there are. Python supplies what depends on the process.
 _MAIN = b"""
-local run = {}
+local nested = require('internal.nested_coroutine')
+local python = require('internal.python')
+local wait = require('internal.wait')
 
-function run.arguments(executable, script, ...)
-    local arg = {...}
-    arg[-1], arg[0] = executable, script
-    rawset(_G, 'arg', arg)
+local function finish(ok, problem)
+    if not ok then
+        error(problem, 0)
+    end
 end
 
-function run.chunk(source, name, ...)
+-- Runs a chunk at the bottom of a stack of its own: programs find out from their depth whether they are the main one.
+local function run(source, name, ...)
     local chunk, problem = loadstring(source, name)
     if not chunk then
         error(problem, 0)
     end
-    return chunk(...)
+    local co = nested.raw_create(chunk)
+    finish(nested.pass(co, nested.enter(co, ...)))
 end
 
-function run.library(name)
+local parts = {e = run}
+
+function parts.l(name)
     -- An error of require() itself has no place here.
     local ok, module = pcall(require, name)
     if not ok then
@@ -48,12 +57,7 @@ function run.library(name)
     rawset(_G, name, module)
 end
 
-function run.interactive()
-    require('console').start()
-end
-
--- How many fibers there are besides this one.
-function run.fibers()
+local function count_others()
     local count = -1
     for _ in pairs(require('fiber').info()) do
         count = count + 1
@@ -61,10 +65,38 @@ function run.fibers()
     return count
 end
 
-return function(name, ...)
-    return run[name](...)
+return function(executable, script, count, ...)
+    local prelude, arg = {...}, {select(2 * count + 1, ...)}
+    arg[-1], arg[0] = executable, script
+    rawset(_G, 'arg', arg)
+    for i = 1, 2 * count, 2 do
+        parts[prelude[i]](prelude[i + 1], '=(command line)')
+    end
+    local source, name = wait(python.program_source())
+    if source then
+        run(source, name, unpack(arg))
+    end
+    if python.program_begins_session() then
+        require('console').start()
+        return 0
+    end
+    return count_others()
 end
 """
+
+_TITLE = b"""
+local title = require('title')
+return function(command, status)
+    title.update{interpretor_name = command, status = status}
+end
+"""
+
+NO_USER = 67  # EX_NOUSER of sysexits.h
+
+_MAIN_FIBER = 103
+"""The id of the fiber of the script in Tarantool, after those that it starts itself."""
+
+_CONSOLE_NAME = f"Lunabox {VERSION} ({PACKAGE})"
 
 
 def strip_shebang(source: bytes) -> bytes:
@@ -84,7 +116,9 @@ class Program:
         self._stop: asyncio.Future[int] = self._loop.create_future()
         self._instance: LuaInstance
         self._console: TerminalConsole
-        self._main = 0
+        self._main = self._title = 0
+        self._is_session = False
+        self._service = Service(os.environ.get("NOTIFY_SOCKET"))
 
     async def run(self) -> int:
         """Run the command and return its exit code."""
@@ -93,11 +127,10 @@ class Program:
         try:
             self._instance.node.errinj.apply_environment(os.environ)
         except BoxError as error:
-            streams.complain(error.message)
+            streams.complain(error.message.removeprefix("Illegal parameters, "))
             await self._instance.stop()
             return 1
-        self._instance.node.on_panic.append(self._die)
-        self._instance.node.process.enter_directory = os.chdir
+        self._own_process()
         self._console = TerminalConsole(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=builtin/main.lua")
         signals = ProcessSignals(self._loop, self._instance.node, partial(self._end, 0), self._console)
@@ -108,6 +141,44 @@ class Program:
         code = await self._finish(script)
         await self._instance.stop()
         return code
+
+    def _own_process(self) -> None:
+        """Let the node change what belongs to the whole process."""
+        node = self._instance.node
+        node.on_panic.append(self._die)
+        node.on_failed_start.append(self._end_failed_start)
+        node.on_status.append(self._tell_status)
+        node.process.enter_directory = os.chdir
+        node.process.detach = self._go_into_background
+        self._instance.runtime.bind("title_show", self._show_title)
+
+    def _end_failed_start(self, error: BoxError) -> None:
+        """End the process, as Tarantool does; only a person at a terminal may try again."""
+        if not (self._is_session and sys.stdin.isatty()):
+            self._die(NO_USER if error.message.startswith("User not found: ") else 1)
+
+    def _go_into_background(self, output: int | None) -> None:
+        from console.background import go_into_background
+
+        go_into_background(self._loop, output)
+
+    @staticmethod
+    def _show_title(title: bytes) -> None:
+        from console.process_title import show_title
+
+        show_title(title)
+
+    def _tell_status(self, status: str) -> None:
+        """Tell the service manager, and show the status in the title of the process."""
+        if not self._title:
+            self._title = self._instance.runtime.compile(_TITLE, "=title")
+        self._instance.runtime.invoke_now(self._title, os.fsencode(command_name()), status.encode())
+        self._log_notification(self._service.status(status))
+
+    def _log_notification(self, error: OSError | None) -> None:
+        if error is not None:
+            text = f"systemd: failed to send message: {error.strerror}"
+            self._instance.node.log.say(Level.SYSERROR, text)
 
     async def _finish(self, script: asyncio.Task[int | None]) -> int:
         if not self._stop.done():
@@ -124,77 +195,77 @@ class Program:
         if not self._stop.done():
             self._stop.set_result(code & 0xFF)  # the system keeps eight bits of an exit code
 
-    def _die(self) -> None:
+    def _die(self, code: int = 1) -> NoReturn:
         """End the process after a panic of the node; no reply, trigger or anything else may happen."""
         self._instance.node.log.close()
         streams.INHERITED.restore()
-        os._exit(streams.finish(1))
+        os._exit(streams.finish(code))
 
     # -- the script --------------------------------------------------------------------------------------
 
     async def _run_script(self) -> int | None:
         """Run the script or session. Returns the exit code, or None if the program stays up."""
-        is_session = self._options.interactive or self._is_terminal_session()
-        if is_session:
-            streams.write(f"Lunabox {VERSION} ({PACKAGE})\ntype 'help' for interactive help\n")
+        if self._is_terminal_session or (self._options.interactive and self._has_terminal):
+            self._greet()
         try:
-            await self._run_parts()
-            if is_session:
-                await self._call("interactive", title="interactive")
-                return 0
-            if not await self._stays_up():
+            if not await self._run_main() or self._is_session:
                 return 0
         except BoxError as error:
-            self._say(Level.ERROR, _error_text(error))
-            self._say(Level.FATAL, "fatal error, exiting the event loop")
-            return 1
+            return self._fail(error)
         self._say(Level.CRIT, "entering the event loop")
+        self._log_notification(self._service.ready())
         return None
 
-    async def _run_parts(self) -> None:
-        options = self._options
-        script = options.script or "lunabox"
-        await self._call("arguments", _executable(), options.script or _executable(), *options.arguments)
-        for kind, text in options.prelude:
-            if kind == "l":
-                await self._call("library", text, title=self._title)
-            else:
-                await self._call("chunk", text, "=(command line)", title=self._title)
-        if options.script not in (None, "-"):
-            with open(script, "rb") as file:  # noqa: ASYNC230 - nothing else runs yet
-                source = file.read()
-            await self._chunk(source, f"@{script}")
-        elif options.script == "-" or self._reads_input():
-            source = await streams.read_input()
-            await self._chunk(source, "=stdin")
-
-    def _reads_input(self) -> bool:
-        """Run input that is not a terminal as a script; what it starts keeps the program up."""
-        options = self._options
-        return options.script is None and not (options.interactive or sys.stdin.isatty())
-
-    def _is_terminal_session(self) -> bool:
-        options = self._options
-        return options.script is None and not options.has_expression and sys.stdin.isatty()
-
-    @property
-    def _title(self) -> str:
-        """The name of the fibers that run the parts of the command line."""
-        script = self._options.script
-        return "interactive" if script is None else os.path.basename(script)
-
-    async def _chunk(self, source: bytes, chunk_name: str) -> None:
-        await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=self._title)
-
-    async def _stays_up(self) -> bool:
+    async def _run_main(self) -> bool:
+        """Run the main fiber. Returns True if the program has something to stay up for."""
+        options, runtime = self._options, self._instance.runtime
+        bind = runtime.bind
+        bind("program_source", lambda: runtime.drive(self._source()))
+        bind("program_begins_session", self._begins_session)
+        executable = _executable()
+        words = [executable, options.script or executable]
+        prelude = [word for pair in options.prelude for word in pair]
+        rest = [os.fsencode(word) for word in (*prelude, *options.arguments)]
+        runtime.number_fibers_from(_MAIN_FIBER)
+        title = "interactive" if options.script is None else os.path.basename(options.script)
+        (others,) = await runtime.call_raw(
+            self._main, *map(os.fsencode, words), len(options.prelude), *rest, name=title
+        )
         if self._instance.node.is_configured or self._instance.text_consoles.servers:
             return True
-        fibers = (await self._call("fibers"))[0]
-        return isinstance(fibers, (int, float)) and fibers > 0
+        return isinstance(others, (int, float)) and others > 0
 
-    async def _call(self, name: str, *args: str | bytes, title: str = "main") -> tuple[object, ...]:
-        raw = [arg if isinstance(arg, bytes) else os.fsencode(arg) for arg in args]
-        return await self._instance.runtime.call_raw(self._main, name.encode(), *raw, name=title)
+    async def _source(self) -> tuple[bytes, bytes] | tuple[None, None]:
+        """Return the script and the name of its chunk, None without one."""
+        script = self._options.script
+        if script not in (None, "-"):
+            with open(script, "rb") as file:  # noqa: ASYNC230 - nothing else runs yet
+                return strip_shebang(file.read()), b"@" + os.fsencode(script)
+        if script == "-" or not self._has_terminal:
+            return strip_shebang(await streams.read_input()), b"=stdin"
+        return None, None
+
+    @property
+    def _has_terminal(self) -> bool:
+        """True if standard input is a terminal, or is said to be one by an error injection."""
+        injected = self._instance.node.errinj.values["ERRINJ_STDIN_ISATTY"]
+        return sys.stdin.isatty() if injected < 0 else bool(injected)
+
+    @property
+    def _is_terminal_session(self) -> bool:
+        options = self._options
+        return options.script is None and not options.has_expression and self._has_terminal
+
+    def _begins_session(self) -> bool:
+        """Return whether a session follows the script, and greet who has no terminal as Tarantool does."""
+        self._is_session = self._options.interactive or self._is_terminal_session
+        if self._is_session and not sys.stdin.isatty():
+            self._say(Level.CRIT, f"{PACKAGE}\ntype 'help' for interactive help")
+        return self._is_session
+
+    def _greet(self) -> None:
+        if sys.stdin.isatty():
+            streams.write(f"{_CONSOLE_NAME}\ntype 'help' for interactive help\n")
 
     # -- around it -----------------------------------------------------------------------------------------
 
@@ -203,11 +274,21 @@ class Program:
         return self._instance.runtime.processes | ({log} if log is not None else set())
 
     def _say(self, level: Level, text: str) -> None:
-        """Write a message to the log; before box.cfg it is a bare line on standard error, as in Tarantool."""
+        """Write a message of no fiber to the log; before box.cfg it is a bare line on standard error, as in
+        Tarantool.
+        """
         if self._instance.node.is_configured:
-            self._instance.node.log.say(level, text, fiber="main")
+            self._instance.node.log.say(level, text, fiber="")
         else:
             streams.complain(text)
+
+    def _fail(self, error: BoxError) -> int:
+        """Report the error of a script. Returns the exit code. As in Tarantool, no triggers run after it."""
+        self._service.failed(error.message)
+        self._say(Level.ERROR, _error_text(error))
+        self._say(Level.FATAL, "fatal error, exiting the event loop")
+        self._instance.node.on_shutdown.clear()
+        return 1
 
 
 def _executable() -> str:
@@ -220,9 +301,9 @@ def _executable() -> str:
 
 
 def _error_text(error: BoxError) -> str:
-    if error.type == "ClientError":
-        return f"{error.name}: {error.message}"
-    return f"{error.type}: {error.message}"
+    """Return the text of an uncaught error, which ends at a NUL as texts of C do."""
+    kind = {"ClientError": error.name, "CustomError": "Custom type %s"}.get(error.type, error.type)
+    return f"{kind}: {error.message}".partition("\0")[0]
 
 
 def _check_script(path: str | None) -> int:

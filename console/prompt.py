@@ -268,25 +268,36 @@ def _own_output() -> Output | None:
 
 
 class LineTerminal:
-    """A terminal for standard input that is not a tty: it reads statements of as many lines as they need, and shows no
-    prompt.
+    """A terminal for standard input that is not a tty: it reads statements of as many lines as they need. With
+    `echoes` it shows prompts and the lines behind them, as Tarantool does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, echoes: bool = False) -> None:
         self._lines = streams.InputLines()
         self._syntax = Syntax()
+        self._echoes = echoes
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """Read one statement; None at the end of the input."""
+        """Read one statement; None at the end of the input. What is unfinished there is dropped where lines are
+        echoed, as Tarantool does.
+        """
         text: str = ""
+        shown = prompt
         while True:
+            self._echo(f"{shown}> ")
             line = await self._lines.next()
             if not line:
-                return text or None
+                return None if self._echoes else text or None
             text += line.rstrip("\n")
+            self._echo(line.rstrip("\n") + "\n")
             if self._syntax.is_complete(text, delimiter=delimiter, language=language):
                 return text
             text += "\n"
+            shown = " " * len(prompt)
+
+    def _echo(self, text: str) -> None:
+        if self._echoes:
+            streams.write(text)
 
     def write(self, text: str) -> None:
         """Print text that a statement pushes."""
@@ -303,6 +314,7 @@ class LineTerminal:
     def failed(self, stack: str, position: str) -> None:
         """Do nothing: the stack of an error is not offered here."""
 
+    name = "tarantool"
     output = "yaml"
     compiles = True  # true, so that Ctrl-C ends a program without a terminal
     table_rows = 0
@@ -313,7 +325,7 @@ class LineTerminal:
 def open_terminal(ask: Ask, interrupts: Interrupts | None = None, progress: Progress | None = None) -> Terminal:
     """Open the process's terminal, and print what is wrong with the user's settings file."""
     if not sys.stdin.isatty():
-        return LineTerminal()
+        return LineTerminal(echoes=True)
     settings, problems = load()
     for problem in problems:
         streams.complain(problem)

@@ -16,6 +16,10 @@ class Terminal(Protocol):
         """True if statements may become machine code, which Ctrl-C cannot end."""
 
     @property
+    def name(self) -> str:
+        """The prompt of a session on this node: programs that read a session wait for that of Tarantool."""
+
+    @property
     def output(self) -> str:
         """The initial format of answers: yaml, lua or table."""
 

@@ -219,6 +219,10 @@ class Runtime:
         """The id of the running Lua fiber, or 0."""
         return self.cells[RUNNING_FIBER]
 
+    def number_fibers_from(self, fiber_id: int) -> None:
+        """Set the id of the next fiber, while none exists."""
+        self.cells[_NEXT_ID] = fiber_id
+
     def fiber_ended(self, fiber_id: int) -> None:
         """Forget the Context of a fiber that has ended; Lua calls it."""
         ctx = self.contexts.pop(fiber_id, None)

@@ -84,8 +84,9 @@ class LuaInstance:
             (found,) = self.runtime.invoke_now(self._name_of_fiber, fiber_id)
             return fiber_id, found.decode("utf-8", "replace") if isinstance(found, bytes) else "lua"
         task = asyncio.current_task(self.loop) if asyncio._get_running_loop() is self.loop else None
-        name = "main" if task is None or task.get_name().startswith("Task-") else task.get_name()
-        return 1, name
+        if task is None or task.get_name().startswith("Task-"):
+            return self.node.configuring_fiber or (1, "main")
+        return 1, task.get_name()
 
     def _log(self, level: str, text: str, where: str = "") -> None:
         self.node.log.say(_LEVELS[level], text, where=where)

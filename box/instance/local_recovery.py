@@ -61,6 +61,8 @@ class LocalRecovery:
         self._is_reading = False
         self._is_stopped = False
         self.is_standby = False
+        self.on_standby: Callable[[], None] | None = None
+        """Called when it begins to follow the log of another running instance."""
         """True while all that the running other instance has written so far has been read."""
         self._has_ended = asyncio.Event()
         self._is_forced = bool(resources.config["force_recovery"])
@@ -162,6 +164,8 @@ class LocalRecovery:
                     return
                 if not self.is_standby:
                     self.is_standby = True
+                    if self.on_standby is not None:
+                        self.on_standby()
                     log.info("Entering hot standby mode")
                 await self._give_way(_LOCK_PAUSE if reader.is_at_end_of_file else _STANDBY_PAUSE)
                 reader.reopen()

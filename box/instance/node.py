@@ -167,9 +167,16 @@ class Instance:
         self.on_close: list[Callable[[], None]] = []
         """Called after `on_shutdown`; the programs of this instance then stop and release what they hold."""
         self.on_panic: list[Callable[[], None]] = []
+        self.on_failed_start: list[Callable[[BoxError], None]] = []
+        """Called with the error of a start that has failed for good; the owner of a process ends it there."""
+        self.on_status: list[Callable[[str], None]] = []
+        """Called with `status` when it has changed, from the beginning of the start on."""
+        self._told_status = ""
         self._panic_end: asyncio.Task[None] | None = None
         self.mode_changes = Waiters()
         """Woken whenever the instance may have become writable or read-only."""
+        self.configuring_fiber: tuple[int, str] | None = None
+        """The id and name of the Lua fiber that calls `box.cfg`, for the log."""
         self.is_loading = False
         self.is_ending = False
         """True if the instance is about to be closed, so that a start that fails is not repeated."""
@@ -323,6 +330,8 @@ class Instance:
         from box.instance.mode import ReadOnlyReason
 
         self.dml.is_read_only = self.mode.is_held
+        if self._told_status:
+            self._tell_status()
         self.mode_changes.wake()
         self.events.changed()
         if not self.stages.is_synced and self.is_configured and not self.mode.holds(ReadOnlyReason.ORPHAN):
@@ -366,6 +375,12 @@ class Instance:
         if self._startup is not None and self._startup.is_standby:
             return "hot_standby"
         return "loading" if self.is_loading else "unconfigured"
+
+    def _tell_status(self) -> None:
+        if self.status != self._told_status:
+            self._told_status = self.status
+            for hook in self.on_status:
+                hook(self._told_status)
 
     def new_context(self, session_type: str = "background") -> Context:
         """Return a context of the user admin in a new session."""
@@ -419,6 +434,7 @@ class Instance:
         for hook in self.on_schema_init:
             hook()
         self.process.enter()
+        self._tell_status()
         self._watch.begin()
         await self._reconfiguration.apply_initial()
         self.stats.start(self.loop)
@@ -426,6 +442,7 @@ class Instance:
         # The statistics count requests, and the changes of the bootstrap are none.
         self.stats.box.reset()
         self.state.configured()
+        self._tell_status()
         sources = self.replication.sources
         sources.follow()
         if self.synchro.promotions.contradiction is not None:
@@ -465,6 +482,7 @@ class Instance:
             UUID(bytes=self._first_uuid, version=4),
             self.stages,
         )
+        startup.on_standby = self._tell_status
         self._startup = startup
         try:
             return await startup.run()
@@ -476,9 +494,13 @@ class Instance:
         if self.is_join_undone:
             self.log.warn(f"the join was undone and begins anew: {error.message}")
             return
-        if error.errno:
-            self.log.error(f"{error.type}: {error.message}: {os.strerror(error.errno)}")
-        self.log.say(Level.FATAL, f"can't initialize storage: {error.message}")
+        if not self.process.is_entered:
+            self.process.explain(error)
+        else:
+            self.log.error(error.log_text)
+            self.log.say(Level.FATAL, f"can't initialize storage: {error.message}")
+        for hook in self.on_failed_start:
+            hook(error)
 
     async def _abandon_start(self) -> None:
         """Release everything that a failed start has taken, so that the next attempt begins anew."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
-from box.errors import BoxError, system_error
+from box.errors import BoxError, system_error, unsupported
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.resources import Resources
@@ -21,7 +22,12 @@ class ProcessSetup:
         """Makes `work_dir` the current directory. Set only if the process belongs to this instance alone."""
         self.check_option: Callable[[str], None] | None = None
         """Called with `pid_file` and with `username` if they are set; it may raise an error."""
+        self.detach: Callable[[int | None], None] | None = None
+        """Moves the process into the background, with a descriptor for its standard output and error. Set as above."""
+        self.is_entered = False
+        """True once the process is prepared."""
         self._pid_file: PidFile | None = None
+        self._opens_log = False
 
     def enter(self) -> None:
         """Prepare the process.
@@ -32,6 +38,7 @@ class ProcessSetup:
                 cannot be opened.
         """
         resources = self._resources
+        self.is_entered = self._opens_log = False
         if self.check_option is not None:
             for name in ("pid_file", "username"):
                 if resources.config[name]:
@@ -39,8 +46,38 @@ class ProcessSetup:
         self._enter_work_dir()
         if resources.config["username"]:
             become(resources.config["username"], resources.log)
+        self._check_background()
         self._take_pid_file()
         self._open_log()
+        self._go_into_background()
+        resources.log.crit(f"Tarantool {PACKAGE_VERSION}")
+        resources.log.crit(f"log level {resources.log.level}")
+        self.is_entered = True
+
+    def explain(self, error: BoxError) -> None:
+        """Log why `enter` has failed. There is no log yet, so these lines go to standard error."""
+        log = self._resources.log
+        if self._opens_log:
+            log.error(error.log_text)
+            log.say(Level.FATAL, "failed to initialize logging subsystem")
+        else:
+            log.say(Level.FATAL, error.message + (f": {os.strerror(error.errno)}" if error.errno else ""))
+
+    def _check_background(self) -> None:
+        config = self._resources.config
+        if not config["background"]:
+            return
+        if self.detach is None:
+            raise unsupported("A node inside a program", "background mode")
+        for name in ("log", "pid_file"):
+            if not config[name]:
+                raise system_error(f"'background' requires '{name}' configuration option to be set", 0)
+
+    def _go_into_background(self) -> None:
+        if self._resources.config["background"] and self.detach is not None:
+            self.detach(self._resources.log.descriptor)
+            if self._pid_file is not None:
+                self._pid_file.write()
 
     def _enter_work_dir(self) -> None:
         work_dir = self._resources.config["work_dir"]
@@ -63,16 +100,12 @@ class ProcessSetup:
     def _open_log(self) -> None:
         log, config = self._resources.log, self._resources.config
         log.level = log_level(config["log_level"])
-        log.format = config["log_format"]
         log.nonblock = config["log_nonblock"]
-        if config["log"]:
-            try:
-                log.open(config["log"], self._resources.paths.resolve)
-            except BoxError:
-                log.say(Level.FATAL, "failed to initialize logging subsystem")
-                raise
-        log.crit(f"Tarantool {PACKAGE_VERSION}")
-        log.crit(f"log level {log.level}")
+        if config["log"] and config["log"] != log.target:
+            self._opens_log = True
+            log.open(config["log"], self._resources.paths.resolve)
+            self._opens_log = False
+        log.format = config["log_format"]
 
     def leave(self) -> None:
         """Release the pid file after a failed start or the end of the instance. The log stays open."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import ErrorCode, client_error
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import Config
 from box.instance.instance_state import InstanceState
@@ -35,7 +35,6 @@ Setter = Callable[[Any], Awaitable[None] | None]
 """Applies the new value of an option. If the option may be set at any time, it is also called before the start."""
 
 AT_START = (
-    "background",
     "read_only",
     "net_msg_max",
     "readahead",
@@ -119,7 +118,6 @@ def make_setters(
         )
 
     return {
-        "background": _unsupported("background mode", False),
         "checkpoint_count": lambda count: checkpoints.set_count(int(count)),
         "checkpoint_interval": lambda _: checkpoints.reschedule(),
         "checkpoint_wal_threshold": checkpoints.set_threshold,
@@ -149,16 +147,6 @@ def make_setters(
         "wal_queue_max_size": journal.set_queue_size,
         "too_long_threshold": journal.set_too_long_threshold,
     }
-
-
-def _unsupported(feature: str, only_value: object) -> Setter:
-    """Make a setter that raises UNSUPPORTED for any value but one."""
-
-    def check(value: object) -> None:
-        if value != only_value:
-            raise unsupported("Lunabox", feature)
-
-    return check
 
 
 class Reconfiguration:
@@ -210,9 +198,12 @@ class Reconfiguration:
             await self._apply(name, self._config[name])
 
     def log_initial(self) -> None:
-        """Log, after the start, the options that differ from their defaults."""
+        """Log, after the start, the options that may change and differ from their defaults. Tarantool counts those
+        of the log as different.
+        """
         for name, value in sorted(self._config.values.items()):
-            if value != OPTIONS[name].default:
+            option = OPTIONS[name]
+            if option.dynamic and (value != option.default or name in ("log_format", "log_level")):
                 self._log_option(name, value)
 
     def _log_option(self, name: str, value: Any) -> None:

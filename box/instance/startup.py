@@ -41,6 +41,10 @@ _ROWS_A_TURN = 8
 """The number of rows of system spaces that a bootstrap executes without giving way, which takes 1 to 4 milliseconds."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class Startup:
     """The start of an instance.
 
@@ -77,6 +81,8 @@ class Startup:
         self._first_uuid = first_uuid
         self._recovery: LocalRecovery | None = None
         self._joining: LongWork | None = None
+        self.on_standby: Callable[[], None] = _nothing
+        """Called when the instance begins to follow the log of another running one."""
         self.is_join_undone = False
         """True if the start failed during a join for a temporary reason, so that another one may begin."""
 
@@ -118,6 +124,7 @@ class Startup:
     async def _stand_by(self, snapshot: LogFile) -> None:
         """Follow another instance's log until it ends. Meanwhile no client is served and no source followed."""
         recovery = self._begin_recovery(snapshot)
+        recovery.on_standby = self.on_standby
         await recovery.stand_by(self._checkpoints.try_lock)
         # Files may have been created and removed while this instance stood by.
         self._checkpoints.scan()

@@ -74,6 +74,8 @@ class Log(_Speaker):
         self.open_sink = open_sink
         """Opens the sink of a destination; a simulated process has no destinations."""
         self._nonblock: bool | None = None
+        self.target: str | None = None
+        """The destination that was opened last, as it was named."""
 
     # --- destinations -------------------------------------------------------------------------------------------------
 
@@ -85,6 +87,10 @@ class Log(_Speaker):
         """
         sink = self.open_sink(target, resolve)
         sink.set_nonblock(self._nonblock)
+        if isinstance(sink, PipeSink | SyslogSink):
+            kind = "pipe" if isinstance(sink, PipeSink) else "syslog"
+            self.info(f"started logging into a {kind}, SIGHUP log rotation disabled")
+        self.target = target
         self._replace(sink)
 
     def send_to(self, sink: Sink) -> None:
@@ -117,10 +123,11 @@ class Log(_Speaker):
         except BoxError as error:
             self.error(error.log_text)
         else:
-            self.info("log file has been reopened")
+            self.say(Level.INFO, "log file has been reopened", cord="coio", fiber="")
 
     def close(self) -> None:
         """Write waiting lines as far as possible and close; later messages go to standard error."""
+        self.target = None
         self._replace(self._stderr)
         with self._lock:
             self._stderr.close()
@@ -137,6 +144,11 @@ class Log(_Speaker):
         return self._sink.path if isinstance(self._sink, FileSink) else None
 
     @property
+    def descriptor(self) -> int | None:
+        """The descriptor of the file, or of the command behind a pipe; None for other destinations."""
+        return self._sink.descriptor if isinstance(self._sink, FileSink | PipeSink) else None
+
+    @property
     def pid(self) -> int | None:
         """The process id of the command behind a pipe, otherwise None."""
         return self._sink.pid if isinstance(self._sink, PipeSink) else None
@@ -144,7 +156,7 @@ class Log(_Speaker):
     # --- lines --------------------------------------------------------------------------------------------------------
 
     def say(self, level: Level, text: str, *, where: str = "", cord: str = "main", fiber: str | None = None) -> None:
-        """Write one message. `fiber` replaces the `id/name` of the running fiber.
+        """Write one message. `fiber` replaces the `id/name` of the running fiber; an empty one is no fiber.
 
         A message that ends the process is written to standard error as well, because the user looks there first.
         """
@@ -204,7 +216,7 @@ class Log(_Speaker):
         elif fiber is None:
             fiber_id, name = self.fiber()
             fiber = f"{fiber_id}/{name}"
-        origin = f"{cord}/{fiber}"
+        origin = f"{cord}/{fiber}" if fiber else cord
         if self.format == "json" and not isinstance(self._sink, SyslogSink):
             return self._json(now, level, text, where, origin, module)
         if module is not None:
@@ -214,7 +226,7 @@ class Log(_Speaker):
 
     @staticmethod
     def _json(now: datetime, level: Level, text: str, where: str, origin: str, module: str | None) -> str:
-        cord, fiber_id, name = origin.split("/", 2)
+        cord, fiber_id, name = (*origin.split("/", 2), "0", "")[:3]
         record: dict[str, object] = {
             "time": f"{now.astimezone():%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}{now.astimezone():%z}",
             "level": level.name,

@@ -197,14 +197,14 @@ class FileSink(_ChannelSink):
     def __init__(self, path: str) -> None:
         self.path = path
         self._is_closed = False
-        self._descriptor = self._open(f"can't open log file: {path}")
-        super().__init__(Channel(self._descriptor, partial(os.write, self._descriptor)))
+        self.descriptor = self._open(f"can't open log file: {path}")
+        super().__init__(Channel(self.descriptor, partial(os.write, self.descriptor)))
         forks.own(self)
 
     def leave_to_parent(self) -> None:
         """Drop the waiting lines in a forked child: the parent writes them."""
         if not self._is_closed:
-            forks.lead_nowhere(self._descriptor)
+            forks.lead_nowhere(self.descriptor)
 
     def _open(self, problem: str) -> int:
         try:
@@ -221,14 +221,14 @@ class FileSink(_ChannelSink):
         use.
         """
         descriptor = self._open(f"logrotate can't open {self.path}")
-        os.dup2(descriptor, self._descriptor, inheritable=False)
+        os.dup2(descriptor, self.descriptor, inheritable=False)
         os.close(descriptor)
 
     def close(self) -> None:
         self._is_closed = True
         self._channel.close()
         with suppress(OSError):
-            os.close(self._descriptor)
+            os.close(self.descriptor)
 
 
 # --- a command --------------------------------------------------------------------------------------------------------
@@ -258,9 +258,9 @@ class PipeSink(_ChannelSink):
         if _ends_at_once(self._process):
             self._input.close()
             raise BoxError(ErrorCode.ILLEGAL_PARAMS, "logger process died", type="IllegalParams")
-        descriptor = self._input.fileno()
-        os.set_blocking(descriptor, False)
-        super().__init__(Channel(descriptor, partial(os.write, descriptor)))
+        self.descriptor = self._input.fileno()
+        os.set_blocking(self.descriptor, False)
+        super().__init__(Channel(self.descriptor, partial(os.write, self.descriptor)))
 
     def close(self) -> None:
         """Give the command a moment to read the rest and to end; after that it goes on alone, as with Tarantool."""

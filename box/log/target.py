@@ -23,6 +23,7 @@ FACILITIES: Final = (
 """The facilities of syslog; the index of each is its number."""
 
 
+_KINDS: Final = "expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'"
 SYSLOG_PORT: Final = "512"
 
 
@@ -63,11 +64,13 @@ def split(target: str | None) -> tuple[Destination, str]:
             return Destination.PIPE, rest.strip()
         case "syslog":
             return Destination.SYSLOG, rest
-    raise _bad("expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'")
+    raise _bad(_KINDS)
 
 
 def check_log_target(target: str) -> None:
     """Check a value of `log`. Raises CFG if its prefix is unknown or its options of syslog are wrong."""
+    if not target:
+        raise _bad(_KINDS)
     kind, rest = split(target)
     if kind is Destination.SYSLOG:
         syslog_options(rest)

@@ -34,6 +34,8 @@ class Interrupts(Protocol):
 class SessionTerminal:
     """The common base of all terminals of interactive sessions."""
 
+    name = "lunabox"
+
     def __init__(self, settings: TerminalSettings | None, interrupts: Interrupts | None, ask: Ask) -> None:
         self.settings = settings or TerminalSettings()
         self._interrupts = interrupts

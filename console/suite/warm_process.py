@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from console.process_title import show_command
 from console.suite.bound_child import bind_to_parent
 from console.suite.defaults import LARGEST
-from console.suite.process_title import show_command
 
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4

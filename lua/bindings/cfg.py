@@ -43,11 +43,16 @@ class CfgBinding(Binding):
     @waiting("box_configure")
     async def configure(self, options: bytes) -> None:
         """Run `box.cfg{...}`; concurrent calls wait for each other."""
+        fiber = self.node.log.fiber()
         async with self._lock:
             node = self.node
+            node.configuring_fiber = fiber
             given = codec.unpack(options) if node.is_configured else self._with_environment(options)
             # Lua repeats a failed join itself, because its triggers of on_schema_init have to run before each attempt.
-            await node.configure(given, joins_again=False)
+            try:
+                await node.configure(given, joins_again=False)
+            finally:
+                node.configuring_fiber = None
 
     @exported("box_join_is_undone")
     def join_is_undone(self) -> bool:

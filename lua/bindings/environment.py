@@ -8,6 +8,7 @@ from typing import Any
 from box.errors import BoxError, ErrorCode
 from box.instance.option_registry import OPTIONS, Option
 
+_FILE = "builtin/box/load_cfg.lua"
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -34,12 +35,12 @@ def _parse(option: Option, raw: str) -> Any:
         return [_number_or_text(item) for item in raw.split(",")]
     if option.types == "boolean":
         if raw.lower() not in _BOOLEANS:
-            raise _wrong(option, '"true" or "false"')
+            raise _wrong(option, 848, '"true" or "false"')
         return _BOOLEANS[raw.lower()]
     if option.types == "number":
         number = _number_or_text(raw)
         if isinstance(number, str):
-            raise _wrong(option, "convertible to a number")
+            raise _wrong(option, 852, "convertible to a number")
         return number
     return _number_or_text(raw) if "number" in option.types else raw
 
@@ -52,7 +53,9 @@ def _number_or_text(raw: str) -> float | str:
     return int(number) if number.is_integer() else number
 
 
-def _wrong(option: Option, expected: str) -> BoxError:
+def _wrong(option: Option, line: int, expected: str) -> BoxError:
+    """Make the error for a wrong value, whose text has the places of two functions of Tarantool."""
     variable = _variable(option.name)
-    text = f'Environment variable {variable} has incorrect value for option "{option.name}": should be {expected}'
+    text = f"{_FILE}:19: {_FILE}:{line}: "
+    text += f'Environment variable {variable} has incorrect value for option "{option.name}": should be {expected}'
     return BoxError(ErrorCode.PROC_LUA, text, type="LuajitError")

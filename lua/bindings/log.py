@@ -50,7 +50,7 @@ class LogBinding(Binding):
                 "level": log.level,
                 "format": log.format,
                 "nonblock": log.nonblock,
-                "log": config["log"] or log.path,
+                "log": config["log"] or log.target or log.path,
             }
         )
 

@@ -471,6 +471,7 @@ local function start()
     python.console_begin_repl()
     local self = new_console({read = read_terminal, print = print_terminal, is_terminal = true})
     self.settings.fmt = python.console_output()
+    console_mt.__index.prompt = python.console_name()
     terminal = self
     local ok, reason = pcall(repl, self)
     started, terminal = false, nil

@@ -164,6 +164,8 @@ local function refresh()
 end
 
 local is_started = false
+-- The names of options that log.cfg has set -> true.
+local was_set = {}
 
 -- Checks an option that cannot change after the log was opened, by the first log.cfg{} or box.cfg{}.
 local function check_static(name, value)
@@ -221,6 +223,9 @@ local function configure(_, options)
     check_options(options)
     check_modules(options.modules)
     is_started = true
+    for name in pairs(BOX_OPTIONS) do
+        was_set[name] = was_set[name] or options[name] ~= nil
+    end
     if options.modules ~= nil then
         module_levels = table.copy(options.modules)
     end
@@ -260,6 +265,18 @@ setmetatable(log.cfg, {
     end,
     __serialize = shown,
 })
+
+-- Returns the options that log.cfg has set, by their names in box.cfg, or nil.
+function log.box_api.options()
+    if not is_started then
+        return nil
+    end
+    local options, now = {}, refresh()
+    for name, box_name in pairs(BOX_OPTIONS) do
+        options[box_name] = was_set[name] and now[name] or nil
+    end
+    return options
+end
 
 -- Returns an option of the log. In Tarantool box.cfg passes its options to these functions; here both read the options
 -- of the node's log.

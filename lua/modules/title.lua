@@ -1,4 +1,5 @@
 -- require('title'): the title of the process, such as 'tarantool script.lua <status>: text'.
+local python = require('internal.python')
 local ipairs, rawget, tostring, type = ipairs, rawget, tostring, type
 
 local FIELDS = {'interpretor_name', 'script_name', 'status', 'custom_title'}
@@ -42,6 +43,9 @@ function title.update(values)
     end
     if not values.__defer_update then
         current = compose()
+        if python.title_show ~= nil then
+            python.title_show(current)
+        end
     end
 end
 

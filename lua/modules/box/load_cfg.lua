@@ -44,6 +44,19 @@ local function encode_options(options)
     return finish.encode(setmetatable(copy, {__serialize = 'map'}))
 end
 
+-- Returns the options of the first box.cfg, to which those of an earlier log.cfg belong.
+local function with_log_options(options)
+    local log = rawget(package.loaded, 'log')
+    local own = log and log.box_api.options()
+    if own == nil then
+        return options
+    end
+    for name, value in pairs(options == nil and {} or options) do
+        own[name] = value
+    end
+    return own
+end
+
 -- Raises an error for a value that is not a table. As in Tarantool, its text has the position twice.
 local function check_table(options)
     local ok, problem = pcall(function()
@@ -86,6 +99,14 @@ local function wait_configured()
     return is_configured
 end
 
+-- Shows the title of the options for the process; an empty one changes nothing.
+local function show_title(options)
+    local text = type(options) == 'table' and options.custom_proc_title
+    if type(text) == 'string' and text ~= '' then
+        require('title').update(text)
+    end
+end
+
 -- Changes options of a configured instance. If one fails, those applied before it stay, and box.cfg shows them.
 local function configure_again(_, options)
     if not wait_configured() then
@@ -97,7 +118,9 @@ local function configure_again(_, options)
     show_values(finish.value(python.box_config_values()))
     if not ok then
         error(problem, 0)
-    elseif type(rawget(box, 'on_reload_configuration')) == 'function' then
+    end
+    show_title(options)
+    if type(rawget(box, 'on_reload_configuration')) == 'function' then
         box.on_reload_configuration()
     end
 end
@@ -155,6 +178,7 @@ local function configure_first(packed, options)
         ok, problem = start(packed)
     end
     show_values(finish.value(python.box_config_values()))
+    show_title(box.cfg)
 end
 
 -- Applies options. After a wrong option or a failed start `box` is as before. A join that was undone starts again.
@@ -164,7 +188,7 @@ function M.configure(options)
         return configure_again(box.cfg, options)
     end
     check_table(options)
-    local packed = encode_options(options)
+    local packed = encode_options(with_log_options(options))
     first = {fiber = fiber.id(), ended = fiber.cond()}
     local ok, problem = pcall(configure_first, packed, options)
     first.ended:broadcast()

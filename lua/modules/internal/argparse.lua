@@ -2,12 +2,19 @@
 -- the options by name, and all other arguments in its array part:
 --     --name value, --name=value, --flag, -abc
 -- `options` is a list of names or of {name, type}; type is boolean, number or string, with a '+' for many values.
-local error, ipairs, pairs, tonumber, type = error, ipairs, pairs, tonumber, type
+local error, ipairs, pairs, select, tonumber, type = error, ipairs, pairs, select, tonumber, type
 
 local LONG_NAME = '^[%a_][%w_-]+$'
 
-local function invalid(position)
-    error(('bad argument #%d: ID not valid'):format(position), 0)
+-- The lines in Tarantool's module, which its errors begin with.
+local BAD_VALUE, BAD_SHORT, BAD_LONG_VALUE, BAD_LONG, UNKNOWN = 45, 120, 130, 140, 173
+
+local function fail(line, ...)
+    error(('builtin/internal.argparse.lua:%d: '):format(line) .. (...):format(select(2, ...)), 0)
+end
+
+local function invalid(line, position)
+    fail(line, 'bad argument #%d: ID not valid', position)
 end
 
 -- Returns 'long' or 'short' for an option, 'dash' for a single dash, 'value' for anything else.
@@ -41,7 +48,7 @@ local function bad_value(name, got, expected)
     else
         reason = ('Expected %s, got "%s"'):format(expected, got)
     end
-    error(('Bad value for parameter "%s". %s'):format(name, reason), 0)
+    fail(BAD_VALUE, 'Bad value for parameter "%s". %s', name, reason)
 end
 
 local CONVERTERS = {
@@ -104,7 +111,7 @@ local function take_long(arguments, position, types, result)
     local name, value = text:match('^([^=]*)=(.*)$')
     name = name or text
     if not name:find(LONG_NAME) then
-        invalid(position)
+        invalid(value ~= nil and BAD_LONG_VALUE or BAD_LONG, position)
     end
     if value ~= nil then
         if not takes_value(types[name]) then
@@ -121,7 +128,7 @@ end
 local function take_short(arguments, position, result)
     local letters = arguments[position]:sub(2)
     if not letters:find('^%a+$') then
-        invalid(position)
+        invalid(BAD_SHORT, position)
     end
     for letter in letters:gmatch('%a') do
         add(result, letter, true)
@@ -141,7 +148,7 @@ local function finish(result, types)
         end
     end
     if #unknown > 0 then
-        error('unknown options: ' .. table.concat(unknown, ', '), 0)
+        fail(UNKNOWN, 'unknown options: %s', table.concat(unknown, ', '))
     end
     return result
 end

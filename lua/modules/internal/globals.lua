@@ -14,7 +14,9 @@ function _G.print(...)
     local parts = {...}
     for i = 1, select('#', ...) do
         local text = tostring(parts[i])
-        if type(text) ~= 'string' then
+        if type(text) == 'number' then
+            text = text .. ''
+        elseif type(text) ~= 'string' then
             error("'tostring' must return a string to 'print'", 2)
         end
         parts[i] = text

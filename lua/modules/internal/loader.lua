@@ -5,7 +5,7 @@ local python = require('internal.python')
 local loaded, preload = package.loaded, package.preload
 local raw_loadlib, raw_loadfile = package.loadlib, loadfile
 local error, type, pcall, pairs, ipairs, tostring, rawget = error, type, pcall, pairs, ipairs, tostring, rawget
-local concat, insert = table.concat, table.insert
+local concat, insert, getinfo = table.concat, table.insert, debug.getinfo
 
 local LUA_PATTERNS = {'?.lua', '?/init.lua'}
 local C_PATTERNS = {'?.so'}
@@ -39,7 +39,7 @@ end
 local search_root
 
 local function root()
-    return search_root and search_root() or python.getcwd()
+    return search_root or python.getcwd()
 end
 
 local function readable(path)
@@ -220,14 +220,19 @@ function package.searchroot()
     return root()
 end
 
+-- Without a path the root is the directory of the caller's file, and with NULL the current one.
 function package.setsearchroot(path)
-    if type(path) == 'function' then
-        search_root = path
-    elseif type(path) == 'string' then
-        search_root = function() return path end
-    else
+    if type(path) == 'nil' then
+        local info = getinfo(2, 'S')
+        path = info ~= nil and info.source:match('^@(.*)/') or '.'
+    elseif path == nil then
         search_root = nil
+        return
     end
+    if type(path) ~= 'string' then
+        error('Search root must be a string', 0)
+    end
+    search_root = require('fio').abspath(path)
 end
 
 -- Tarantool's default path: the rocks of the user and the system, then the Lua directories of the system.
@@ -248,17 +253,19 @@ local function default_path(lua_patterns, suffix, system)
     return concat(parts)
 end
 
-if os.getenv('LUA_PATH') == nil then
-    package.path = default_path(LUA_PATTERNS, 'share', {
-        '/usr/local/share/tarantool/', '/usr/share/tarantool/', '/usr/local/share/lua/5.1/', '/usr/share/lua/5.1/',
-    })
+-- Returns the path of an environment variable, in which two semicolons stand for the default one.
+local function path_of(variable, default)
+    local path = os.getenv(variable)
+    return path and path:gsub(';;', ';\1;'):gsub('\1', (default:gsub('%%', '%%%%'))) or default
 end
-if os.getenv('LUA_CPATH') == nil then
-    package.cpath = default_path(C_PATTERNS, 'lib', {
-        '/usr/local/lib/x86_64-linux-gnu/tarantool/', '/usr/lib/x86_64-linux-gnu/tarantool/',
-        '/usr/local/lib/tarantool/', '/usr/local/lib/x86_64-linux-gnu/lua/5.1/',
-        '/usr/lib/x86_64-linux-gnu/lua/5.1/', '/usr/local/lib/lua/5.1/',
-    })
-end
+
+package.path = path_of('LUA_PATH', default_path(LUA_PATTERNS, 'share', {
+    '/usr/local/share/tarantool/', '/usr/share/tarantool/', '/usr/local/share/lua/5.1/', '/usr/share/lua/5.1/',
+}))
+package.cpath = path_of('LUA_CPATH', default_path(C_PATTERNS, 'lib', {
+    '/usr/local/lib/x86_64-linux-gnu/tarantool/', '/usr/lib/x86_64-linux-gnu/tarantool/',
+    '/usr/local/lib/tarantool/', '/usr/local/lib/x86_64-linux-gnu/lua/5.1/',
+    '/usr/lib/x86_64-linux-gnu/lua/5.1/', '/usr/local/lib/lua/5.1/',
+}))
 
 return {require = _G.require}

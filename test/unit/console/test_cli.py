@@ -213,12 +213,22 @@ def test_piped_input(tmp_path: Path) -> None:
 
 
 def test_interactive_mode_without_a_terminal(tmp_path: Path) -> None:
-    """-i reads statements from a pipe, also those of several lines."""
-    banner, help_line, *rest = run(tmp_path, "-i", script(tmp_path, "print('script')"), text="1\n").stdout.splitlines()
-    assert (banner.split()[0], help_line, rest[0]) == ("Lunabox", "type 'help' for interactive help", "script")
-    outcome = run(tmp_path, "-i", text="x = {\n1,\n2}\nx\nbox.session.type()\n")
-    assert outcome.returncode == 0
-    assert outcome.stdout.endswith("---\n...\n\n---\n- - 1\n  - 2\n...\n\n---\n- repl\n...\n\n")
+    """-i after a script reads statements from a pipe and shows prompts and lines as Tarantool does."""
+    outcome = run(tmp_path, "-i", script(tmp_path, "print('script')"), text="x = {\n1}\nx\nbox.session.type()\nf(")
+    assert outcome.stderr == "Tarantool 2.8.1-0-g0000000\ntype 'help' for interactive help\n"
+    assert outcome.stdout == (
+        "script\n"
+        "tarantool> x = {\n         > 1}\n---\n...\n\n"
+        "tarantool> x\n---\n- - 1\n...\n\n"
+        "tarantool> box.session.type()\n---\n- repl\n...\n\n"
+        "tarantool> f(\n         > "
+    )
+
+
+def test_interactive_mode_runs_input_that_is_no_terminal_first(tmp_path: Path) -> None:
+    """With -i alone all input is a script, and nothing is left for the session."""
+    assert run(tmp_path, "-i", text="x = 5\nprint(x)\n").stdout == "5\ntarantool> "
+    assert run(tmp_path, "-i", text="5\n").returncode == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -290,7 +300,7 @@ def test_missing_streams(tmp_path: Path, redirections: str, text: str) -> None:
         ["-e", "print(1) os.exit(0)"],
         ["-e", "require('tap').test('t'):check() print(1)"],
         ["--version"],
-        ["-i"],
+        ["-e", "require('console').start()"],
     ],
 )
 def test_a_full_standard_output_is_told_once(tmp_path: Path, arguments: list[str]) -> None:
@@ -299,7 +309,7 @@ def test_a_full_standard_output_is_told_once(tmp_path: Path, arguments: list[str
         outcome = subprocess.run(
             [*COMMAND, *arguments],
             cwd=tmp_path,
-            input=b"1\n2\n" * 50 if "-i" in arguments else b"",
+            input=b"1\n2\n" * 50 if "console" in arguments[-1] else b"",
             stdout=full,
             stderr=subprocess.PIPE,
             timeout=60,
@@ -330,16 +340,17 @@ def test_the_exit_code_of_a_script_stays(tmp_path: Path) -> None:
 
 
 def test_statements_that_are_no_utf8(tmp_path: Path) -> None:
-    """With -i, bytes that are no UTF-8 are accepted and printed unchanged, whatever the locale is."""
+    """A session accepts and prints bytes that are no UTF-8 unchanged, whatever the locale is."""
     outcome = subprocess.run(
-        [*COMMAND, "-i"],
+        [*COMMAND, "-e", "require('console').start()"],
         input=b"#'\xff\xfe\0'\nprint('\xff')\n",
         env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
         capture_output=True,
         timeout=60,
         check=False,
     )
-    assert outcome.stdout.split(b"\n", 2)[2] == b"---\n- 3\n...\n\n\xff\n---\n...\n\n"
+    assert b"\n---\n- 3\n...\n\ntarantool> " in outcome.stdout
+    assert b"\n\xff\n---\n...\n\n" in outcome.stdout
 
 
 def test_error_injections_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ def _wait(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("arguments", [["-i"], ["-e", "box.cfg{log = 'node.log'}", "-"]])
+@pytest.mark.parametrize("arguments", [["-e", "require('console').start()"], ["-e", "box.cfg{log = 'node.log'}", "-"]])
 def test_a_signal_ends_a_program_whose_input_stands_still(tmp_path: Path, arguments: list[str]) -> None:
     """A signal ends a program that waits for input."""
     process = subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)

@@ -116,8 +116,8 @@ def test_arguments_of_a_command_line(lua: Lua) -> None:
     ) == [
         {1: "a", 2: "-", "name": "v", "flag": True, "list": ["1", "2"], "a": True, "b": True},
         {1: "x", "num": 5, "yes": True},
-        [False, "unknown options: unknown"],
-        [False, 'Bad value for parameter "num". Expected number, got "x"'],
+        [False, "builtin/internal.argparse.lua:173: unknown options: unknown"],
+        [False, 'builtin/internal.argparse.lua:45: Bad value for parameter "num". Expected number, got "x"'],
     ]
 
 
