@@ -268,11 +268,10 @@ class QueryRunner:
         compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
         if compiled.is_long or _CALL in compiled.sql:
             return None
-        end = None if compiled.is_surely_short else thread_time() + seconds
         fields = _with_parameter_types(select, compiled.fields, params)
         with self.connection() as connection:
             connection.declare(compiled.tables)
-            connection.end = end
+            connection.end = None if compiled.is_surely_short else thread_time() + seconds
             try:
                 with _translating():
                     rows = _loaded(
