@@ -26,7 +26,7 @@ import msgpack
 
 from box.data.codec import unpack
 from box.data.deep import skip_one
-from box.data.marks import FIXARRAY, FIXMAP, STR8, TRUE, UINT8, UINT16, UINT32
+from box.data.marks import FIXARRAY, FIXMAP, TRUE, UINT8, UINT16, UINT32
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.body import invalid, is_array, is_bool, is_str, missing, pairs
 from box.wire.change import checked_values
@@ -113,9 +113,6 @@ def decode_call(request_type: int, body: bytes) -> CallRequest:
     Raises:
         ClientError: INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD.
     """
-    request = _decode_usual_call(request_type, body)
-    if request is not None:
-        return request
     texts: dict[int, str] = {}
     args = _EMPTY_ARRAY
     for key, raw in pairs(body):
@@ -129,25 +126,6 @@ def decode_call(request_type: int, body: bytes) -> CallRequest:
     if wanted not in texts:
         raise missing(wanted)
     return CallRequest(request_type, texts[wanted], args)
-
-
-def _decode_usual_call(request_type: int, body: bytes) -> CallRequest | None:
-    """Decode a body in the form that clients send: `82 22 <text> 21 <array>` with a short text. Returns None for
-    others.
-    """
-    wanted = Key.EXPR if request_type == RequestType.EVAL else Key.FUNCTION_NAME
-    try:
-        # The text follows its mark, which has a short length in its low five bits, or str 8 and a length of one byte.
-        start = 4 if body[2] == STR8 else 3
-        end = start + (body[3] if start == 4 else body[2] & 0x1F)
-        if not (body[0] == _TWO_PAIRS and body[1] == wanted and is_str(body[2]) and body[2] <= STR8):
-            return None
-        if body[end] != Key.TUPLE or not is_array(body[end + 1]):
-            return None
-        msgpack.unpackb(body, raw=True, strict_map_key=False)  # raises an error unless the whole body is well-formed
-    except (IndexError, ValueError, TypeError, msgpack.exceptions.UnpackException):
-        return None
-    return CallRequest(request_type, body[start:end].decode("utf-8", "surrogateescape"), body[end + 1 :])
 
 
 @dataclass(slots=True)

@@ -131,12 +131,6 @@ def _without_point_statements() -> None:
     PointStatements.find = lambda *_: None  # type: ignore[method-assign]
 
 
-def _without_usual_calls() -> None:
-    from box.wire import request
-
-    request._decode_usual_call = lambda *_: None
-
-
 def _without_fast_updates() -> None:
     from box.data import update
 
@@ -161,12 +155,6 @@ def _without_tuple_runs() -> None:
 
     peer_connection.take_tuples = lambda data, pos, end, items: pos
     TupleFormat.validate_many = property(lambda self: lambda raws: list(map(self.validate, raws)))  # type: ignore[assignment]
-
-
-def _without_sorted_builds() -> None:
-    from box.txn.space_load import SpaceLoad
-
-    SpaceLoad._append = lambda *_: False  # type: ignore[method-assign]
 
 
 def _without_log_runs() -> None:
@@ -204,12 +192,10 @@ FAST_PATHS = {
     "point_statements": FastPath(
         ("iproto prepared_replace", "iproto prepared_select", "iproto prepared_update"), _without_point_statements
     ),
-    "usual_calls": FastPath(("iproto call",), _without_usual_calls, _without_call_waves),
     "fast_updates": FastPath(("none update", "none upsert"), _without_fast_updates),
     "runs": FastPath(("replicated apply", "replicated commit"), _without_runs),
     "rows_together": FastPath(("replicated together",), _without_rows_together),
     "tuple_runs": FastPath(("replicated join",), _without_tuple_runs),
-    "sorted_builds": FastPath(("replicated join",), _without_sorted_builds),
     "log_runs": FastPath(("start 1", "start 1000"), _without_log_runs),
     "packets": FastPath(("replicated send",), _without_packets),
 }
