@@ -148,17 +148,15 @@ class Sql:
             return None
         return self._points.find(ctx, self._parsed(text))
 
-    def query_at_once(
-        self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value], seconds: float
-    ) -> Rows | None:
-        """Run a query without a loop; `point` is its fast path. Returns None for any other statement, for a query that
-        takes longer, or one that calls functions of the user.
+    def query_at_once(self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value]) -> Rows | None:
+        """Run a query without a loop; `point` is its fast path. Returns None for any other statement, for a long
+        query, and for one that calls functions of the user.
 
         Raises:
             BoxError: see `execute`.
         """
         try:
-            rows = self._query_at_once(ctx, text, point, params, seconds)
+            rows = self._query_at_once(ctx, text, point, params)
         except BoxError:
             self._count(RequestType.EXECUTE)
             raise
@@ -167,7 +165,7 @@ class Sql:
         return rows
 
     def _query_at_once(
-        self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value], seconds: float
+        self, ctx: Context, text: str, point: PointSelect | None, params: Sequence[Value]
     ) -> Rows | None:
         key = None if point is None else point.key(params)
         if point is not None and key is not None:
@@ -176,7 +174,7 @@ class Sql:
         if parsed.trailing is not None or not isinstance(parsed.statement, sql_nodes.Select):
             return None
         values = bind(parsed.parameters, params)
-        return self._queries.select_at_once(ctx, parsed.text, parsed.statement, values, seconds)
+        return self._queries.select_at_once(ctx, parsed.text, parsed.statement, values)
 
     def prepared_text(self, ctx: Context, statement_id: int) -> str:
         """Return the text of a prepared statement.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
@@ -42,6 +41,8 @@ _ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(")
 """Functions that show the order of a scan, or may change what is read."""
 _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
+_LOOKS: Final = 8
+"""A query without a pause may take so many thousand steps of SQLite, which are two or three milliseconds."""
 _SHARE: Final = 4
 """Copies of spaces take at most this part of `memtx_memory`."""
 _UNTRACKED: Final = 1000
@@ -259,11 +260,10 @@ class QueryRunner:
             rows = await run_apart(lambda: self.fetch_long(ctx, compiled, params))
         return Rows(fields, rows, self.has_full_metadata(ctx))
 
-    def select_at_once(
-        self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value], seconds: float
-    ) -> Rows | None:
-        """Run a query of a user without a pause. Returns None if it calls functions of the user, or takes more than
-        `seconds` of this thread's processor time: a busy machine does not make a query long.
+    def select_at_once(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows | None:
+        """Run a query of a user without a pause. Returns None if it calls functions of the user, or is long.
+
+        Steps of SQLite tell what is long, and not a clock: a busy machine does not make a query long.
         """
         compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
         if compiled.is_long or _CALL in compiled.sql:
@@ -271,7 +271,7 @@ class QueryRunner:
         fields = _with_parameter_types(select, compiled.fields, params)
         with self.connection() as connection:
             connection.declare(compiled.tables)
-            connection.end = None if compiled.is_surely_short else thread_time() + seconds
+            connection.looks_left = _LOOKS
             try:
                 with _translating():
                     rows = _loaded(

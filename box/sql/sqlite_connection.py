@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
@@ -93,8 +92,8 @@ class Connection:
         self.db.execute(_SETUP)
         self._env: Environment | None = None
         self._pauses: Pauses | None = None
-        self.end: float | None = None
-        """The processor time of this thread, in seconds, at which the running statement raises `TooLong`."""
+        self.looks_left: int | None = None
+        """How often SQLite may still ask whether to go on, until the running statement raises `TooLong`."""
         self.being_declared: Space | None = None
         self.may_read_ahead = False
         self.tables: dict[int, SpaceTable] = {}
@@ -199,7 +198,7 @@ class Connection:
 
     def release(self) -> None:
         """Forget the statement that has ended."""
-        self._env = self.outer = self.end = None
+        self._env = self.outer = self.looks_left = None
         if self._pauses is not None:
             self._pauses.end()
             self._pauses = None
@@ -207,8 +206,10 @@ class Connection:
     def _on_progress(self) -> bool:
         if self._pauses is not None:
             self._pauses.look()
-        elif self.end is not None and thread_time() > self.end:
-            raise TooLong
+        elif self.looks_left is not None:
+            if not self.looks_left:
+                raise TooLong
+            self.looks_left -= 1
         return False
 
     # --- functions ---

@@ -10,7 +10,7 @@ anything else                        in the thread of the loop: it may wait, or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from box.embed.sql_statements import SqlResult, result_at_once, values_of
 from box.errors import BoxError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.sync.loop_thread import LoopThread
     from box.txn.pending import Outcome
-
-_SECONDS: Final = 0.003
-"""The longest time of a query in this thread: others wait for their turn meanwhile."""
 
 
 class WaitingStatement:
@@ -63,7 +60,7 @@ class ThreadStatements:
         values = values_of(params, names or ())
         point = sql.point(ctx, text)
         if point is None or point.is_query:
-            rows = sql.query_at_once(ctx, text, point, values, _SECONDS)
+            rows = sql.query_at_once(ctx, text, point, values)
             return None if rows is None else result_at_once(rows)
         if point.space.runs_code:
             return None
