@@ -144,6 +144,10 @@ class Connection:
         if self._pauses is not None:
             return self._pauses.scan(owner, space, iid, iterator, key)
         env = self.env
+        # Nothing changes an index while a query runs without a pause, outside of a transaction and by itself.
+        if self.looks_left is not None and env.ctx.txn is None and space.is_plain:
+            if not env.reads.txns.storage.holds_versions(space.index(iid)):
+                return env.reads.begin_cursor(env.ctx, space, iid, iterator, key)
         return _IteratedTuples(env.reads.cursor(env.ctx, space, iid, iterator, key))
 
     def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:

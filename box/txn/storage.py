@@ -98,6 +98,10 @@ class TupleStorage:
 
     # -- reading
 
+    def holds_versions(self, index: Index) -> bool:
+        """Return True if entries of the index may be something else than tuples."""
+        return False
+
     def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the tuple that an update or a delete is about, found by a full key of a unique index, or None.
 

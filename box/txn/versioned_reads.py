@@ -51,6 +51,9 @@ class VersionedReads(TupleStorage):
     def may_go_to_view(self, txn: Transaction) -> None:
         self._readers.may_go_to_view(txn)
 
+    def holds_versions(self, index: Index) -> bool:
+        return index in self._slots.by_index
+
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
         found = self.peek(txn, index, key)
         if txn is not None and txn.state is TxnState.INPROGRESS:
