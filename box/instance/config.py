@@ -41,6 +41,9 @@ class Config:
         """
         from box.instance.option_checks import prepare
 
+        # As in Tarantool, the type of a later `log` is not looked at.
+        if options.get("log") is not None and options["log"] != self.values["log"]:
+            raise client_error(ErrorCode.CFG, "log", "can't be set dynamically")
         prepared = prepare(options, warn)
         for name, value in prepared.items():
             given = options.get(name, value)

@@ -28,6 +28,6 @@ def log_level(value: int | str) -> int:
     if not isinstance(value, str):
         return int(min(max(value, 0), Level.DEBUG)) if value == value else int(Level.INFO)
     names = {level.name.lower(): int(level) for level in Level}
-    if value.lower() not in names:
+    if value not in names:
         raise client_error(ErrorCode.CFG, "log_level", "expected crit,warn,info,debug,syserror,verbose,fatal,error")
-    return names[value.lower()]
+    return names[value]

@@ -40,9 +40,12 @@ _FORMS: Final = (
     rf"{_USER}(?P<unix>/(?:{_PATH_CHAR}++(?:/{_PATH_CHAR}*+)*)?)",
     rf"{_SCHEME}{_USER}unix/:(?P<unix>{_SOCKET_PATH})(?::(?P<path>(?:/{_PATH_CHAR}*+)*))?{_TAIL}",
     rf"{_SCHEME}{_USER}{_HOST}(?::(?P<service>\d+|[A-Za-z]*))?(?P<path>(?:/{_PATH_CHAR}*+)*){_TAIL}",
+    rf"(?=.){_TAIL}",
 )
 """The forms of an address. The first address that needs them compiles them, which takes 8 ms; usual addresses are taken
 apart without them."""
+_SCHEME_AND_PATH: Final = r"[A-Za-z][A-Za-z0-9+\-.]*:/.*"
+"""What Tarantool takes for a host and a path, and for a scheme as well."""
 _PLAIN: Final = frozenset(string.ascii_letters + string.digits + "-_.")
 """The characters that have no special meaning in an address, except for the dots of an IPv4 address."""
 _MAX_HOST: Final = 1025
@@ -93,7 +96,10 @@ def parse(text: str) -> Uri | None:
     for form in _FORMS:
         match = re.fullmatch(form, text)
         if match is not None:
-            return _of_groups({name: part for name, part in match.groupdict().items() if part is not None})
+            parts = {name: part for name, part in match.groupdict().items() if part is not None}
+            if "name" in parts and "login" not in parts and re.fullmatch(_SCHEME_AND_PATH, text):
+                parts.setdefault("scheme", parts["name"])
+            return _of_groups(parts)
     return None
 
 
@@ -124,7 +130,7 @@ def _plain_parts(text: str) -> dict[str, str] | None:
 def _of_groups(parts: dict[str, str]) -> Uri | None:
     if "unix" in parts:
         parts["host"], parts["service"] = UNIX_HOST, parts.pop("unix")
-    elif "service" not in parts or len(parts) > 1:
+    elif parts.keys() - {"service", "query", "fragment"}:
         parts["host"] = parts.get("ipv4") or parts.get("ipv6") or parts.pop("name")
     for name in ("service", "path"):
         if not parts.get(name):

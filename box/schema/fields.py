@@ -50,7 +50,7 @@ class Fields:
         if type(value) is not int:
             raise self._mismatch(number, "integer")
         if value >= 2**63:  # MessagePack's integers reach up to 2^64
-            raise client_error(ErrorCode.FIELD_TYPE, str(number + 1), "int64_t", "uint64_t")
+            raise client_error(ErrorCode.FIELD_TYPE, str(number + 1), "integer", "unsigned")
         return value
 
     def string(self, number: int) -> str:

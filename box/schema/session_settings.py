@@ -104,12 +104,14 @@ class SessionSettings:
         row.
 
         Raises:
-            ClientError: CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE or NO_SUCH_ENGINE.
+            ClientError: CANT_UPDATE_PRIMARY_KEY, EXACT_FIELD_COUNT, SESSION_SETTING_INVALID_VALUE or NO_SUCH_ENGINE.
         """
         name = self._name_of(key)
         fields = codec.unpack(new)
         if fields[0] != name:
             raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, "primary", "_session_settings")
+        if len(fields) > 2:
+            raise client_error(ErrorCode.EXACT_FIELD_COUNT, len(fields), 2)
         self.set(session, name, fields[1] if len(fields) > 1 else None)
         return new
 

@@ -102,7 +102,7 @@ class ConsoleBinding(Binding):
             await node.sessions.run_on_auth(ctx, session.user, True)
             connection.write(GREETING)
             write_pushes(session, connection.write)
-            await self.runtime.call_raw(self._serve_handle, number, ctx=ctx, name=f"console/{connection.peer}")
+            await self.runtime.call_raw(self._serve_handle, number, ctx=ctx, name=connection.fiber_name)
         finally:
             self._connections.pop(number, None)
             if ctx.txn is not None:
@@ -135,11 +135,11 @@ class ConsoleBinding(Binding):
         if connection is not None:
             connection.close()
 
-    @exported("console_peer")
-    def peer(self, number: float) -> bytes:
-        """Return the address of the other side."""
+    @exported("console_fiber_name")
+    def fiber_name(self, number: float) -> bytes:
+        """Return the name of the fiber that serves a connection."""
         connection = self._connections.get(int(number))
-        return b"" if connection is None else connection.peer.encode()
+        return b"console/" if connection is None else connection.fiber_name.encode()
 
     @waiting("console_dial")
     async def dial(self, address: bytes, timeout: float | None = None) -> tuple[Any, ...]:

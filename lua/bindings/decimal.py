@@ -25,12 +25,13 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def parse(value: str) -> Decimal | None:
-    """Parse a number; None for a text that is not a number or has more than 38 digits."""
+    """Parse a number; None for a text that is not a number or has more than 38 digits before the point.
+
+    A fraction is rounded to what is left of the 38 digits.
+    """
     if not _NUMBER.fullmatch(value):
         return None
     number = Decimal(value)
-    if len(number.as_tuple().digits) > _DIGITS:
-        return None
     try:
         # `plus` would make a negative zero positive.
         return number if number.is_zero() and _scale(number) <= _DIGITS else _CONTEXT.plus(number)

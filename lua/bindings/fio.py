@@ -37,13 +37,15 @@ _WHENCES: Final = ("SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE")
 def _failure_of(error: Exception) -> BoxError:
     """Convert an exception of a file operation to the error that Lua gets.
 
-    A null byte in a name (ValueError) means that there is no such file; a number beyond the system's range is a wrong
-    argument.
+    A null byte in a name (ValueError) means that there is no such file, a negative descriptor (ValueError as well) that
+    it is not open; a number beyond the system's range is a wrong argument.
     """
     if isinstance(error, OSError):
         number = error.errno or 0
+    elif isinstance(error, ValueError):
+        number = errno.EBADF if "descriptor" in str(error) else errno.ENOENT
     else:
-        number = errno.ENOENT if isinstance(error, ValueError) else errno.EINVAL
+        number = errno.EINVAL
     return system_error(f"fio: {os.strerror(number)}", number)
 
 

@@ -130,8 +130,9 @@ def describe_function(function: Function) -> dict[str, Any]:
         "exports": {"lua": "LUA" in definition.exports, "sql": "SQL" in definition.exports},
         "is_deterministic": definition.is_deterministic,
         "is_multikey": definition.is_multikey,
-        "takes_raw_args": definition.takes_raw_args,
     }
+    if definition.takes_raw_args:
+        described["takes_raw_args"] = True
     if definition.body:
         described["body"] = definition.body
         described["is_sandboxed"] = definition.is_sandboxed

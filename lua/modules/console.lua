@@ -405,7 +405,7 @@ end
 
 -- The body of the fiber of a session. Python starts it with the number of the connection.
 local function serve(connection)
-    fiber.self():name('console/' .. python.console_peer(connection), {truncate = true})
+    fiber.self():name(python.console_fiber_name(connection), {truncate = true})
     local self = new_console({connection = connection, read = read_client, print = print_client})
     local ok, reason = pcall(repl, self)
     python.console_close(connection)

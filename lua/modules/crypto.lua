@@ -15,33 +15,35 @@ local ALGORITHMS = {
 -- ---- objects that collect pieces --------------------------------------------------------------------
 
 -- Pieces are kept until result() is called: Python computes the hash at once and keeps no state for Lua.
+-- `return error(text)` gives an error the position of the caller, as in Tarantool.
 local function new_collector(what, compute)
     local methods = {}
 
-    local function check(self)
-        if self._pieces == nil then
-            error(what .. ' not initialized', 0)
-        end
-    end
-
     function methods.init(self, key)
+        if self._is_free then
+            return error(what .. " context isn't usable")
+        end
         self._key, self._pieces = key or self._key, {}
     end
 
     function methods.update(self, text)
-        check(self)
+        if self._pieces == nil then
+            return error(what .. ' not initialized')
+        end
         self._pieces[#self._pieces + 1] = text
     end
 
     function methods.result(self)
-        check(self)
+        if self._pieces == nil then
+            return error(what .. ' not initialized')
+        end
         local result = compute(self._key, table.concat(self._pieces))
         self._pieces = nil
         return result
     end
 
     function methods.free(self)
-        self._pieces = nil
+        self._pieces, self._is_free = nil, true
     end
 
     local mt = {__index = methods}
@@ -86,7 +88,9 @@ for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha5
     local new = new_collector('HMAC', compute)
     local function new_with_key(key)
         if key == nil then
-            error('Key should be specified for HMAC operations', 0)
+            return error('Key should be specified for HMAC operations')
+        elseif type(key) ~= 'string' then
+            error(("attempt to index local 'key' (a %s value)"):format(type(key)))
         end
         return new(key)
     end

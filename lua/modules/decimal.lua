@@ -144,12 +144,20 @@ local function equal(left, right)
     return python.decimal_compare(a, b) == EQUAL
 end
 
+local function check_order(left, right)
+    if type(left) == 'nil' or type(right) == 'nil' then
+        error('attempt to compare decimal with nil', 3)
+    end
+end
+
 local function less(left, right)
+    check_order(left, right)
     local a, b = operand(left, 1), operand(right, 2)
     return python.decimal_compare(a, b) == LESS
 end
 
 local function less_or_equal(left, right)
+    check_order(left, right)
     local a, b = operand(left, 1), operand(right, 2)
     return python.decimal_compare(a, b) <= EQUAL
 end
@@ -278,7 +286,12 @@ end)
 
 return {
     new = new,
-    is_decimal = is_decimal,
+    is_decimal = function(...)
+        if select('#', ...) == 0 then
+            error('usage: decimal.is_decimal(value)', 2)
+        end
+        return is_decimal((...))
+    end,
     abs = unary('abs'), exp = unary('exp'), ln = unary('ln'), log10 = unary('log10'), sqrt = unary('sqrt'),
     round = scaling('round'), rescale = scaling('rescale'), scale = scale, precision = precision, trim = trim,
 }

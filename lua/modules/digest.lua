@@ -44,7 +44,9 @@ local crc_methods = {}
 local crc_mt = {__index = crc_methods}
 
 function crc_methods.update(self, data)
-    check_string(data, 'crc32:update(string)')
+    if type(data) ~= 'string' then
+        error('Usage crc32:update(string)')
+    end
     self.value = crc32_update(self.value, data)
 end
 
@@ -79,8 +81,12 @@ local MURMUR_SEED = 13
 local murmur_methods = {}
 local murmur_mt = {__index = murmur_methods}
 
-local function new_murmur(options)
-    return setmetatable({seed = options and options.seed or MURMUR_SEED, data = ''}, murmur_mt)
+local function new_murmur(opts)
+    local seed = opts and opts.seed or MURMUR_SEED
+    if type(seed) ~= 'number' and type(seed) ~= 'cdata' then
+        error(("cannot convert '%s' to 'int [1]'"):format(type(seed)))
+    end
+    return setmetatable({seed = seed, data = ''}, murmur_mt)
 end
 
 function murmur_methods.update(self, data)
@@ -118,6 +124,9 @@ function digest.guava(state, buckets)
     local count = tonumber(buckets)
     if count == nil then
         error(("bad argument #2 to '?' (cannot convert '%s' to 'int')"):format(type(buckets)), 2)
+    end
+    if type(state) ~= 'number' and type(state) ~= 'cdata' then
+        error(("bad argument #1 to '?' (cannot convert '%s' to 'uint64_t')"):format(type(state)), 2)
     end
     number_cell[0] = state
     return python.digest_guava(ffi.string(number_cell, 8), bit.tobit(count))
@@ -166,10 +175,12 @@ local function pbkdf2(password, salt, iterations, size)
     end
     iterations, size = iterations or PBKDF2_ITERATIONS, size or PBKDF2_SIZE
     iterations, size = as_int(iterations, 'iters'), as_int(size, 'digest_len')
-    if size <= 0 then
-        return ''
-    elseif size > PBKDF2_SIZE then
+    if size > PBKDF2_SIZE then
         error('too big digest size')
+    elseif size < 0 or iterations < 1 then
+        return nil
+    elseif size == 0 then
+        return ''
     end
     return wait(python.digest_pbkdf2(password, salt, iterations, size))
 end

@@ -166,7 +166,8 @@ function methods.seek(self, offset, whence)
         end
         whence = number
     end
-    return outcome(nil, python.fio_lseek(self.fh, whole(offset), whole(whence)))
+    -- As in Tarantool, a failure is -1 without a text.
+    return (outcome(nil, python.fio_lseek(self.fh, whole(offset), whole(whence)))) or -1
 end
 
 function methods.close(self)
@@ -398,9 +399,12 @@ function fio.readlink(path)
     return outcome(nil, python.fio_readlink(tostring(path)))
 end
 
-function fio.chmod(path, mode)
-    check_paths('fio.chmod(pathname, mode)', path, mode)
-    return outcome(false, python.fio_chmod(tostring(path), whole(mode)))
+-- A mode that is no number is 0, as in Tarantool.
+function fio.chmod(path, ...)
+    if not is_path(path) or select('#', ...) == 0 then
+        error('Usage: fio.chmod(pathname, mode)', 2)
+    end
+    return outcome(false, python.fio_chmod(tostring(path), whole(tonumber((...)) or 0)))
 end
 
 -- Returns the number of an account, given by name or number; nil keeps the current one.

@@ -111,7 +111,10 @@ function methods.totable(self)
     for i, part in ipairs(parts) do
         local shown = {}
         for _, name in ipairs(SHOWN) do
-            shown[name] = part[name]
+            -- A missing field that is set to nil would change the order of the others.
+            if part[name] ~= nil then
+                shown[name] = part[name]
+            end
         end
         parts[i] = shown
     end

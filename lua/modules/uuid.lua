@@ -106,14 +106,14 @@ end
 
 local function str(uuid)
     if not is_uuid(uuid) then
-        error('Usage: uuid:str()')
+        return error('Usage: uuid:str()')
     end
     return to_text(uuid)
 end
 
 local function bin(uuid, order)
     if not is_uuid(uuid) then
-        error('Usage: uuid:bin([byteorder])')
+        return error('Usage: uuid:bin([byteorder])')
     end
     local bytes = ffi.string(uuid, SIZE)
     return check_order(order) and swapped(bytes) or bytes
@@ -123,7 +123,7 @@ local NIL = ffi.new(uuid_type)
 
 local function isnil(uuid)
     if not is_uuid(uuid) then
-        error('Usage: uuid:isnil()')
+        return error('Usage: uuid:isnil()')
     end
     return ffi.string(uuid, SIZE) == ffi.string(NIL, SIZE)
 end

@@ -145,11 +145,14 @@ class ConsoleConnection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """The address of the other side: `unix/:(socket)` or host:port."""
-        if self._transport is None:
-            return ""
-        name = self._transport.get_extra_info("peername")
-        return address_text(name) if isinstance(name, tuple) else "unix/:(socket)"
+        """The address of the other side for `box.session.peer()`: `unix/:(socket)` or host:port."""
+        return "" if self._transport is None else address_text(self._transport.get_extra_info("peername"))
+
+    @property
+    def fiber_name(self) -> str:
+        """The name of the fiber that serves the connection: `console/` and host:port, or `unix/:` and the path."""
+        name = "" if self._transport is None else self._transport.get_extra_info("peername")
+        return f"console/{name[0]}:{name[1]}" if isinstance(name, tuple) else f"console/unix/:{name}"
 
     # -- details -------------------------------------------------------------------------------------------
 

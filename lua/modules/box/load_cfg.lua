@@ -15,6 +15,10 @@ local ALWAYS = {
     txn_isolation_level = true,
 }
 
+-- The members that 2.8.1 has not. They are found by name but not listed by pairs(box).
+local LATER = {'broadcast', 'iproto', 'txn_id', 'txn_isolation_level', 'watch'}
+local later = {}
+
 local closed = {}
 local is_configured = false
 -- {fiber = id, ended = condition} while a first configuration is in progress.
@@ -131,12 +135,16 @@ local configured_metatable = {__newindex = refuse_assignment, __call = configure
 -- during its bootstrap.
 local function open_box(values)
     local opened = require('box.opened')
-    setmetatable(box, nil)
+    setmetatable(box, {__index = setmetatable(later, nil)})
     for name, value in pairs(opened) do
         box[name] = value
     end
     for name, value in pairs(closed) do
         box[name] = value
+    end
+    for _, name in ipairs(LATER) do
+        later[name] = rawget(box, name) or later[name]
+        box[name] = nil
     end
     box.cfg = setmetatable(values, configured_metatable)
     finish.nothing(python.schema_attach())
@@ -152,8 +160,15 @@ local function close_box(members)
             members[name] = nil
         end
     end
+    for _, name in ipairs(LATER) do
+        if ALWAYS[name] then
+            later[name], members[name] = closed[name] or later[name], nil
+        else
+            later[name] = nil
+        end
+    end
     members.cfg = M.configure
-    setmetatable(members, {__index = refuse})
+    setmetatable(members, {__index = setmetatable(later, {__index = refuse})})
 end
 
 local function start(packed)

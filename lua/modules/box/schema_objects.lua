@@ -94,7 +94,7 @@ end
 local function fill_index(index, description, space_id)
     if description.dimension ~= nil then
         index.dimension = description.dimension
-    else
+    elseif description.type ~= 'BITSET' then
         index.unique = description.unique
     end
     direct.forget_index(index)

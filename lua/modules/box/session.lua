@@ -91,7 +91,7 @@ end
 
 -- su(user) changes the user of the session; su(user, function, ...) runs a function as that user.
 function M.su(...)
-    if getmetatable(box) ~= nil then
+    if rawget(box, 'space') == nil then
         error('Please call box.cfg{} first', 0)
     elseif select('#', ...) < 1 then
         error('session.su(): bad arguments', 2)

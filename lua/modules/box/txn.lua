@@ -19,7 +19,7 @@ M.txn_isolation_level = isolation.levels
 -- Returns the timeout and the number of the isolation level in the options of box.begin.
 local function read_options(options)
     if type(options) ~= 'table' then
-        box_error(box_error.ILLEGAL_PARAMS, 'options should be a table')
+        return nil, 0 -- 2.8.1 takes any argument
     end
     for name in pairs(options) do
         if name ~= 'timeout' and name ~= 'txn_isolation' then

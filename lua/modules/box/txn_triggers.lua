@@ -35,6 +35,15 @@ local function statement_iterator(statements, state)
     end
 end
 
+-- Returns the statements from the last to the first: a rollback undoes them in this order.
+local function reversed(statements)
+    local result, count = {}, #statements
+    for i = 1, count do
+        result[i] = statements[count + 1 - i]
+    end
+    return result
+end
+
 local function call_all(list, iterate)
     for _, trigger in ipairs(list) do
         trigger(iterate)
@@ -47,8 +56,12 @@ local function run(kind, txn_id, packed)
     local list = lists[kind][txn_id]
     lists.commit[txn_id], lists.rollback[txn_id] = nil, nil
     local state, fiber = {}, scheduler.current_fiber()
+    local statements = decode(packed)
+    if kind == 'rollback' then
+        statements = reversed(statements)
+    end
     fiber.ending_txns = (fiber.ending_txns or 0) + 1
-    local ok, problem = pcall(call_all, list or {}, statement_iterator((decode(packed)), state))
+    local ok, problem = pcall(call_all, list or {}, statement_iterator(statements, state))
     fiber.ending_txns = fiber.ending_txns - 1
     state.is_over = true
     if not ok then

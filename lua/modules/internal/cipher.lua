@@ -56,9 +56,7 @@ local function openssl_error()
 end
 
 local function check_size(what, value, expected)
-    if type(value) ~= 'string' then
-        error('Cipher not initialized', 4)
-    elseif #value ~= expected then
+    if #value ~= expected then
         crypto_error(('%s size expected %d, got %d'):format(what, expected, #value))
     end
 end
@@ -66,8 +64,15 @@ end
 local methods = {}
 local mt = {__index = methods}
 
+-- Without a key or an initialization vector the cipher waits for a further init().
 function methods.init(self, key, iv)
+    if self.is_free then
+        return error("Cipher context isn't usable")
+    end
     self.key, self.iv = key or self.key, iv or self.iv
+    if not (self.key and self.iv) then
+        return
+    end
     local sizes = self.sizes
     check_size('key', self.key, sizes.key)
     check_size('IV', self.iv, self.mode == 'ecb' and 0 or sizes.block)
@@ -84,14 +89,10 @@ function methods.init(self, key, iv)
     self.ctx = ctx
 end
 
-local function check_ready(self)
-    if self.ctx == nil then
-        error('Cipher not initialized')
-    end
-end
-
 function methods.update(self, text)
-    check_ready(self)
+    if self.ctx == nil then
+        return error('Cipher not initialized')
+    end
     if type(text) ~= 'string' then
         error('Usage: cipher:update(string)')
     end
@@ -103,7 +104,9 @@ function methods.update(self, text)
 end
 
 function methods.result(self)
-    check_ready(self)
+    if self.ctx == nil then
+        return error('Cipher not initialized')
+    end
     local out, size = ffi.new('unsigned char[?]', self.sizes.block), ffi.new('int[1]')
     local status = crypto().EVP_CipherFinal_ex(self.ctx, out, size)
     self.ctx = nil
@@ -114,16 +117,14 @@ function methods.result(self)
 end
 
 function methods.free(self)
-    self.ctx = nil
+    self.ctx, self.key, self.iv, self.is_free = nil, nil, nil, true
 end
 
 local function new(algorithm, mode, is_encryption, key, iv)
     local cipher = setmetatable({
         sizes = ALGORITHMS[algorithm], mode = mode, is_encryption = is_encryption, key = key, iv = iv,
     }, mt)
-    if key ~= nil then
-        cipher:init()
-    end
+    cipher:init()
     return cipher
 end
 

@@ -65,45 +65,70 @@ function M.new_here(facts)
     return new(facts)
 end
 
-local getters = {}
-
-function getters.type(facts)
-    return facts.custom_type or facts.type
-end
-
-function getters.base_type(facts)
+local function base_type(facts)
     return facts.type
 end
 
-function getters.custom_type(facts)
-    return facts.custom_type
+local function type_of(facts)
+    return facts.custom_type or facts.type
 end
 
-function getters.code(facts)
-    if not CODELESS[facts.type] then
-        return facts.code
-    end
-end
-
-function getters.message(facts)
+local function message(facts)
     return facts.message
 end
 
-function getters.trace(facts)
+local function trace(facts)
     if facts.file == nil or facts.file == '' then
         return {}
     end
     return {{file = facts.file, line = facts.line}}
 end
 
-function getters.errno(facts)
+local function errno(facts)
     if facts.errno ~= 0 then
         return facts.errno
     end
 end
 
-function getters.prev(facts)
+local function previous(facts)
     return facts.prev
+end
+
+-- The attributes of every error, added in Tarantool's order, which decides in what order a console shows them.
+local getters = {
+    type = type_of, message = message, trace = trace, errno = errno, prev = previous, base_type = base_type,
+}
+
+-- The attributes of some types only, before those of the types that they come from.
+local OWN = {AccessDeniedError = {'access_type', 'object_type', 'object_name'}, CustomError = {'custom_type'}}
+
+local attributes_of_type = {}
+
+-- Returns the names of the attributes that depend on the type, as a set filled in Tarantool's order.
+local function attributes(name)
+    local result = attributes_of_type[name]
+    if result == nil then
+        result = {}
+        for _, attribute in ipairs(OWN[name] or {}) do
+            result[attribute] = true
+        end
+        if not CODELESS[name] then
+            result.code = true
+        end
+        result.message, result.log = true, true
+        attributes_of_type[name] = result
+    end
+    return result
+end
+
+-- Returns an attribute that only some types have, or nil.
+local function attribute(facts, name)
+    if name == 'code' and not CODELESS[facts.type] then
+        return facts.code
+    elseif name == 'custom_type' then
+        return facts.custom_type
+    end
+    return facts.fields and facts.fields[name]
 end
 
 local methods = {}
@@ -120,6 +145,12 @@ function methods.unpack(err)
     local result = {}
     for name, getter in pairs(getters) do
         result[name] = getter(facts)
+    end
+    for name in pairs(attributes(facts.type)) do
+        local value = attribute(facts, name)
+        if value ~= nil then
+            result[name] = value
+        end
     end
     for name, value in pairs(facts.fields or {}) do
         result[name] = value
@@ -166,8 +197,8 @@ ffi.metatype(error_type, {
         local value
         if getter then
             value = getter(facts)
-        elseif facts.fields then
-            value = facts.fields[key]
+        else
+            value = attribute(facts, key)
         end
         if value ~= nil then
             return value

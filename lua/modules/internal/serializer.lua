@@ -38,6 +38,13 @@ local DEFAULTS = {
     decode_max_depth = 128,
 }
 
+-- The options in Tarantool's order, which is the order in which a console shows them.
+local NAMES = {
+    'encode_sparse_convert', 'encode_sparse_ratio', 'encode_sparse_safe', 'encode_max_depth', 'encode_deep_as_nil',
+    'encode_invalid_numbers', 'encode_number_precision', 'encode_load_metatables', 'encode_use_tostring',
+    'encode_invalid_as_nil', 'decode_invalid_numbers', 'decode_save_metatables', 'decode_max_depth',
+}
+
 -- Makes the options that a serializer instance reads. The public `cfg` of a module is a copy: to assign to cfg.key
 -- has no effect, to call cfg{key = value} has.
 local function options(overrides)
@@ -77,7 +84,7 @@ end
 -- default and is not among the options until somebody sets it.
 local function public_cfg(cfg, extra)
     local public = {}
-    for name in pairs(DEFAULTS) do
+    for _, name in ipairs(NAMES) do
         public[name] = cfg[name]
     end
     return setmetatable(public, {

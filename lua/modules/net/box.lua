@@ -7,7 +7,7 @@ local msgpack = require('internal.msgpack')
 local schema = require('net.box.schema')
 local stream = require('net.box.stream')
 local transport = require('net.box.transport')
-local triggers = require('box.trigger_list')
+local trigger = require('internal.trigger')
 local uri = require('uri')
 local watchers = require('net.box.watchers')
 
@@ -69,8 +69,8 @@ local function parse_arguments(first, ...)
 end
 
 local function run_all(list, remote)
-    for _, trigger in ipairs(list) do
-        local ok, problem = pcall(trigger, remote)
+    for _, run in ipairs(list) do
+        local ok, problem = pcall(run, remote)
         if not ok and errors.is(problem) and problem.type == 'FiberIsCancelled' then
             error(problem, 0) -- the trigger has closed the connection in whose fiber it runs
         elseif not ok then
@@ -191,7 +191,9 @@ local function connect_to(host, port, options)
     if options.call_16 then
         remote.call, remote.eval = remote.call_16, remote.eval_16
     end
-    remote._on_connect, remote._on_disconnect, remote._on_schema_reload, remote._on_shutdown = {}, {}, {}, {}
+    for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload', 'on_shutdown'}) do
+        remote['_' .. name] = trigger.new(name)
+    end
     remote._is_connected, remote._watched, remote._last_stream = false, {}, 0
     remote._transport = transport.new(host, port, user, password, events_of(remote))
     if options.console then
@@ -253,17 +255,10 @@ end
 for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload', 'on_shutdown'}) do
     remote_methods[name] = function(remote, ...)
         check_remote(remote, name)
-        local trigger = ...
-        if trigger ~= nil and type(trigger) ~= 'function' then
-            error(('Usage: %s(callable)'):format(name))
-        end
-        if trigger ~= nil and name == 'on_shutdown' then
+        if name == 'on_shutdown' and (...) ~= nil then
             watchers.watch_shutdown(remote, shut_down)
         end
-        local result = triggers.reset(remote['_' .. name], ...)
-        if select('#', ...) == 0 then
-            return result
-        end
+        return remote['_' .. name](...)
     end
 end
 

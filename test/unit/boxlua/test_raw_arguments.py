@@ -41,7 +41,7 @@ def test_calls_of_every_kind() -> None:
                 assert await node.eval(f"return {call}") == [[1], True], call
             assert await node.eval("return box.func.sandboxed:call{1, 'x'}") == [1, "x"]
             found = await node.eval("return box.func.stored.takes_raw_args, box.func.plain.takes_raw_args")
-            assert found == [True, False]
+            assert found == [True, None]
             assert (await node.eval("return box.space._func.index.name:get('given').opts")) == {"takes_raw_args": True}
 
     asyncio.run(main())

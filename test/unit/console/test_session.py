@@ -33,7 +33,7 @@ def test_fiber_lives_as_long_as_the_session(converse: Converse) -> None:
             "fiber.self():name()",
         ]
     )
-    assert replies[2:] == [TRUE, "---\n- console/unix/:(socket)\n...\n"]
+    assert replies[2:] == [TRUE, "---\n- 'console/unix/:'\n...\n"]
 
 
 def test_command_may_wait(converse: Converse) -> None:

@@ -26,6 +26,38 @@ def test_uri_is_taken_apart_and_put_together(lua: Lua) -> None:
     assert text == "a@h:1"
 
 
+def test_odd_addresses(lua: Lua) -> None:
+    """A host with an empty service and a path is a scheme too; a query or a fragment may stand alone."""
+    assert lua(
+        """local parse = require('uri').parse
+        return parse('http://'), parse('h:/p'), parse('?q'), parse('#f'), parse('') == nil, parse('h:') """
+    ) == [
+        {"host": "http", "scheme": "http", "path": "//"}, {"host": "h", "scheme": "h", "path": "/p"}, {"query": "q"},
+        {"fragment": "f"}, True, {"host": "h"},
+    ]  # fmt: skip
+
+
+def test_decimals_round_a_fraction_that_is_too_long(lua: Lua) -> None:
+    assert lua(
+        """local new = require('decimal').new
+        return tostring(new('0.' .. ('5'):rep(40))), tostring(new('1.' .. ('1'):rep(40))),
+            tostring(new(('9'):rep(38) .. '.4')), pcall(new, ('9'):rep(38) .. '.5')"""
+    )[:4] == ["0." + "5" * 37 + "6", "1." + "1" * 37, "9" * 38, False]
+
+
+def test_objects_of_crypto_that_are_freed(lua: Lua) -> None:
+    assert lua(
+        """local c = require('crypto')
+        local function problem(object, ...)
+            object:free()
+            return (select(2, pcall(object.init, object, ...)))
+        end
+        local cipher = c.cipher.aes128.cbc.encrypt.new()
+        cipher:init(('k'):rep(16), ('i'):rep(16))
+        return #cipher:result(), problem(c.digest.md5.new()), problem(c.hmac.md5.new('k'), 'k'), problem(cipher)"""
+    ) == [16, "Digest context isn't usable", "HMAC context isn't usable", "Cipher context isn't usable"]
+
+
 def test_uuid_has_the_byte_orders_of_tarantool(lua: Lua) -> None:
     assert lua(
         """local uuid = require('uuid')

@@ -43,8 +43,13 @@ local function field_definition(given, where, holder)
     if field.collation ~= nil then
         field.collation = collation_id(field.collation, where)
     end
-    field.constraint = constraints.constraint(field.constraint, where .. ': ')
-    field.foreign_key = constraints.foreign_key(field.foreign_key, where .. ': ', holder, false)
+    -- Setting a missing member to nil would grow the table, and so change the order in which its members are stored.
+    if field.constraint ~= nil then
+        field.constraint = constraints.constraint(field.constraint, where .. ': ')
+    end
+    if field.foreign_key ~= nil then
+        field.foreign_key = constraints.foreign_key(field.foreign_key, where .. ': ', holder, false)
+    end
     return field
 end
 

@@ -47,13 +47,19 @@ end
 
 -- Returns the flags to store; a flag that is off is not stored.
 local function flags_of(options, holder)
-    return setmetatable({
-        constraint = constraints.constraint(options.constraint, ''),
-        foreign_key = constraints.foreign_key(options.foreign_key, '', holder, true),
+    local flags = setmetatable({
         group_id = options.is_local and GROUP_LOCAL or nil,
         temporary = options.temporary or nil,
         is_sync = options.is_sync,
     }, {__serialize = 'map'})
+    -- Even a member that is nil would change the order in which the flags are stored.
+    if options.constraint ~= nil then
+        flags.constraint = constraints.constraint(options.constraint, '')
+    end
+    if options.foreign_key ~= nil then
+        flags.foreign_key = constraints.foreign_key(options.foreign_key, '', holder, true)
+    end
+    return flags
 end
 
 local function add(name, options)

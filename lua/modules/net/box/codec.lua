@@ -240,7 +240,7 @@ end
 local function single_row(body, format)
     local list = rows(body, format)
     if #list > 1 then
-        box.error(box.error.MORE_THAN_ONE_TUPLE)
+        box.error({code = box.error.MORE_THAN_ONE_TUPLE}) -- without a text, as in Tarantool
     end
     return list[1]
 end

@@ -1,0 +1,158 @@
+"""What a console shows, byte for byte, as a Tarantool 2.8.1 has printed it: order of members, names, texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .box_support import Box, Run
+
+SPACE = "local s = box.schema.space.create('s', {%s}) "
+YAML = "local yaml = require('yaml') local value = %s return (yaml.encode(value):gsub('\\n%%.%%.%%.\\n$', ''))"
+
+
+async def shown(box: Box, expression: str) -> str:
+    text: str = await box(YAML % expression)
+    return text.removeprefix("--- ").removeprefix("---\n")
+
+
+async def has_tarantools_order(box: Box) -> bool:
+    """Return whether this is LuaJIT 2.0, whose tables have their keys in the order of Tarantool's."""
+    return bool(await box("return jit.version_num < 20100"))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("{{'a', 'unsigned'}}", '[{"name":"a","type":"unsigned"}]'),
+        ("{{name = 'a', type = 'string'}}", '[{"name":"a","type":"string"}]'),
+        ("{'a'}", '[{"name":"a","type":"any"}]'),
+        (
+            "{{name = 'b', is_nullable = true, collation = 'unicode'}}",
+            '[{"is_nullable":true,"collation":1,"name":"b","type":"any"}]',
+        ),
+    ],
+)
+def test_order_of_members_of_a_stored_format(run: Run, given: str, expected: str) -> None:
+    """Members of a field are stored in the order in which Lua's table has them, without those that are not given."""
+
+    async def body(box: Box) -> None:
+        chunk = (
+            SPACE % f"format = {given}"
+            + "return require('json').encode(setmetatable(s:format(), {__serialize = 'seq'}))"
+        )
+        found = await box(chunk)
+        assert found == expected if await has_tarantools_order(box) else json.loads(found) == json.loads(expected)
+
+    run(body)
+
+
+def test_bitset_has_no_unique(run: Run) -> None:
+    async def body(box: Box) -> None:
+        chunk = (
+            SPACE % ""
+            + "s:create_index('pk') "
+            + "return s:create_index('b', {type = 'bitset', parts = {2, 'unsigned'}, unique = false}).unique == nil"
+        )
+        assert await box(chunk) is True
+
+    run(body)
+
+
+def test_names_of_later_versions_are_not_listed(run: Run) -> None:
+    """A loop over `box` or `box.error` finds the names of 2.8.1 alone; the others are found by name."""
+
+    async def body(box: Box) -> None:
+        listed = "local names = {} for name in pairs(%s) do names[name] = true end return names%s == nil"
+        for table, name in (("box", ".watch"), ("box", ".txn_id"), ("box", ".iproto"), ("box.error", ".ACTIVE_TIMER")):
+            assert await box(listed % (table, name)) is True
+            assert await box(f"return {table}{name} ~= nil") is True
+        assert (
+            await box(
+                "local code = 0 for _, c in pairs(box.error) do code = math.max(code, tonumber(c) or 0) end return code"
+            )
+            == 224
+        )
+        chunk = (
+            "box.schema.func.create('f', {body = 'function() end'}) return rawget(box.func.f, 'takes_raw_args') == nil"
+        )
+        assert await box(chunk) is True
+
+    run(body)
+
+
+def test_order_of_attributes_of_an_unpacked_error(run: Run) -> None:
+    async def body(box: Box) -> None:
+        if not await has_tarantools_order(box):
+            return
+        await box("chain = box.error.new('A', 'one') chain:set_prev(box.error.new('B', 'two'))")
+        lines = [line for line in (await shown(box, "chain:unpack()")).splitlines() if line[0] not in " -"]
+        assert [line.split(":")[0] for line in lines] == [
+            "prev", "code", "base_type", "type", "custom_type", "message", "trace",
+        ]  # fmt: skip
+        cancelled = (
+            "select(2, pcall(function() require('fiber').self():cancel() require('fiber').testcancel() end)):unpack()"
+        )
+        lines = [line for line in (await shown(box, cancelled)).splitlines() if line[0] not in " -"]
+        assert [line.split(":")[0] for line in lines] == ["base_type", "type", "message", "trace"]
+
+    run(body)
+
+
+def test_order_of_options_of_serializers(run: Run) -> None:
+    async def body(box: Box) -> None:
+        if not await has_tarantools_order(box):
+            return
+        names = [line.split(":")[0] for line in (await shown(box, "require('json').cfg")).splitlines()]
+        assert names == [
+            "encode_load_metatables", "encode_invalid_numbers", "encode_use_tostring", "decode_max_depth",
+            "encode_number_precision", "encode_sparse_convert", "encode_max_depth", "decode_invalid_numbers",
+            "encode_sparse_ratio", "encode_invalid_as_nil", "encode_sparse_safe", "encode_deep_as_nil",
+            "decode_save_metatables",
+        ]  # fmt: skip
+
+    run(body)
+
+
+def test_a_rollback_shows_its_statements_backwards(run: Run) -> None:
+    async def body(box: Box) -> None:
+        found = await box(
+            SPACE % ""
+            + """s:create_index('pk')
+            local found = {}
+            local function note(iterate)
+                for number, old, new in iterate() do table.insert(found, {number, old or 'none', new}) end
+            end
+            box.begin() box.on_rollback(note) s:replace{1, 'a'} s:replace{1, 'b'} box.rollback()
+            box.begin() box.on_commit(note) s:replace{1, 'a'} s:replace{1, 'b'} box.commit()
+            return found"""
+        )
+        assert found == [
+            [1, [1, "a"], [1, "b"]], [2, "none", [1, "a"]], [1, "none", [1, "a"]], [2, [1, "a"], [1, "b"]],
+        ]  # fmt: skip
+
+    run(body)
+
+
+def test_texts(run: Run) -> None:
+    async def body(box: Box) -> None:
+        for statement, text in (
+            ("box.cfg{log = 1}", "Incorrect value for option 'log': can't be set dynamically"),
+            (
+                "box.cfg{log_level = 'INFO'}",
+                "Incorrect value for option 'log_level': expected crit,warn,info,debug,syserror,verbose,fatal,error",
+            ),
+            (
+                "box.space._session_settings:update('sql_defer_foreign_keys', {{'=', 3, true}})",
+                "Tuple field count 3 does not match space field count 2",
+            ),
+            (
+                "box.schema.sequence.create('q', {max = 9223372036854775808ULL})",
+                "Tuple field 6 type does not match one required by operation: expected integer, got unsigned",
+            ),
+        ):
+            assert await box.fails(statement) == text
+        assert await box("box.begin(1) local is_open = box.is_in_txn() box.rollback() return is_open") is True
+
+    run(body)
