@@ -144,11 +144,16 @@ class Connection:
         if self._pauses is not None:
             return self._pauses.scan(owner, space, iid, iterator, key)
         env = self.env
-        # Nothing changes an index while a query runs without a pause, outside of a transaction and by itself.
-        if self.looks_left is not None and env.ctx.txn is None and space.is_plain:
-            if not env.reads.txns.storage.holds_versions(space.index(iid)):
-                return env.reads.begin_cursor(env.ctx, space, iid, iterator, key)
+        if self.looks_left is not None and self._has_tuples(space, iid):
+            return env.reads.begin_cursor(env.ctx, space, iid, iterator, key)
         return _IteratedTuples(env.reads.cursor(env.ctx, space, iid, iterator, key))
+
+    def _has_tuples(self, space: Space, iid: int) -> bool:
+        """Return True if the entries of an index are what the statement sees. Nothing changes them while it runs without
+        a pause.
+        """
+        env = self.env
+        return env.ctx.txn is None and space.is_plain and not env.reads.txns.storage.holds_versions(space.index(iid))
 
     def find(self, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Return the tuple with a full key of a unique index that the running statement sees."""
