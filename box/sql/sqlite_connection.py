@@ -149,9 +149,7 @@ class Connection:
         return _IteratedTuples(env.reads.cursor(env.ctx, space, iid, iterator, key))
 
     def _has_tuples(self, space: Space, iid: int) -> bool:
-        """Return True if the entries of an index are what the statement sees. Nothing changes them while it runs without
-        a pause.
-        """
+        """Return True if the entries of an index are what the statement sees. Without a pause nothing changes them."""
         env = self.env
         return env.ctx.txn is None and space.is_plain and not env.reads.txns.storage.holds_versions(space.index(iid))
 
