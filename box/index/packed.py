@@ -53,18 +53,18 @@ def after_all(prefix: bytes) -> Any:
 def packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
     """Return a function that makes a packed key of the decoded fields of a tuple."""
     if any(part.path for part in definition.parts):
-        pack, extract = _parts_packer(definition), definition.extract
+        pack, extract = parts_packer(definition), definition.extract
         return lambda fields: pack(extract(fields))
     return _fields_packer(definition)
 
 
 def packer_of_all(definition: KeyDef) -> Callable[[list[Any]], list[bytes]]:
     """Return a function that makes the packed keys of a tuple for a multikey definition, without repetition."""
-    pack, extract_all = _parts_packer(definition), definition.extract_all
+    pack, extract_all = parts_packer(definition), definition.extract_all
     return lambda fields: [pack(key) for key in extract_all(fields)]
 
 
-def _parts_packer(definition: KeyDef) -> Callable[[Sequence[Any]], bytes]:
+def parts_packer(definition: KeyDef) -> Callable[[Sequence[Any]], bytes]:
     """Return a function that packs the parts of a whole key."""
     if any(part.type is not FieldType.UNSIGNED for part in definition.parts):
         return pack_parts

@@ -215,7 +215,20 @@ class RtreeIndex(PagedIndex):
             return self._size
         if self.is_layered:
             return sum(map(len, self.scan_chunks(iterator, values)))
-        return sum(map(len, self._parts(self._selection(kind), box)))
+        return self._count(self._selection(kind), box)
+
+    def _count(self, selection: Selection, box: Box) -> int:
+        """Return the number of selected entries of the tree."""
+        if selection.kind is IteratorType.EQ:
+            return sum(map(len, self._parts(selection, box)))
+        pages, tree, places, found = self.pages, self._base, selection.places, 0
+        for group, inside in pages.groups(selection, box):
+            if inside is not None:
+                found += len(tree.keys(*inside))
+                continue
+            for page in pages.ready(group):
+                found += len(places(page, box))
+        return found
 
     def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
         kind = self.iterator_type(iterator)
