@@ -45,7 +45,7 @@ _is_number: Final = checker(FieldType.NUMBER)
 class RtreeIndex(PagedIndex):
     """An index of rectangles."""
 
-    effort = 2
+    effort = 4
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
