@@ -57,7 +57,7 @@ def _nobody() -> None:
     """Stand for a reference to no node."""
 
 
-class _Child:
+class _BelowNode:
     """What may be below a node."""
 
     __slots__ = ("_above",)
@@ -73,7 +73,7 @@ class _Child:
         self._above = _nobody if node is None else node.reference
 
 
-class BoxPage(_Child):
+class BoxPage(_BelowNode):
     """A page: a range of keys with its bounding box."""
 
     __slots__ = (
@@ -114,7 +114,7 @@ class BoxPage(_Child):
         return key_range(self.first, self.end)
 
 
-class BoxNode(_Child):
+class BoxNode(_BelowNode):
     """A node of the tree of boxes. Each row is the box of a child (a page or another node) followed by the child
     itself.
     """
