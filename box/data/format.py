@@ -403,6 +403,25 @@ def validate_many(raws):
     return compiled
 
 
+def _checks(node: _Node, value: str, depth: int = 0) -> list[str]:
+    """Return the sources of "this value and all places inside it exist and are valid"; they may be False for a valid
+    value.
+
+    `value` is the source of the value, `depth` the number of arrays around it whose elements are all checked.
+    """
+    expression = check_expression(node.type, node.is_nullable and not node.children, value)
+    checks = [] if expression is None else [expression]
+    for step, child in node.children.items():
+        if step is ANY_INDEX:
+            element = f"e{depth}"
+            if below := _checks(child, element, depth + 1):
+                checks.append(f"all([{' and '.join(below)} for {element} in {value}])")
+        else:
+            checks.append(f"len({value}) > {step}" if isinstance(step, int) else f"{step!r} in {value}")
+            checks += _checks(child, f"{value}[{step!r}]", depth)
+    return checks
+
+
 def _common_case(tree: _FieldTree, has_doubles: bool) -> str:
     """Return the source of "all fields `f` of the tuple `raw` exist and are valid"; it may be False for a valid
     tuple.
@@ -410,18 +429,15 @@ def _common_case(tree: _FieldTree, has_doubles: bool) -> str:
     checks = []
     needed = 0
     for number, node in enumerate(tree.nodes):
-        expression = check_expression(node.type, node.is_nullable, f"f[{number}]")
-        if expression is not None:
-            checks.append(expression)
-        if expression is not None or not node.is_nullable:
+        own = _checks(node, f"f[{number}]")
+        checks += own
+        if own or not node.is_nullable:
             needed = number + 1
     if tree.exact_field_count:
         size = f"len(f) == {tree.exact_field_count}" if tree.exact_field_count >= needed else "False"
     else:
         size = f"len(f) >= {needed}"
-    if tree.inner:
-        checks.append("False")
-    elif has_doubles:
+    if has_doubles:
         # A cheap test for "no single-precision float", whose mark this is; the byte may also be part of another value,
         # which the slow path then finds out.
         checks.append(f"{FLOAT32} not in raw")

@@ -162,6 +162,11 @@ class Index(ABC):
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         """Set the entry of a key and return the former one, or None. It costs as much as `find` and `put` together."""
 
+    def move(self, old_key: SortKey, new_key: SortKey, entry: Entry) -> None:
+        """Remove the key of a tuple, and set the entry of another key, that of the tuple that replaces it."""
+        self.remove(old_key)
+        self.put(new_key, entry)
+
     def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
         """Remove the keys of a tuple, and set the entry of the keys of the tuple that replaces it."""
         for key in old_keys:

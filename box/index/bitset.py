@@ -15,6 +15,7 @@ of the 2.8 line. Results come in the order of the tuples' numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -30,8 +31,11 @@ _NUMBER_BITS: Final = 64
 """The bits that an equality compares of a number, which Tarantool indexes as an integer of this width."""
 _BYTES_AN_ENTRY: Final = 24
 """The memory that Tarantool needs to number a tuple, in bytes: an entry in a table and one in a hash."""
+_TWO_BYTES: Final = 1 << 16
 _BITS_OF_BYTE: Final = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
 """For each byte, the numbers of the bits that are set in it."""
+_BITS_OF_SECOND: Final = tuple(tuple(8 + bit for bit in bits) for bits in _BITS_OF_BYTE)
+"""The same for the second byte of a number."""
 
 
 class BitsetIndex(PlacedIndex):
@@ -69,6 +73,16 @@ class BitsetIndex(PlacedIndex):
         for bit in _bits_of(indexed):
             self._bitmaps[bit].discard(number)
 
+    def change(self, number: int, old: int, new: int) -> None:
+        bitmaps = self._bitmaps
+        for bit in _bits_of(old & ~new):
+            bitmaps[bit].discard(number)
+        for bit in _bits_of(new & ~old):
+            bitmap = bitmaps.get(bit)
+            if bitmap is None:
+                bitmap = bitmaps[bit] = BitMap()
+            bitmap.add(number)
+
     def search(self, kind: IteratorType, values: list[Any]) -> Search:
         return _Numbers(self._find_all(kind, values))
 
@@ -86,7 +100,7 @@ class BitsetIndex(PlacedIndex):
         value = self._checked(kind, values)
         if kind is IteratorType.ALL:
             return self._all.copy()
-        bits = list(_bits_of(self.indexed(value)))
+        bits = _bits_of(self.indexed(value))
         if kind is IteratorType.BITS_ALL_SET:
             return self._with_all(bits) if bits else BitMap()
         if kind is IteratorType.BITS_ANY_SET:
@@ -95,8 +109,8 @@ class BitsetIndex(PlacedIndex):
             return self._all - self._with_any(bits)
         if kind is IteratorType.EQ:
             count = _NUMBER_BITS if type(value) is int else 8 * len(_bytes_of(value))
-            found = self._with_all(bits) if bits else self._all.copy()
-            return found - self._with_any([bit for bit in self._bitmaps if bit < count and bit not in set(bits)])
+            found, wanted = self._with_all(bits) if bits else self._all.copy(), frozenset(bits)
+            return found - self._with_any([bit for bit in self._bitmaps if bit < count and bit not in wanted])
         raise self.unsupported_feature("requested iterator type")
 
     def _checked(self, kind: IteratorType, values: list[Any]) -> Any:
@@ -108,11 +122,13 @@ class BitsetIndex(PlacedIndex):
         self.key_def.parse_parts(values)
         return values[0]
 
-    def _with_all(self, bits: list[int]) -> BitMap:
+    def _with_all(self, bits: Sequence[int]) -> BitMap:
         bitmaps = [self._bitmaps[bit] for bit in bits if bit in self._bitmaps]
-        return BitMap.intersection(*bitmaps) if len(bitmaps) == len(bits) else BitMap()
+        if len(bitmaps) < len(bits):
+            return BitMap()
+        return bitmaps[0].copy() if len(bitmaps) == 1 else BitMap.intersection(*sorted(bitmaps, key=len))
 
-    def _with_any(self, bits: list[int]) -> BitMap:
+    def _with_any(self, bits: Sequence[int]) -> BitMap:
         bitmaps = [self._bitmaps[bit] for bit in bits if bit in self._bitmaps]
         return BitMap.union(*bitmaps) if bitmaps else BitMap()
 
@@ -145,7 +161,9 @@ def _bytes_of(value: str | bytes) -> bytes:
     return value.encode("utf-8", "surrogateescape") if type(value) is str else bytes(value)  # type: ignore[arg-type]
 
 
-def _bits_of(value: int) -> list[int]:
+def _bits_of(value: int) -> Sequence[int]:
     """Return the numbers of the bits that are set."""
+    if value < _TWO_BYTES:
+        return _BITS_OF_BYTE[value & 255] + _BITS_OF_SECOND[value >> 8]
     size = (value.bit_length() + 7) // 8
     return [8 * place + bit for place, byte in enumerate(value.to_bytes(size, "little")) for bit in _BITS_OF_BYTE[byte]]

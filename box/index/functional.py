@@ -20,7 +20,7 @@ from box.data.keydef import TOP, KeyDef, SortKey
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.base import Cursor, Entry, Index, IndexDef
 from box.index.iterator_type import IteratorType
-from box.index.packed import pack_parts
+from box.index.packed import pack_parts, parts_packer
 from box.index.tree import TreeIndex, excluded_fields, has_nil
 
 _KEPT_RESULTS: Final = 64
@@ -58,6 +58,7 @@ class FunctionalTreeIndex(TreeIndex):
         self._primary_of = None if is_exact or primary is None else primary.extract
         self._is_bare_primary = primary is not None and len(primary) == 1
         self._results: dict[bytes, list[SortKey]] = {}
+        self._pack = parts_packer(self.cmp_def) if self._is_packed else None
 
     def _read_from(self, tree: Any) -> None:
         super()._read_from(tree)
@@ -100,7 +101,11 @@ class FunctionalTreeIndex(TreeIndex):
         known = self._results.get(raw)
         if known is not None:
             return known
-        keys = list(dict.fromkeys(self._sort_key(values, fields) for values in self._evaluate(raw)))
+        found, sort_key = self._evaluate(raw), self._sort_key
+        if len(found) == 1:
+            keys = [sort_key(found[0], fields)]
+        else:
+            keys = list(dict.fromkeys([sort_key(values, fields) for values in found]))
         if len(self._results) >= _KEPT_RESULTS:
             self._results.clear()
         self._results[raw] = keys
@@ -140,14 +145,17 @@ class FunctionalTreeIndex(TreeIndex):
         if len(values) != len(own):
             raise self._misfit(ErrorCode.EXACT_MATCH.template % (len(own), len(values)))
         try:
-            parts = own.parse_parts(values)
+            if own.is_nullable:
+                parts = own.parse_parts(values)
+            else:  # compiled
+                parts = own.parse(values) if len(own) > 1 else (own.parse(values),)
         except BoxError as error:
             raise self._misfit("key does not follow functional index definition", error) from None
         if self._primary_of is not None:
             tail = self._primary_of(fields)
             prefix = parts[0] if self._is_one_pair else parts
             key = (*prefix, tail) if self._is_bare_primary else prefix + tail
-            return pack_parts(key) if self._is_packed else key
+            return key if self._pack is None else self._pack(key)
         return parts[0] if len(parts) == 1 else parts
 
     def _failure(self, text: str, cause: BoxError) -> BoxError:

@@ -12,7 +12,7 @@ parts of these types are packed, if they have no collation and are never nil.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from box.data.collation import is_binary
@@ -32,7 +32,7 @@ def is_packable(definition: KeyDef) -> bool:
 
 
 def _is_packable(part: PartDef) -> bool:
-    if part.is_nullable or part.path:
+    if part.is_nullable:
         return False
     if part.type is FieldType.STRING:
         return is_binary(part.collation_id)
@@ -52,6 +52,27 @@ def after_all(prefix: bytes) -> Any:
 
 def packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
     """Return a function that makes a packed key of the decoded fields of a tuple."""
+    if any(part.path for part in definition.parts):
+        pack, extract = parts_packer(definition), definition.extract
+        return lambda fields: pack(extract(fields))
+    return _fields_packer(definition)
+
+
+def packer_of_all(definition: KeyDef) -> Callable[[list[Any]], list[bytes]]:
+    """Return a function that makes the packed keys of a tuple for a multikey definition, without repetition."""
+    pack, extract_all = parts_packer(definition), definition.extract_all
+    return lambda fields: [pack(key) for key in extract_all(fields)]
+
+
+def parts_packer(definition: KeyDef) -> Callable[[Sequence[Any]], bytes]:
+    """Return a function that packs the parts of a whole key."""
+    if any(part.type is not FieldType.UNSIGNED for part in definition.parts):
+        return pack_parts
+    pack = struct.Struct(f">{len(definition)}Q").pack
+    return lambda parts: pack(*parts)
+
+
+def _fields_packer(definition: KeyDef) -> Callable[[list[Any]], bytes]:
     # Consecutive numbers, and the end mark of a text before them, are packed with one call of `struct`.
     names: dict[str, Any] = {"NUL": _NUL, "ESCAPED": _ESCAPED, "pack_parts": pack_parts, "extract": definition.extract}
     terms: list[str] = []

@@ -3,12 +3,12 @@
 ```
 entries     key -> entry            the tree of `OrderedIndex`; a key is (primary key, indexed value)
 numbers     key -> number           the tree of those that the structure knows
-keys        number -> key
+placed      number -> entry         what searches read, since a tree of numbers is faster than one of keys
 free        numbers                 of keys that are gone; the last one is used first, as Tarantool does
 structure   ... -> numbers          bitmaps
 ```
 
-Readers get numbers from the structure and look up their entries, so that versions, listeners and loads work as in other
+Readers get numbers from the structure and look up their entries; versions, listeners and loads work as in other
 indexes. Changes laid over the tree (`box.index.layered`) enter the structure when they are merged; a reader first
 completes the merge.
 """
@@ -59,7 +59,7 @@ class PlacedIndex(OrderedIndex):
 
     def _forget_places(self) -> None:
         self._numbers: Any = ObjectTree()
-        self.keys: Any = NumberTree()
+        self.placed: Any = NumberTree()
         self._free = array("L")
         self._next = 0
         """The first number that was never used: a tree takes long to count its keys."""
@@ -86,6 +86,11 @@ class PlacedIndex(OrderedIndex):
     def leave(self, number: int, indexed: Any) -> None:
         """Remove a number from the structure, for an indexed value."""
 
+    def change(self, number: int, old: Any, new: Any) -> None:
+        """Move a number from one indexed value to another."""
+        self.leave(number, old)
+        self.enter(number, new)
+
     @abstractmethod
     def search(self, kind: IteratorType, values: list[Any]) -> Search:
         """Start a search with an iterator type and a user's key. Raises the errors of `Index.cursor`."""
@@ -100,49 +105,62 @@ class PlacedIndex(OrderedIndex):
 
     # --- changes ---
 
-    def _place(self, key: SortKey) -> None:
+    def _place(self, key: SortKey, entry: Entry) -> None:
         free = self._free
         number = free[-1] if free else self._next
-        if self._numbers.insert(key, number):
-            if free:
-                free.pop()
-            else:
-                self._next += 1
-            self.keys[number] = key
-            self.enter(number, key[1])
+        if not self._numbers.insert(key, number):
+            self.placed[self._numbers[key]] = entry
+            return
+        if free:
+            free.pop()
+        else:
+            self._next += 1
+        self.placed[number] = entry
+        self.enter(number, key[1])
 
     def _displace(self, key: SortKey) -> None:
         number = self._numbers.pop(key, None)
         if number is not None:
-            del self.keys[number]
+            del self.placed[number]
             self._free.append(number)
             self.leave(number, key[1])
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
         super().put(sort_key, entry)
-        self._place(sort_key)
+        self._place(sort_key, entry)
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         if not super().add(sort_key, entry):
             return False
-        self._place(sort_key)
+        if not self.listeners:  # with listeners, `put` has placed it
+            self._place(sort_key, entry)
         return True
 
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         old = super().replace(sort_key, entry)
-        self._place(sort_key)
+        self._place(sort_key, entry)
         return old
 
     def remove(self, sort_key: SortKey) -> None:
         super().remove(sort_key)
         self._displace(sort_key)
 
+    def move(self, old_key: SortKey, new_key: SortKey, entry: Entry) -> None:
+        if self.is_layered:  # one of the keys may have no number, or the other one still have it
+            super().move(old_key, new_key, entry)
+            return
+        OrderedIndex.remove(self, old_key)
+        OrderedIndex.put(self, new_key, entry)
+        number = self._numbers[new_key] = self._numbers.pop(old_key)
+        self.placed[number] = entry
+        self.change(number, old_key[1], new_key[1])
+
     def _merge_one(self, sort_key: SortKey, entry: Any) -> None:
         super()._merge_one(sort_key, entry)
         if entry is GONE:
             self._displace(sort_key)
         else:
-            self._place(sort_key)
+            self._place(sort_key, entry)
 
     def clear(self) -> None:
         super().clear()
@@ -150,7 +168,7 @@ class PlacedIndex(OrderedIndex):
         self.start_anew()
 
     def detach(self) -> list[Any]:
-        trees = [*super().detach(), self._numbers, self.keys]
+        trees = [*super().detach(), self._numbers, self.placed]
         self._forget_places()
         self.start_anew()
         return trees
@@ -169,6 +187,15 @@ class PlacedIndex(OrderedIndex):
         kind = self.iterator_type(iterator)
         self.settle()
         return PlacedCursor(self, kind, values)
+
+    def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        kind = self.iterator_type(iterator)
+        self.settle()
+        return self.entries_of(self.search(kind, values).numbers(offset, limit))
+
+    def entries_of(self, numbers: list[int]) -> list[Entry]:
+        """Return the entries of numbers that the structure knows, in a new list."""
+        return list(map(self.placed.__getitem__, numbers))
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
@@ -189,7 +216,7 @@ class PlacedIndex(OrderedIndex):
 class PlacedCursor(Cursor):
     """A cursor over the results of a search. If the index has changed, `search_again` continues it."""
 
-    __slots__ = ("_at", "_index", "_kind", "_last", "_places", "_start", "_values", "_version", "search")
+    __slots__ = ("_at", "_chunk", "_index", "_kind", "_last", "_values", "_version", "search")
     is_reverse: ClassVar[bool] = False
 
     def __init__(self, index: PlacedIndex, kind: IteratorType, values: list[Any]) -> None:
@@ -198,31 +225,21 @@ class PlacedCursor(Cursor):
         self._values = values
         self.search = index.search(kind, values)
         self._version = index.version
-        self._at = self._start = 0
+        self._at = 0
+        """The position in the search of the last chunk."""
         self._last = -1
         """The number of the last tuple that earlier chunks returned, or -1."""
-        self._places: list[tuple[int, int]] = []
-        """For each entry of the last chunk: the position in the search after it, and the number of its tuple."""
+        self._chunk: list[int] = []
+        """The numbers of the last chunk."""
 
     def fetch(self, limit: int) -> list[Entry]:
-        if self._places:
-            self._at, self._last = self._places[-1]
+        if self._chunk:
+            self._at += len(self._chunk)
+            self._last = self._chunk[-1]
         if self._version != self._index.version:
             self._go_on_anew()
-        find, keys, search, at = self._index.find, self._index.keys, self.search, self._at
-        found: list[Entry] = []
-        self._places = []
-        while len(found) < limit:
-            numbers = search.numbers(at, limit - len(found))
-            if not numbers:
-                break
-            for number in numbers:
-                at += 1
-                entry = find(keys[number])
-                if entry is not None:
-                    found.append(entry)
-                    self._places.append((at, number))
-        return found
+        self._chunk = self.search.numbers(self._at, limit) if limit > 0 else []
+        return self._index.entries_of(self._chunk)
 
     def _go_on_anew(self) -> None:
         self._index.settle()
@@ -231,7 +248,7 @@ class PlacedCursor(Cursor):
         self._at = 0
 
     def rewind(self, used: int) -> None:
-        del self._places[used:]
+        del self._chunk[used:]
 
 
 class PlacedView(SlicedView):
@@ -278,11 +295,11 @@ class PlacedView(SlicedView):
         return self._entries(numbers)
 
     def _entries(self, numbers: list[int]) -> list[bytes]:
-        find, keys, before = self._index.find, self._index.keys, self._before
+        before = self._before
         if not before:
-            found = [find(keys[number]) for number in numbers]
-        else:
-            found = [before[number] if number in before else find(keys[number]) for number in numbers]
+            return self._index.entries_of(numbers)
+        placed = self._index.placed
+        found = [before[number] if number in before else placed[number] for number in numbers]
         return [entry for entry in found if entry is not None]
 
     def close(self) -> None:

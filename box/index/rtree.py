@@ -45,7 +45,7 @@ _is_number: Final = checker(FieldType.NUMBER)
 class RtreeIndex(PagedIndex):
     """An index of rectangles."""
 
-    effort = 2
+    effort = 4
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
@@ -165,7 +165,9 @@ class RtreeIndex(PagedIndex):
 
     def cursor(self, iterator: int, values: list[Any]) -> Cursor:
         kind = self.iterator_type(iterator)
-        box = self.rectangle(kind, values)
+        return self._cursor(kind, self.rectangle(kind, values))
+
+    def _cursor(self, kind: IteratorType, box: Box | None) -> Cursor:
         if box is None or kind is IteratorType.ALL:
             return ForwardCursor(self, EVERYTHING)
         if kind is IteratorType.NEIGHBOR:
@@ -176,12 +178,15 @@ class RtreeIndex(PagedIndex):
         kind = self.iterator_type(iterator)
         box = self.rectangle(kind, values)
         if self.is_layered or kind is IteratorType.NEIGHBOR:
-            return super().select(iterator, values, offset, limit)
+            ordered = self._cursor(kind, box).fetch(offset + limit)
+            return ordered[offset:] if offset else ordered
         if box is None or kind is IteratorType.ALL:
             everything = self._tree.values()
             return list(everything[offset : offset + limit]) if offset else list(islice(everything, limit))
         wanted = offset + limit
         found: list[Entry] = []
+        if kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
+            return list(islice(self._equal(code, box), offset, wanted))
         for part in self._parts(self._selection(kind), box):
             found += islice(part, wanted) if len(part) > wanted else part
             if len(found) >= wanted:
@@ -191,10 +196,6 @@ class RtreeIndex(PagedIndex):
     def _parts(self, selection: Selection, box: Box) -> Iterator[Sequence[Entry]]:
         """Yield lists of the selected entries of the tree, in order."""
         pages, tree = self.pages, self._base
-        if selection.kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
-            matches = selection.matches
-            yield [entry for key, entry in tree.items((code,), (code + 1,), False, True) if matches(key, box)]
-            return
         for group, inside in pages.groups(selection, box):
             if inside is not None:
                 yield tree.values(*inside)
@@ -203,6 +204,11 @@ class RtreeIndex(PagedIndex):
                 if found := selection.places(page, box):
                     entries = page.entries
                     yield [entries[place] for place in found]
+
+    def _equal(self, code: int, box: Box) -> Iterator[Entry]:
+        """Yield the entries of a rectangle whose keys have this code."""
+        matches = self._selection(IteratorType.EQ).matches
+        return (entry for key, entry in self._base.items((code,), (code + 1,), False, True) if matches(key, box))
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
@@ -215,7 +221,20 @@ class RtreeIndex(PagedIndex):
             return self._size
         if self.is_layered:
             return sum(map(len, self.scan_chunks(iterator, values)))
-        return sum(map(len, self._parts(self._selection(kind), box)))
+        return self._count(self._selection(kind), box)
+
+    def _count(self, selection: Selection, box: Box) -> int:
+        """Return the number of selected entries of the tree."""
+        if selection.kind is IteratorType.EQ and (code := self.geometry.code_of(box)) is not None:
+            return sum(1 for _ in self._equal(code, box))
+        pages, tree, places, found = self.pages, self._base, selection.places, 0
+        for group, inside in pages.groups(selection, box):
+            if inside is not None:
+                found += len(tree.keys(*inside))
+                continue
+            for page in pages.ready(group):
+                found += len(places(page, box))
+        return found
 
     def selector(self, iterator: int, values: list[Any]) -> Callable[[SortKey], bool] | None:
         kind = self.iterator_type(iterator)

@@ -9,6 +9,9 @@ B-tree      key -> entry                in the order of the codes, so that a pag
 So an R-tree changes nearly as fast as a B-tree: a bisection finds the page of a key, and its box grows now and then.
 Only boxes are kept here; all else is asked of the B-tree, and what was read of a page is kept until the page changes.
 
+Nothing here is for the garbage collector, which would visit each page of a large index: children know the node above
+them by a weak reference, so that no cycle exists, and pages, nodes and rows are hidden from it.
+
 A box is never too small. It may be too large after removals, until the page is read the next time. The numbers of keys
 are estimates, since changes that lie over the B-tree (`box.index.layered`) are counted when they are made.
 """
@@ -17,15 +20,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import xor
 from typing import Any, Final, Protocol
+from weakref import ref
 
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import OrderedIndex
 from box.index.rtree_geometry import Box, Geometry, Selection
-from box.index.untracked import untracked_list
+from box.index.untracked import untrack, untrack_one, untracked_list
 
 _MOST_KEYS: Final = 64
 """A page with more keys than this is cut."""
@@ -49,7 +53,27 @@ def key_range(first: SortKey, end: SortKey | None) -> KeyRange:
     return first, end, False, end is not None
 
 
-class BoxPage:
+def _nobody() -> None:
+    """Stand for a reference to no node."""
+
+
+class _BelowNode:
+    """What may be below a node."""
+
+    __slots__ = ("_above",)
+    _above: Callable[[], BoxNode | None]
+
+    @property
+    def parent(self) -> BoxNode | None:
+        """The node above; None for the root, and for a page of a load in progress."""
+        return self._above()
+
+    @parent.setter
+    def parent(self, node: BoxNode | None) -> None:
+        self._above = _nobody if node is None else node.reference
+
+
+class BoxPage(_BelowNode):
     """A page: a range of keys with its bounding box."""
 
     __slots__ = (
@@ -62,7 +86,6 @@ class BoxPage:
         "first",
         "is_loose",
         "keys",
-        "parent",
     )
 
     keys: list[SortKey] | None
@@ -76,10 +99,11 @@ class BoxPage:
         self.is_loose = False
         """True if the box may be larger than necessary."""
         self.keys = None
-        self.entries: list[Entry] = []
+        self.entries: Sequence[Entry] = ()
         self.columns: Sequence[array[float]] = ()
         self.are_points = True
-        self.parent: BoxNode
+        self._above = _nobody
+        untrack_one(self)
 
     def __repr__(self) -> str:
         return f"<page of {self.count} keys in {self.box}>"
@@ -90,19 +114,22 @@ class BoxPage:
         return key_range(self.first, self.end)
 
 
-class BoxNode:
+class BoxNode(_BelowNode):
     """A node of the tree of boxes. Each row is the box of a child (a page or another node) followed by the child
     itself.
     """
 
-    __slots__ = ("box", "is_bottom", "parent", "rows")
+    __slots__ = ("__weakref__", "box", "is_bottom", "reference", "rows")
 
     def __init__(self, box: Box, *, is_bottom: bool) -> None:
         self.box = box
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[Any, ...]] = untracked_list()
         self.is_bottom = is_bottom
         """True if the children are pages."""
-        self.parent: BoxNode | None = None
+        self.reference = ref(self)
+        """The weak reference that all children share."""
+        self._above = _nobody
+        untrack_one(self)
 
     def row_of(self, child: Any) -> int:
         """Return the index in `rows` of the row that holds a child."""
@@ -118,6 +145,13 @@ class BoxNode:
         while isinstance(first, BoxNode):
             first, last = first.rows[0][-1], last.rows[-1][-1]
         return key_range(first.first, last.end)
+
+
+def _row(child: Any) -> tuple[Any, ...]:
+    """Return the row of a child in the node above it."""
+    row = (*child.box, child)
+    untrack_one(row)
+    return row
 
 
 def _best_cut(codes: list[int], least: int) -> int:
@@ -168,13 +202,13 @@ class Pages:
         """Begin again with a single page over an empty B-tree."""
         self._tree = tree
         page = BoxPage(_LOWEST, None, self.geometry.empty, 0)
-        self._starts: list[SortKey] = [_LOWEST]
-        self.pages = [page]
+        self._starts: list[SortKey] = untracked_list([_LOWEST])
+        self.pages: list[BoxPage] = untracked_list([page])
         self.root = BoxNode(self.geometry.empty, is_bottom=True)
         self._adopt(self.root, [page])
 
     def _adopt(self, node: BoxNode, children: list[Any]) -> None:
-        node.rows += [(*child.box, child) for child in children]
+        node.rows += map(_row, children)
         for child in children:
             child.parent = node
         node.box = self.geometry.unite(node.rows)
@@ -207,7 +241,7 @@ class Pages:
             node = child.parent
             if node is None:
                 return
-            node.rows[node.row_of(child)] = (*box, child)
+            node.rows[node.row_of(child)] = _row(child)
             child, box = node, self.geometry.unite_two(node.box, box)
             if box == node.box:
                 return
@@ -228,10 +262,11 @@ class Pages:
         self.pages[place + 1 : place + 1] = after
         self._starts[place + 1 : place + 1] = ends[:-1]
         node = page.parent
+        assert node is not None
         at = node.row_of(page)
         page.box, page.is_loose = bound(keys[: cuts[0]]), False
-        node.rows[at] = (*page.box, page)
-        node.rows[at + 1 : at + 1] = [(*each.box, each) for each in after]
+        node.rows[at] = _row(page)
+        node.rows[at + 1 : at + 1] = map(_row, after)
         for each in after:
             each.parent = node
         if len(node.rows) > _MOST_ROWS:
@@ -261,7 +296,7 @@ class Pages:
             node.box = self.geometry.unite(node.rows)
             other.parent = above
             at = above.row_of(node)
-            above.rows[at : at + 1] = [(*node.box, node), (*other.box, other)]
+            above.rows[at : at + 1] = [_row(node), _row(other)]
             node = above
 
     def remove(self, key: SortKey) -> None:
@@ -290,6 +325,7 @@ class Pages:
         if left.count + right.count > _USUAL_KEYS and page.count > 0:
             return
         node = left.parent
+        assert node is not None
         left.end, left.keys = right.end, None
         left.count = max(0, left.count) + max(0, right.count)
         left.is_loose = True
@@ -308,8 +344,7 @@ class Pages:
             self.pages[1].first = self._starts[1] = _LOWEST
         del self.pages[place], self._starts[place]
         child: Any = page
-        while child.parent is not None:
-            node = child.parent
+        while (node := child.parent) is not None:
             del node.rows[node.row_of(child)]
             if node.rows:
                 break
@@ -329,7 +364,7 @@ class Pages:
         pending, taken = self._pending, 0
         if not self._is_loading:
             self._is_loading = True
-            self.pages, self._starts = [], []
+            self.pages, self._starts = untracked_list(), untracked_list()
         while len(pending) - taken >= least and taken < len(pending):
             part = pending[taken : taken + _MOST_KEYS]
             if len(part) == _MOST_KEYS:
@@ -378,7 +413,8 @@ class Pages:
         bounds = page.range
         keys = untracked_list(self._tree.keys(*bounds))
         page.entries = untracked_list(self._tree.values(*bounds))
-        page.columns = self.geometry.columns(keys)
+        page.columns = tuple(self.geometry.columns(keys))
+        untrack((*page.columns, page.columns))
         page.are_points = len(page.columns) == self.geometry.dimension
         page.count = len(keys)
         page.keys = keys
@@ -392,7 +428,7 @@ class Pages:
             node = child.parent
             if node is None:
                 return
-            node.rows[node.row_of(child)] = (*box, child)
+            node.rows[node.row_of(child)] = _row(child)
             child, box = node, self.geometry.unite(node.rows)
 
     def ready(self, pages: list[BoxPage]) -> list[BoxPage]:
@@ -440,17 +476,19 @@ class Pages:
 
     # --- end ---
 
-    def take_apart(self) -> list[BoxPage]:
-        """Break the references between nodes and pages, so that they are freed. Returns the pages, which are useless
-        afterwards.
+    def take_apart(self) -> list[Any]:
+        """Return all pages and the nodes just above them, to be freed in parts from the end of the list. The pages
+        cannot be used any more, until `start_anew`.
         """
-        nodes: list[Any] = [self.root]
+        bottoms, nodes = [], [self.root]
         while nodes:
             node = nodes.pop()
-            if not node.is_bottom:
+            if node.is_bottom:
+                bottoms.append(node)
+            else:
                 nodes += [row[-1] for row in node.rows]
-            node.rows = []
-        return self.pages
+                node.rows = untracked_list()
+        return untracked_list([*self.pages, *bottoms])
 
 
 class PagedIndex(OrderedIndex):

@@ -12,9 +12,9 @@ A NEIGHBOR cursor begins again after a change, and leaves out what is not behind
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice, takewhile
+from itertools import count, islice, takewhile
 from math import inf
 from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
@@ -207,7 +207,7 @@ class _FartherKeys(NamedTuple):
     distances: list[float]
     """The distances of all keys of the page."""
     keys: list[SortKey]
-    entries: list[Entry]
+    entries: Sequence[Entry]
 
 
 class NeighborSearch:
@@ -308,25 +308,32 @@ def nearest(index: PagedIndex, point: Box, limit: int) -> list[tuple[float, Sort
     code = geometry.code_of(point)
     if code is None or index.is_layered or not 0 < limit <= _FEW:
         return None
-    distances = geometry.distances
-    (page,) = pages.ready([pages.page_of((code,))])
-    found = sorted(distances.of_page(page, point))
-    if len(found) < limit or not _LEAST_SQUARE < (most := found[limit - 1]) < inf:
+    distances, near = geometry.distances, geometry.distances.near
+    (home,) = pages.ready([pages.page_of((code,))])
+    found = sorted(near(home, inf, point))
+    if len(found) < limit or not _LEAST_SQUARE < (most := found[limit - 1][0]) < inf:
         return None
-    selection, near = geometry.selection(IteratorType.OVERLAPS), distances.near
+    keys, entries = home.keys or (), home.entries
+    ready = [(far, keys[n], entries[n]) for far, n in found if far <= most]
+    selection = geometry.selection(IteratorType.OVERLAPS)
     assert selection is not None
-    ready: list[tuple[float, SortKey, Entry]] = []
+    others: list[BoxPage] = []
     for group, inside in pages.groups(selection, distances.box_within(most, point)):
         if inside is not None:
             return None
-        for page in pages.ready(group):
-            if places := near(page, most, point):
-                keys, entries = page.keys or [], page.entries
-                ready += [(far, keys[n], entries[n]) for far, n in places]
-                if len(ready) >= limit:
-                    ready.sort()
-                    del ready[limit:]
-                    most = ready[-1][0]
+        others += [page for page in group if page is not home]
+    # The nearest pages first, so that most of the others turn out to be too far away.
+    for nearest_point, place in sorted(zip(distances.of_boxes([page.box for page in others], point), count())):
+        if nearest_point > most:
+            break
+        (page,) = pages.ready(others[place : place + 1])
+        if places := near(page, most, point):
+            keys, entries = page.keys or (), page.entries
+            ready += [(far, keys[n], entries[n]) for far, n in places]
+            ready.sort()
+            most = ready[limit - 1][0]
+    ready.sort()
+    del ready[limit:]
     return ready
 
 

@@ -25,7 +25,7 @@ from box.index.base import Cursor, Entry, IndexDef
 from box.index.iterator_type import REVERSE, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
-from box.index.packed import after_all, is_packable, pack_parts, packer
+from box.index.packed import after_all, is_packable, pack_parts, packer, packer_of_all
 
 # Members of an enumeration are slow to look up.
 _EQ: Final = IteratorType.EQ
@@ -245,7 +245,10 @@ class MultikeyTreeIndex(TreeIndex):
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         own = self.key_def
         self._tail = _tail_of_nils(own, primary) if definition.unique and own.is_nullable and primary else None
-        self._extract_all = (self.cmp_def if self._tail is None else own).extract_all
+        if self._is_packed:
+            self._extract_all: Callable[[list[Any]], Sequence[SortKey]] = packer_of_all(self.cmp_def)
+        else:
+            self._extract_all = (self.cmp_def if self._tail is None else own).extract_all
         self._excluded = excluded_fields(definition)
 
     def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:

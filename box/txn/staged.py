@@ -127,6 +127,11 @@ class StagedIndex:
         """Put an entry under a key, as `Index.put` does."""
         self.replace(key, entry)
 
+    def move(self, old_key: SortKey, new_key: SortKey, entry: Entry) -> None:
+        """Remove one key and put an entry under another, as `Index.move` does."""
+        self.remove(old_key)
+        self.put(new_key, entry)
+
     def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
         """Move an entry from old keys to new ones, as `Index.exchange` does."""
         for key in old_keys:

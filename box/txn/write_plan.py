@@ -144,18 +144,19 @@ class WritePlan:
             if index.is_unique and (present := index.find(new_key)) is not None and present != old:
                 raise duplicate_key(index, space.name, present, new)
             changes.append((index, new_key))
-        if old is not None:
-            old_fields = unpack(old)
-            for index, new_key in changes:
-                old_key = index.key_of(old_fields)
-                if old_key != new_key:
-                    index.remove(old_key)
         if old is None:
             self.put(key, new)
-        else:
-            self.replace(key, new)
+            for index, new_key in changes:
+                index.put(new_key, new)
+            return
+        old_fields = unpack(old)
+        self.replace(key, new)
         for index, new_key in changes:
-            index.put(new_key, new)
+            old_key = index.key_of(old_fields)
+            if old_key == new_key:
+                index.put(new_key, new)
+            else:
+                index.move(old_key, new_key, new)
 
     def remove_all(self, space: Space, key: SortKey, old: bytes) -> None:
         """Remove the tuple with a primary key from all of several indexes.

@@ -171,6 +171,9 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
         title = f"{work.title}, space {space.name}"
         with altering(schema, space), schema.progress.work(title, len(primary)) as long_work:
             has_more, slices = True, 0
+            if len(primary) > SLICE_TUPLES:
+                # The request has taken a turn already, with the modules that the first index of a kind imports.
+                await asyncio.sleep(0)
             while has_more:
                 has_more = along.take_slice() or _visit_slice(cursor, value_of, work, long_work)
                 slices += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -215,6 +216,68 @@ def test_paths_inside_fields() -> None:
 )
 def test_errors_inside_fields(value: Any, message: str) -> None:
     assert error_of(PATHS, value)[1] == message
+
+
+NESTED = {
+    "elements": ([PartDef(1, T.UNSIGNED, path="[*]")], [[1, 2, 3]]),
+    "nullable": (
+        [PartDef(1, T.STRING, path="[*].a.b", is_nullable=True), PartDef(0, T.UNSIGNED)],
+        [[{"a": {"b": "x"}}, {"a": {"b": "y"}}]],
+    ),
+    "several": (
+        [PartDef(1, T.UNSIGNED, path="[*].a"), PartDef(1, T.SCALAR, path="[*].b[2]"), PartDef(2, T.STRING, path="a.b")],
+        [[{"a": 1, "b": [2, True]}], {"a": {"b": "x"}}],
+    ),
+    "names": (
+        [PartDef(1, T.STRING, path='["it\'s"].b'), PartDef(1, T.UNSIGNED, path="a[1]", is_nullable=True)],
+        [{"it's": {"b": "x"}, "a": [1]}, None],
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "usual"), NESTED.values(), ids=NESTED)
+def test_compiled_checks_of_paths_are_those_of_the_tree(parts: list[PartDef], usual: list[Any]) -> None:
+    """For random values, the compiled checks of places inside fields accept and refuse what the slow check does."""
+    source = random.Random(7)
+    form = TupleFormat([FieldDef("id", T.UNSIGNED)], [PRIMARY, KeyDef(parts)])
+    outcomes = set()
+    for _ in range(1000):
+        values = [1, *[_changed(source, value) for value in usual]][: source.randrange(2, 9)]
+        raw, expected = pack(values), None
+        try:
+            form.check(raw, values)
+        except BoxError as error:
+            expected = (error.code, error.message)
+        for validate in (form.validate, lambda raw: form.validate_many([raw])[0]):
+            try:
+                assert validate(raw) == values
+                found = None
+            except BoxError as error:
+                found = (error.code, error.message)
+            assert found == expected
+        outcomes.add(expected)
+    assert None in outcomes
+    assert len(outcomes) > 3
+
+
+def _changed(source: random.Random, value: Any) -> Any:
+    """Return a value with some places in it changed or gone."""
+    if source.random() < 0.15:
+        return _nested(source, 2)
+    if isinstance(value, list):
+        return [_changed(source, element) for element in value[: source.randrange(1, 9)]]
+    if isinstance(value, dict):
+        return {name: _changed(source, each) for name, each in value.items() if source.random() < 0.9}
+    return value
+
+
+def _nested(source: random.Random, depth: int) -> Any:
+    kind = source.randrange(8 if depth else 4)
+    if kind < 4:
+        return (source.randrange(9), "text", None, -1)[kind]
+    if kind < 6:
+        return [_nested(source, depth - 1) for _ in range(source.randrange(3))]
+    return {name: _nested(source, depth - 1) for name in source.sample(("a", "b", "it's"), source.randrange(4))}
 
 
 def test_paths_that_contradict() -> None:

@@ -12,7 +12,7 @@ from box.data.codec import pack
 from box.data.keydef import TOP, KeyDef, PartDef
 from box.data.types import FieldType as T
 from box.index import IndexDef, IteratorType, create_index
-from box.index.packed import after_all, is_packable, pack_parts, packer
+from box.index.packed import after_all, is_packable, pack_parts, packer, packer_of_all
 
 NUMBERS = (0, 1, 255, 256, 2**32, 2**63, 2**64 - 2, 2**64 - 1)
 TEXTS = (
@@ -71,6 +71,21 @@ def test_order_is_that_of_the_parts(name: str) -> None:
         assert pack_fields(one) == pack_parts(definition.extract(one))
 
 
+@pytest.mark.parametrize("kind", [T.UNSIGNED, T.STRING])
+def test_places_inside_fields_are_packed(kind: T) -> None:
+    """Parts with paths have the packed keys of their values; those of a multikey definition are not repeated."""
+    values = [0, 1, 256, 1, 2**64 - 1] if kind is T.UNSIGNED else ["", "a", "a\0b", "a", "\udcff"]
+    inner = KeyDef([PartDef(1, kind, path="a[1]"), PartDef(0, T.UNSIGNED)])
+    many = KeyDef([PartDef(1, kind, path="a[*]"), PartDef(0, T.UNSIGNED)])
+    assert is_packable(inner)
+    assert is_packable(many)
+    keys = [pack_parts(inner.extract([7, {"a": [value]}])) for value in values]
+    assert [packer(inner)([7, {"a": [value]}]) for value in values] == keys
+    assert packer_of_all(many)([7, {"a": values}]) == list(dict.fromkeys(keys))
+    assert packer_of_all(many)([7, {}]) == []
+    assert sorted(keys) == keys[:1] + sorted(keys[1:])
+
+
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_a_prefix_ends_before_the_next(name: str) -> None:
     """Exactly the keys that begin with a prefix are between the prefix and its upper bound."""
@@ -97,7 +112,7 @@ def test_behind_the_greatest_is_the_top() -> None:
         [PartDef(1, T.STRING, is_nullable=True), PartDef(0, T.UNSIGNED)],
         [PartDef(1, T.STRING, collation_id=1), PartDef(0, T.UNSIGNED)],
         [PartDef(1, T.INTEGER), PartDef(0, T.UNSIGNED)],
-        [PartDef(1, T.STRING, path="a.b"), PartDef(0, T.UNSIGNED)],
+        [PartDef(1, T.STRING, path="a.b", is_nullable=True), PartDef(0, T.UNSIGNED)],
     ],
 )
 def test_other_keys_stay_tuples(parts: list[PartDef]) -> None:

@@ -18,6 +18,7 @@ from ._world import World, code
 
 SK = ("sk", "TREE", True, [(2, "string")])
 BY_THREE = ("three", "TREE", False, [(3, "unsigned", True)])
+BITS = ("bits", "BITSET", False, [(3, "unsigned")])
 OPS: tuple[list[Any], ...] = (
     [["=", 2, "x"]],
     [["=", 2, "y"], ["+", 3, 1]],
@@ -34,7 +35,7 @@ OPS: tuple[list[Any], ...] = (
 )
 
 
-EXTRAS: tuple[tuple[Any, ...], ...] = ((), (SK,), (BY_THREE,), (SK, BY_THREE))
+EXTRAS: tuple[tuple[Any, ...], ...] = ((), (SK,), (BY_THREE,), (SK, BY_THREE), (BITS,), (SK, BITS))
 
 keys = st.integers(0, 4)
 tuples = st.one_of(
