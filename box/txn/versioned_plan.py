@@ -105,6 +105,11 @@ class VersionedIndex:
         """Write under a key that there is no tuple."""
         self.writes.append(self._storage.put(self._txn, self.statement, self._index, key, None))
 
+    def move(self, old_key: SortKey, new_key: SortKey, value: bytes) -> None:
+        """Write under one key that there is no tuple, and a tuple under another."""
+        self.remove(old_key)
+        self.put(new_key, value)
+
     def exchange(self, old_keys: Keys, new_keys: Keys, value: bytes) -> None:
         """Write a tuple under its keys, and under the other keys of the tuple that it replaces that there is none."""
         for key in old_keys:
