@@ -101,7 +101,7 @@ def _make_commands(directory: Path, executable: tuple[str, ...]) -> None:
 
 def _environment(case: TestCase, directory: Path, roots: list[Path]) -> dict[str, str]:
     suite = case.suite
-    paths = [*roots, project_of(case), suite.path, suite.root, directory / "lua"]
+    paths = [*roots, project_of(case), suite.path, suite.root, directory]
     lua_path = ";".join(f"{path}/?.lua;{path}/?/init.lua" for path in paths)
     vardir = directory / "t"
     return {
