@@ -19,12 +19,15 @@ SUFFIXES = (SUFFIX, SQL_SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a whole run. `debug` executables have error injections; `luatest` is the framework's
-    directory.
+    """The settings of a whole run.
+
+    `timeout` is for one command of a script, `test_timeout` for one test. `debug` executables have error injections;
+    `luatest` is the framework's directory.
     """
 
     executable: tuple[str, ...] = OWN_EXECUTABLE
     timeout: float = TIMEOUT
+    test_timeout: float | None = None
     debug: bool = True
     long: bool = False
     keep: bool = False
@@ -33,6 +36,11 @@ class Settings:
     sync_timeout: int = SYNC_TIMEOUT
     warm: WarmStarter | None = None
     """The process that forks nodes; None if the tests run another executable."""
+
+    @property
+    def program_timeout(self) -> float:
+        """Seconds that a test may take which is a program of its own."""
+        return min(self.timeout, self.test_timeout or self.timeout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,20 @@ def _modules(server_class: type) -> dict[str, dict[str, Any]]:
     }
 
 
+def _name_constants() -> None:
+    """Give the client's constants the names that they had when scripts were written for it."""
+    try:
+        from tarantool import const
+    except ImportError:  # scripts that need the client say so
+        return
+    if not hasattr(const, "IPROTO_CODE"):
+        const.IPROTO_CODE = const.IPROTO_REQUEST_TYPE
+
+
 @contextmanager
 def library(server_class: type) -> Iterator[None]:
     """Let scripts import `lib` and its modules; a package of that name is as before afterwards."""
+    _name_constants()
     before = {name: module for name, module in sys.modules.items() if name == "lib" or name.startswith("lib.")}
     for name in before:
         del sys.modules[name]

@@ -240,6 +240,7 @@ class TarantoolServer:
     def adopt(self, node: InstanceProcess) -> None:
         """Take a node, and make the connections to it."""
         self._node = node
+        self.logfile_pos = TarantoolLog(self.logfile)
         self.admin = AdminConnection("localhost", _port(node.admin))
         self.iproto = BoxConnection("localhost", _port(node.listen))
 

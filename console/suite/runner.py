@@ -23,7 +23,7 @@ from console.suite.case import (
 from console.suite.defaults import OWN_EXECUTABLE
 from console.suite.dump import dump
 from console.suite.inspector import Inspector
-from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
+from console.suite.instance import InstanceProcess, ServerError, Surroundings
 from console.suite.place import prepare_place
 from console.suite.report import Report, RunOutcome
 from console.suite.result_comparison import compare_result, read_result
@@ -115,7 +115,7 @@ def _surroundings(case: TestCase, settings: Settings, directory: Path, inspector
 
 async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
     """Run a case whose script is not a server for commands, although it may create servers."""
-    from console.suite.app import check_output, run_app
+    from console.suite.app import NO_TAP, check_output, run_app
 
     inspector = Inspector()
     await inspector.start()
@@ -124,7 +124,7 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     inspector.session = session
     servers = ""
     try:
-        run = await run_app(InstanceProcess("app", case.path, around), settings.timeout)
+        run = await run_app(InstanceProcess("app", case.path, around), settings.program_timeout)
         if run.is_late:
             servers = await dump(session.servers.values())
     finally:
@@ -135,6 +135,8 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     problem = run.problem
     if expected is None or problem:
         wrong = check_output(run.output, expected)
+        if wrong == NO_TAP and settings.update and not problem and not failures:
+            return compare_result(case, settings, run.output, None, None, failures, run.errors)
         notes = [note for note in (problem, wrong, *failures) if note]
         text = "\n".join([*notes, run.output + run.errors, servers])
         return Report(RunOutcome.FAILED, text, output=run.output) if notes else Report(RunOutcome.PASSED)
@@ -149,7 +151,7 @@ async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Re
     around = _surroundings(case, settings, directory, ("127.0.0.1", 0))
     expected = read_result(case)
     name = case.configuration or ""
-    outcome = await run_python_test(case.path, case.suite.script, around, settings.timeout, name, case.params)
+    outcome = await run_python_test(case.path, case.suite.script, around, settings.program_timeout, name, case.params)
     return compare_result(case, settings, outcome.output, expected, outcome.problem, outcome.crashes, outcome.logs)
 
 
@@ -169,8 +171,11 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
     try:
         if case.suite.script is None:
             raise ServerError(f"{case.suite.path}/suite.ini names no script")
-        await session.start_default(InstanceProcess(DEFAULT, case.suite.script, around))
-        await _play(case.path, reader, session, inspector, output, settings.timeout)
+        async with asyncio.timeout(settings.test_timeout):
+            await session.start_default(InstanceProcess(DEFAULT, case.suite.script, around))
+            await _play(case.path, reader, session, inspector, output, settings.timeout)
+    except TimeoutError:
+        problem = f"not finished within {settings.test_timeout:g} s\n{await dump(session.servers.values())}"
     except (ServerError, WireError, OSError) as error:
         problem = str(error)
         if isinstance(error, TimeLimit):

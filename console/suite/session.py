@@ -23,7 +23,7 @@ from console.suite.wire import Address, ConsoleClient, WireError
 DEFAULT = "default"
 DYING_TIME = 1.0  # seconds from the end of a connection to the end of the node's process
 _NO_VALUES = "---\n...\n"
-_SET_ENGINE = "UPDATE \"_session_settings\" SET \"value\" = '{}' WHERE \"name\" = 'sql_default_engine'"
+_SET_ENGINE = 'UPDATE "_session_settings" SET "value" = \'{}\' WHERE "name" = \'sql_default_engine\''
 _MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
 _Handler = Callable[[Command], Awaitable[Any]]
 
@@ -132,7 +132,7 @@ class TestSession:
     # -- connections -----------------------------------------------------------------------------
 
     async def _connect(self, name: str, server: InstanceProcess) -> None:
-        self._connections[name] = connection = await server.reach()
+        self._connections[name] = await server.reach()
         self._server_of[name] = server.name
 
     async def _execute_on(self, name: str, command: str) -> str:
@@ -361,8 +361,8 @@ def _flag(value: Option) -> bool:
 
 
 def _lua_address(address: Address, is_default: bool) -> str:
-    """Return an address as Lua source: a quoted path or `localhost:port`, or the port as a number for a server that the test
-    created.
+    """Return an address as Lua source: a quoted path or `localhost:port`, or the port as a number for a server that
+    the test created.
     """
     if isinstance(address, Path):
         return _lua_string(str(address))
