@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from console.suite.instance import InstanceProcess, ServerError
 
+NO_TAP = "no TAP output"
+_VERSION = re.compile(r"^TAP version 13\s*$", re.MULTILINE)
+_PASSED = re.compile(r"ok\b")
 _PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
 
 
@@ -35,18 +38,19 @@ def check_output(output: str, expected: str | None) -> str | None:
     """Return the problem with a script's output, or None.
 
     With a result file the output must equal it byte by byte. Without one it must be TAP, keep its plan and have no `not
-    ok`.
+    ok`. Lines before the version of TAP do not matter, nor do indented ones, of tests inside tests.
     """
     if expected is not None:
         return None if output == expected else "the output differs from the result file"
-    lines = output.splitlines()
-    if not lines or not lines[0].startswith("TAP version 13"):
-        return "no TAP output"
-    failed = [line for line in lines if line.startswith("not ok") and "# TODO" not in line]
+    begin = _VERSION.search(output)
+    if begin is None:
+        return NO_TAP
+    tap = output[begin.end() :]
+    failed = [line for line in tap.splitlines() if line.startswith("not ok") and "# TODO" not in line]
     if failed:
         return failed[0]
-    plan = _PLAN.search(output)
+    plan = _PLAN.search(tap)
     if plan is None:
         return "no plan"
-    passed = sum(line.startswith("ok ") for line in lines)
+    passed = sum(bool(_PASSED.match(line)) for line in tap.splitlines())
     return None if passed == int(plan[1]) else f"planned {plan[1]} tests, ran {passed}"

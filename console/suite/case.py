@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from console.suite.defaults import OWN_EXECUTABLE, TIMEOUT
-from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
+from console.suite.defaults import OWN_EXECUTABLE, SYNC_TIMEOUT, TIMEOUT
+from console.suite.suite_ini import FOREIGN_CORES, Params, Suite, SuiteError, load_suite
 from console.suite.warm import WarmStarter
 
 SUFFIX = ".test.lua"
@@ -19,19 +19,28 @@ SUFFIXES = (SUFFIX, SQL_SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a whole run. `debug` executables have error injections; `luatest` is the framework's
-    directory.
+    """The settings of a whole run.
+
+    `timeout` is for one command of a script, `test_timeout` for one test. `debug` executables have error injections;
+    `luatest` is the framework's directory.
     """
 
     executable: tuple[str, ...] = OWN_EXECUTABLE
     timeout: float = TIMEOUT
+    test_timeout: float | None = None
     debug: bool = True
     long: bool = False
     keep: bool = False
     update: bool = False
     luatest: Path | None = None
+    sync_timeout: int = SYNC_TIMEOUT
     warm: WarmStarter | None = None
     """The process that forks nodes; None if the tests run another executable."""
+
+    @property
+    def program_timeout(self) -> float:
+        """Seconds that a test may take which is a program of its own."""
+        return min(self.timeout, self.test_timeout or self.timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ def _suite_directory(script: Path) -> Path:
 
 
 def _scripts(suite: Suite) -> list[Path]:
+    if suite.core in FOREIGN_CORES:
+        return []
     if suite.core == "luatest":
         return [*suite.path.rglob(f"*{LUATEST_SUFFIX}")]
     return [path for suffix in (SUFFIX, SQL_SUFFIX, PYTHON_SUFFIX) for path in suite.path.glob(f"*{suffix}")]
@@ -114,22 +125,33 @@ def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
 
 def skip_reason(case: TestCase, settings: Settings) -> str | None:
     """Return the reason why a case is skipped, or None. Raises SuiteError for a condition that cannot be evaluated."""
-    name, suite = case.path.name, case.suite
-    if name in suite.disabled:
+    names, suite = {case.path.name, f"{case.path.name}:{case.configuration}"}, case.suite
+    if names & suite.disabled:
         return "disabled"
-    if name in suite.release_disabled and not settings.debug:
+    if names & suite.release_disabled and not settings.debug:
         return "needs a debug build"
-    if name in suite.long_run and not settings.long:
+    if names & suite.long_run and not settings.long:
         return "long run"
     condition = case.path.with_name(case.stem + ".skipcond")
-    return f"skipped by {condition.name}" if condition.exists() and _is_skipped(case, condition) else None
+    is_skipped = condition.exists() and _is_skipped(case, condition, settings)
+    return f"skipped by {condition.name}" if is_skipped else None
 
 
-def _is_skipped(case: TestCase, condition: Path) -> bool:
+def _is_skipped(case: TestCase, condition: Path, settings: Settings) -> bool:
     """Return the value that the condition, a Python file, assigns to `self.skip`."""
-    test = SimpleNamespace(skip=False, name=case.path.name, suite=case.suite, conf_name=case.configuration)
+    suite = case.suite
+    test = SimpleNamespace(
+        skip=False,
+        name=str(case.path),
+        suite=suite,
+        suite_ini={"suite": str(suite.path), "core": suite.core},
+        conf_name=case.configuration,
+        run_params=case.params,
+        args=SimpleNamespace(long=settings.long),
+    )
+    server = SimpleNamespace(debug=settings.debug, binary=settings.executable[0], builddir=str(suite.root.parent))
     try:
-        exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})
+        exec(compile(condition.read_text(), str(condition), "exec"), {"self": test, "server": server})
     except Exception as error:
         raise SuiteError(f"{condition}: {type(error).__name__}: {error}") from error
     return bool(test.skip)

@@ -6,15 +6,18 @@ import re
 
 
 class Filters:
-    """Substitutions for every line of output, applied in the order of their definition."""
+    """Substitutions for every line of output, applied in the order of their definition.
+
+    They work on bytes, as in Tarantool's runner: `.` matches one byte, and `\\w` only letters of ASCII.
+    """
 
     def __init__(self) -> None:
-        self._rules: list[tuple[re.Pattern[str], str]] = []
+        self._rules: list[tuple[re.Pattern[bytes], bytes]] = []
 
     def push(self, pattern: str, replacement: str) -> None:
         """Add a substitution. Raises ValueError if `pattern` is not a regular expression."""
         try:
-            self._rules.append((re.compile(pattern), replacement))
+            self._rules.append((re.compile(_bytes(pattern)), _bytes(replacement)))
         except re.error as error:
             raise ValueError(f"bad filter {pattern!r}: {error}") from error
 
@@ -31,12 +34,17 @@ class Filters:
         """Return `text` with every line filtered; a line that becomes blank is dropped."""
         if not self._rules:
             return text
-        return "".join(self._apply_line(line) for line in text.splitlines(keepends=True))
+        lines = _bytes(text).splitlines(keepends=True)
+        return b"".join(self._apply_line(line) for line in lines).decode(errors="surrogateescape")
 
-    def _apply_line(self, line: str) -> str:
+    def _apply_line(self, line: bytes) -> bytes:
         blank_before = not line.strip()
         for pattern, replacement in self._rules:
             line = pattern.sub(replacement, line)
             if not blank_before and not line.strip():
-                return ""
+                return b""
         return line
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 import lua
+from console.suite.defaults import SYNC_TIMEOUT
+from console.suite.place import PROGRAMS
 from console.suite.process import spawn
 from console.suite.suite_ini import Suite
 from console.suite.warm import WarmProcess, WarmStarter
@@ -24,6 +26,7 @@ READY = re.compile(rb"entering the event loop|will retry binding|hot standby mod
 READY_STATUSES = {"running", "hot_standby", "orphan"}
 CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other signal, and any exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
+DATA = ("*.snap", "*.xlog", "*.vylog", "*.inprogress", "[0-9]*/")
 POLL = 0.005  # seconds between two checks of a log or a status
 RECONNECT = 0.1  # seconds between the first two attempts to reach a node, doubled after each further one
 _SINGLE = re.compile(r"---\n- (\w+)\n\.\.\.\n")
@@ -48,6 +51,7 @@ class Surroundings:
     directory: Path
     inspector: tuple[str, int]
     start_timeout: float = 60.0
+    sync_timeout: int = SYNC_TIMEOUT
     warm: WarmStarter | None = None
 
 
@@ -87,12 +91,14 @@ class InstanceProcess:
         self.directory = around.directory
         self.workdir = around.directory / self.instance
         self.log = around.directory / f"{self.instance}.log"
-        self._data = data
         self._process: asyncio.subprocess.Process | WarmProcess | None = None
         self._crash_expected = False
         self._log_start = 0
         self.crash: str | None = None
         self.admin, self.listen = self._addresses()
+        if data is not None:
+            shutil.rmtree(self.workdir, ignore_errors=True)
+            shutil.copytree(data, self.workdir)
 
     def __repr__(self) -> str:
         return f"<InstanceProcess {self.name} {self.state.value}>"
@@ -101,6 +107,13 @@ class InstanceProcess:
     def state(self) -> State:
         running = self._process is not None and self._process.returncode is None
         return State.RUNNING if running else State.STOPPED
+
+    @property
+    def process(self) -> asyncio.subprocess.Process | WarmProcess:
+        """The process of the newest start. Raises ServerError if the node is stopped."""
+        if self._process is None:
+            raise ServerError(f"server {self.name} is not started")
+        return self._process
 
     @property
     def is_started(self) -> bool:
@@ -186,20 +199,20 @@ class InstanceProcess:
                 await asyncio.wait_for(self._process.wait(), timeout)
 
     def deploy(self) -> None:
-        """Make the node's data directory, with the files it starts with."""
-        if not self.workdir.exists():
-            self.workdir.mkdir(parents=True)
-            if self._data is not None:
-                shutil.copytree(self._data, self.workdir, dirs_exist_ok=True)
+        """Make the node's data directory."""
+        self.workdir.mkdir(parents=True, exist_ok=True)
 
     def cleanup(self) -> None:
-        """Remove the node's data. Raises ServerError while it runs."""
-        if self.state is State.RUNNING:
-            raise ServerError(f"server {self.name} is running")
-        shutil.rmtree(self.workdir, ignore_errors=True)
-        for address in (self.admin, self.listen):
-            if isinstance(address, Path):
-                address.unlink(missing_ok=True)
+        """Remove the node's data; other files in its directory stay. A node that runs goes on without them."""
+        for path in [path for pattern in DATA for path in self.workdir.glob(pattern)]:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        if self.state is State.STOPPED:
+            for address in (self.admin, self.listen):
+                if isinstance(address, Path):
+                    address.unlink(missing_ok=True)
 
     async def connect(self) -> ConsoleClient:
         """Open a new connection to the node's console. Raises OSError or WireError."""
@@ -235,6 +248,11 @@ class InstanceProcess:
         finally:
             client.close()
             await client.wait_closed()
+
+    def expect_crash(self) -> None:
+        """Let any end of the process be a clean one."""
+        self._crash_expected = True
+        self.crash = None
 
     def check_crash(self) -> str | None:
         """Return the reason why a node that should run does not, or None. The text is made once, at the exit."""
@@ -302,10 +320,11 @@ class InstanceProcess:
         around = self._around
         suite = around.suite
         # The directory that contains the suites may be the project that they test.
-        paths = [around.directory / "lua", suite.path, suite.path / "lua", suite.root, suite.root.parent]
+        paths = [around.directory, suite.path, suite.path / "lua", suite.root, suite.root.parent]
         lua_path = ";".join([*(f"{path}/?.lua;{path}/?/init.lua" for path in paths), os.environ.get("LUA_PATH", "")])
         return {
             **os.environ,
+            "PATH": f"{around.directory}/{PROGRAMS}:{os.environ.get('PATH', os.defpath)}",
             "LISTEN": self.listen_uri,
             "ADMIN": self.admin_uri,
             "MASTER": self.master_uri,
@@ -316,13 +335,13 @@ class InstanceProcess:
             "TEST_SERVER_NAME": self.name,
             "INSPECTOR_HOST": around.inspector[0],
             "INSPECTOR_PORT": str(around.inspector[1]),
-            "REPLICATION_SYNC_TIMEOUT": "100",
+            "REPLICATION_SYNC_TIMEOUT": str(around.sync_timeout),
             "MEMTX_ALLOCATOR": os.environ.get("MEMTX_ALLOCATOR", "small"),
             "SOURCEDIR": str(suite.root.parent),
             "TARANTOOL_SRC_DIR": str(suite.root.parent),
             "BUILDDIR": str(suite.root.parent),
             "LUA_PATH": f"{lua_path};;",
-            "LUA_CPATH": f"{around.directory}/lua/?.so;{os.environ.get('LUA_CPATH', '')};;",
+            "LUA_CPATH": f"{around.directory}/?.so;{suite.root.parent}/?.so;{os.environ.get('LUA_CPATH', '')};;",
         }
 
     # -- the end of the process ------------------------------------------------------------------
@@ -349,7 +368,7 @@ def _signal_of(name: str) -> signal.Signals:
 
 
 def _uri(address: Address) -> str:
-    return str(address) if isinstance(address, Path) else f"{address[0]}:{address[1]}"
+    return str(address) if isinstance(address, Path) else f"localhost:{address[1]}"
 
 
 def _free_port() -> int:

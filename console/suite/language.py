@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from console.suite.command_mistakes import mistake_of
+
 Option = str | bool
 
 
@@ -31,18 +33,22 @@ class Command:
 def parse(text: str) -> Command:
     """Parse a command. Raises CommandError for an unknown command or a wrong number of words."""
     words = _split(text)
+    if words[1:2] == ["server"] and words[0] in _SERVER_VERBS and len(words) > 3 and words[3] != "with":
+        raise CommandError(mistake_of(words, text))
     for verb, pattern in _GRAMMAR:
         names = _match(pattern, words)
         if names is not None:
             operands, options = names
             return Command(verb, operands, options)
-    raise CommandError(f"unknown command: {text}")
+    raise CommandError(mistake_of(words, text))
 
 
 def _split(text: str) -> list[str]:
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=",=")
     lexer.whitespace_split = False
     lexer.commenters = ""
+    if text.lstrip().startswith("push"):
+        lexer.escape = ""  # backslashes belong to the regular expressions, between any quotes
     lexer.wordchars += "-.:/~*?+@%!$&|^;<>[]{}()\\#"
     try:
         return list(lexer)

@@ -83,10 +83,10 @@ async def run_luatest(case: TestCase, settings: Settings, directory: Path) -> Re
         )
         problem = None
         try:
-            async with asyncio.timeout(settings.timeout):
+            async with asyncio.timeout(settings.program_timeout):
                 await process.wait()
         except TimeoutError:
-            problem = f"not finished within {settings.timeout:g} s"
+            problem = f"not finished within {settings.program_timeout:g} s"
         finally:
             await _kill_group(process)
     return _report(output.read_text(errors="replace"), problem, process.returncode, _end_of(log))
@@ -101,7 +101,7 @@ def _make_commands(directory: Path, executable: tuple[str, ...]) -> None:
 
 def _environment(case: TestCase, directory: Path, roots: list[Path]) -> dict[str, str]:
     suite = case.suite
-    paths = [*roots, project_of(case), suite.path, suite.root, directory / "lua"]
+    paths = [*roots, project_of(case), suite.path, suite.root, directory]
     lua_path = ";".join(f"{path}/?.lua;{path}/?/init.lua" for path in paths)
     vardir = directory / "t"
     return {

@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import lua
 from console.suite.case import (
     LUATEST_SUFFIX,
     PYTHON_SUFFIX,
@@ -24,12 +23,13 @@ from console.suite.case import (
 from console.suite.defaults import OWN_EXECUTABLE
 from console.suite.dump import dump
 from console.suite.inspector import Inspector
-from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
+from console.suite.instance import InstanceProcess, ServerError, Surroundings
+from console.suite.place import prepare_place
 from console.suite.report import Report, RunOutcome
 from console.suite.result_comparison import compare_result, read_result
 from console.suite.script import Run, ScriptReader, result_version
 from console.suite.session import DEFAULT, TestSession
-from console.suite.suite_ini import Fragile, Suite, SuiteError
+from console.suite.suite_ini import Fragile, SuiteError
 from console.suite.wire import WireError
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
 ]
 
 START_TIMEOUT = 60.0  # seconds until a node is ready
-TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "suite" / "test_run.lua"
 
 
 class TimeLimit(ServerError):
@@ -85,7 +84,7 @@ async def _run_once(case: TestCase, settings: Settings) -> Report:
         reason = skip_reason(case, settings)
         if reason:
             return Report(RunOutcome.SKIPPED, reason)
-        _install_libraries(case.suite, directory)
+        prepare_place(directory, settings.executable, case.suite.lua_libs)
         if case.suite.core == "luatest":
             from console.suite.luatest import run_luatest
 
@@ -102,29 +101,30 @@ async def _run_once(case: TestCase, settings: Settings) -> Report:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _install_libraries(suite: Suite, directory: Path) -> None:
-    target = directory / "lua"
-    target.mkdir()
-    for library in (TEST_RUN_MODULE, *suite.lua_libs):
-        try:
-            shutil.copy(library, target / library.name)
-        except OSError as error:
-            raise SuiteError(f"{suite.path}/suite.ini: lua_libs: {library}: {error.strerror}") from error
+def _surroundings(case: TestCase, settings: Settings, directory: Path, inspector: tuple[str, int]) -> Surroundings:
+    return Surroundings(
+        suite=case.suite,
+        executable=settings.executable,
+        directory=directory,
+        inspector=inspector,
+        start_timeout=min(START_TIMEOUT, settings.timeout),
+        sync_timeout=settings.sync_timeout,
+        warm=settings.warm,
+    )
 
 
 async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
     """Run a case whose script is not a server for commands, although it may create servers."""
-    from console.suite.app import check_output, run_app
+    from console.suite.app import NO_TAP, check_output, run_app
 
     inspector = Inspector()
     await inspector.start()
-    start_timeout = min(START_TIMEOUT, settings.timeout)
-    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout, settings.warm)
+    around = _surroundings(case, settings, directory, inspector.address)
     session = TestSession(around, case.params, ScriptReader(result_version(None)))
     inspector.session = session
     servers = ""
     try:
-        run = await run_app(InstanceProcess("app", case.path, around), settings.timeout)
+        run = await run_app(InstanceProcess("app", case.path, around), settings.program_timeout)
         if run.is_late:
             servers = await dump(session.servers.values())
     finally:
@@ -135,6 +135,8 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     problem = run.problem
     if expected is None or problem:
         wrong = check_output(run.output, expected)
+        if wrong == NO_TAP and settings.update and not problem and not failures:
+            return compare_result(case, settings, run.output, None, None, failures, run.errors)
         notes = [note for note in (problem, wrong, *failures) if note]
         text = "\n".join([*notes, run.output + run.errors, servers])
         return Report(RunOutcome.FAILED, text, output=run.output) if notes else Report(RunOutcome.PASSED)
@@ -146,22 +148,11 @@ async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Re
 
     if case.suite.script is None:
         return Report(RunOutcome.FAILED, f"{case.suite.path}/suite.ini names no script")
-    start_timeout = min(START_TIMEOUT, settings.timeout)
-    around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0), start_timeout, settings.warm)
-    server = InstanceProcess(DEFAULT, case.suite.script, around)
+    around = _surroundings(case, settings, directory, ("127.0.0.1", 0))
     expected = read_result(case)
-    output, problem = "", None
-    try:
-        await server.start(StartOptions())
-        output, problem = await run_python_test(case.path, server, settings.timeout)
-    except TimeoutError:
-        problem = f"not finished within {settings.timeout:g} s\n{await dump([server])}"
-    except ServerError as error:
-        problem = str(error)
-    finally:
-        crash = server.check_crash()
-        await server.stop()
-    return compare_result(case, settings, output, expected, problem, [crash] if crash else [], server.tail())
+    name = case.configuration or ""
+    outcome = await run_python_test(case.path, case.suite.script, around, settings.program_timeout, name, case.params)
+    return compare_result(case, settings, outcome.output, expected, outcome.problem, outcome.crashes, outcome.logs)
 
 
 async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Report:
@@ -172,8 +163,7 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
         raise SuiteError(f"{case.result}: {error}") from error
     inspector = Inspector()
     await inspector.start()
-    start_timeout = min(START_TIMEOUT, settings.timeout)
-    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout, settings.warm)
+    around = _surroundings(case, settings, directory, inspector.address)
     session = TestSession(around, case.params, reader, case.language)
     inspector.session = session
     output: list[str] = [reader.header()]
@@ -181,8 +171,11 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
     try:
         if case.suite.script is None:
             raise ServerError(f"{case.suite.path}/suite.ini names no script")
-        await session.start_default(InstanceProcess(DEFAULT, case.suite.script, around))
-        await _play(case.path, reader, session, inspector, output, settings.timeout)
+        async with asyncio.timeout(settings.test_timeout):
+            await session.start_default(InstanceProcess(DEFAULT, case.suite.script, around))
+            await _play(case.path, reader, session, inspector, output, settings.timeout)
+    except TimeoutError:
+        problem = f"not finished within {settings.test_timeout:g} s\n{await dump(session.servers.values())}"
     except (ServerError, WireError, OSError) as error:
         problem = str(error)
         if isinstance(error, TimeLimit):

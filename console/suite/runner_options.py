@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from console.suite.defaults import OWN_EXECUTABLE, TIMEOUT
+from console.suite.defaults import OWN_EXECUTABLE, SYNC_TIMEOUT, TIMEOUT
+
+_Value = TypeVar("_Value")
 
 
 def parse_options(arguments: list[str]) -> argparse.Namespace:
@@ -29,7 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     add("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")
     add("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
     add("--exclude", action="append", default=[], metavar="TEXT", help="no tests whose name contains TEXT (several)")
-    add("-j", dest="jobs", type=_count, default=1, metavar="N", help="so many parallel tests at a time")
+    add("--conf", metavar="NAME", help="only this configuration of tests that have several")
+    add("--force", action=argparse.BooleanOptionalAction, default=True, help="go on after a test that failed (default)")
+    add("-j", "--jobs", type=_jobs, default=1, metavar="N", help="so many parallel tests at a time; 0: two a processor")
     add("--repeat", type=_count, default=1, metavar="N", help="run each test N times")
     add("--executable", metavar="COMMAND", help="run this instead of lunabox")
     add("--luatest", type=Path, metavar="PATH", help="a rocks tree or sources of luatest (default: .rocks, $LUATEST)")
@@ -41,9 +48,29 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="for one command, or one file of luatest",
     )
+    add(
+        "--test-timeout",
+        type=_seconds,
+        default=_environment("TEST_TIMEOUT", _seconds),
+        metavar="SECONDS",
+        help="for one test (default: no limit, $TEST_TIMEOUT)",
+    )
+    add(
+        "--replication-sync-timeout",
+        dest="sync_timeout",
+        type=_number,
+        default=_environment("REPLICATION_SYNC_TIMEOUT", _number) or SYNC_TIMEOUT,
+        metavar="SECONDS",
+        help=f"replication_sync_timeout of nodes ({SYNC_TIMEOUT}, $REPLICATION_SYNC_TIMEOUT)",
+    )
     add("--long", action="store_true", help="run the tests that a suite marks as long too")
     add("--keep", action="store_true", help="keep the directories of the nodes")
-    add("--update", action="store_true", help="write result files anew where the output is another one")
+    add(
+        "--update",
+        "--update-result",
+        action="store_true",
+        help="write result files anew where the output is another one",
+    )
     add("--junit", type=Path, metavar="FILE", help="write a report as JUnit XML")
     add("--slowest", type=_number, default=5, metavar="N", help="name the N slowest at the end, from a second on (5)")
     add("--version", action=_Version, nargs=0, help="print the version and exit")
@@ -70,6 +97,20 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"not a positive number: {text}")
     return int(text)
+
+
+def _jobs(text: str) -> int:
+    if text == "-1":
+        return 1
+    return _number(text) or 2 * (os.cpu_count() or 1)
+
+
+def _environment(name: str, read: Callable[[str], _Value]) -> _Value | None:
+    """Return the value of an option that a variable sets, None if it does not."""
+    try:
+        return read(os.environ[name])
+    except (KeyError, argparse.ArgumentTypeError):
+        return None
 
 
 def _seconds(text: str) -> float:

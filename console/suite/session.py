@@ -15,6 +15,7 @@ from typing import Any
 from console.suite.filters import Filters
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, State, Surroundings
 from console.suite.language import Command, CommandError, Option, parse
+from console.suite.place import copy_libraries
 from console.suite.script import ScriptReader
 from console.suite.suite_ini import Params, SuiteError
 from console.suite.wire import Address, ConsoleClient, WireError
@@ -22,6 +23,7 @@ from console.suite.wire import Address, ConsoleClient, WireError
 DEFAULT = "default"
 DYING_TIME = 1.0  # seconds from the end of a connection to the end of the node's process
 _NO_VALUES = "---\n...\n"
+_SET_ENGINE = 'UPDATE "_session_settings" SET "value" = \'{}\' WHERE "name" = \'sql_default_engine\''
 _MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
 _Handler = Callable[[Command], Awaitable[Any]]
 
@@ -35,7 +37,7 @@ class RawReply(str):
 class TestSession:
     """Servers by name, connections by name, and the current connections of the script.
 
-    The script's connections begin with `language`.
+    The script's first connection begins with `language`, any other one with Lua.
     """
 
     __test__ = False
@@ -81,6 +83,17 @@ class TestSession:
         self.servers[DEFAULT] = server
         await server.start(StartOptions())
         await self._connect(DEFAULT, server)
+        if self._language == "sql":
+            await self._begin_sql(self._connections[DEFAULT])
+
+    async def _begin_sql(self, connection: ConsoleClient) -> None:
+        """Change the connection to SQL, with the engine of the configuration for new tables. Raises ServerError."""
+        await connection.execute("\\set language sql")
+        engine = self._params.get("engine")
+        if engine in ("memtx", "vinyl"):
+            reply = await connection.execute(_SET_ENGINE.format(engine))
+            if reply != "---\n- row_count: 1\n...\n":
+                raise ServerError(f"cannot set the default engine {engine}:\n{reply}")
 
     async def execute(self, command: str) -> str:
         """Send a command of the script to the current connections in turn. Returns the reply of the first."""
@@ -119,9 +132,7 @@ class TestSession:
     # -- connections -----------------------------------------------------------------------------
 
     async def _connect(self, name: str, server: InstanceProcess) -> None:
-        self._connections[name] = connection = await server.reach()
-        if self._language != "lua":
-            await connection.execute(f"\\set language {self._language}")
+        self._connections[name] = await server.reach()
         self._server_of[name] = server.name
 
     async def _execute_on(self, name: str, command: str) -> str:
@@ -143,10 +154,11 @@ class TestSession:
 
     async def _switch(self, command: Command) -> bool:
         """Continue the script at another node, and define `test_run` there."""
-        await self._set_connection(command)
         (name,) = command.names
+        server = self._server(self._server_of.get(name, name), "Attempt to evaluate a command on the")
+        await self._set_connection(command)
         # Not on the script's connection, because a node that switches to itself is running this command there.
-        await self._server(self._server_of.get(name, name)).evaluate(_MAKE_TEST_RUN, patient=True)
+        await server.evaluate(_MAKE_TEST_RUN, patient=True)
         return True
 
     async def _set_connection(self, command: Command) -> bool:
@@ -158,7 +170,7 @@ class TestSession:
         return True
 
     async def _reconnect(self, name: str) -> None:
-        server = self._server(self._server_of.get(name, name))
+        server = self._server(self._server_of.get(name, name), "Can't set", "connection")
         try:
             await self._connect(name, server)
         except (OSError, WireError) as error:
@@ -185,9 +197,9 @@ class TestSession:
 
     # -- servers -----------------------------------------------------------------------------------
 
-    def _server(self, name: str, purpose: str = "Can't find") -> InstanceProcess:
+    def _server(self, name: str, purpose: str = "Can't find", kind: str = "server") -> InstanceProcess:
         if name not in self.servers:
-            raise CommandError(f"{purpose} nonexistent server {name!r}")
+            raise CommandError(f"{purpose} nonexistent {kind} {name!r}")
         return self.servers[name]
 
     async def _create(self, command: Command) -> Any:
@@ -202,6 +214,8 @@ class TestSession:
             raise CommandError(f"no script for server {name}")
         master = self._server(str(options["rpl_master"])) if "rpl_master" in options else None
         data = suite.root / str(options["workdir"]) if "workdir" in options else None
+        libraries = str(options.get("lua_libs", "")).split()
+        copy_libraries([suite.find_library(library) for library in libraries], self._around.directory)
         server = InstanceProcess(
             name, path, self._around, master=master, instance=self._instance_name(name, path), data=data
         )
@@ -218,6 +232,8 @@ class TestSession:
         (name,) = command.names
         server = self._server(name, "Can't start")
         options = _start_options(command.options)
+        if server.state is State.RUNNING:
+            return True
         try:
             await server.start(options)
         except ServerError:
@@ -265,7 +281,8 @@ class TestSession:
         (name,) = command.names
         server = self._server(name, "Can't cleanup")
         if server.state is State.RUNNING:
-            raise CommandError(f"server {name} is running")
+            self._drop_connections_of(name)
+            await server.stop()
         server.cleanup()
         del self.servers[name]
         return True
@@ -310,14 +327,12 @@ class TestSession:
     async def _setopt(self, command: Command) -> bool:
         option, value = command.names
         if option != "delimiter":
-            raise CommandError(f"unknown option: {option}")
+            raise CommandError(f"Wrong option: {option!r}")
         self._reader.delimiter = value
         return True
 
     async def _config(self, command: Command) -> Any:
-        if not command.names:
-            return self._params
-        return self._params.get(command.names[0])
+        return self._params
 
     async def _push_filter(self, command: Command) -> bool:
         self.filters.push(*command.names)
@@ -346,13 +361,13 @@ def _flag(value: Option) -> bool:
 
 
 def _lua_address(address: Address, is_default: bool) -> str:
-    """Return an address as Lua source: a quoted path or `host:port`, or the port as a number for a server that the test
-    created.
+    """Return an address as Lua source: a quoted path or `localhost:port`, or the port as a number for a server that
+    the test created.
     """
     if isinstance(address, Path):
         return _lua_string(str(address))
-    host, port = address
-    return _lua_string(f"{host}:{port}") if is_default else str(port)
+    _, port = address
+    return _lua_string(f"localhost:{port}") if is_default else str(port)
 
 
 def _lua_string(text: str) -> str:

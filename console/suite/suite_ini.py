@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any
 Params = dict[str, Any]
 _TRUE = {"1", "true", "yes", "on"}
 CORES = ("tarantool", "app", "tap", "luatest")
+FOREIGN_CORES = ("unittest", "stress")
+"""Suites of compiled programs and of load: they have no tests that a node could run."""
+_COMMENT = re.compile(r"(^|\s);.*$", re.MULTILINE)
+_CONFIGURATION_COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 class SuiteError(Exception):
@@ -72,6 +77,10 @@ class Suite:
                 return base / name
         raise SuiteError(f"no such script: {name}")
 
+    def find_library(self, name: str) -> Path:
+        """Return the place of a module that a script names relative to the suite's parent or to the suite itself."""
+        return self.root / name if (self.root / name).exists() else self.path / name
+
 
 def load_suite(path: Path) -> Suite:
     """Read path/suite.ini. Raises SuiteError."""
@@ -89,22 +98,25 @@ def load_suite(path: Path) -> Suite:
 
 
 def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
+    def text(key: str, default: str = "") -> str:
+        return _COMMENT.sub("", section.get(key, default)).strip()
+
     def words(key: str) -> list[str]:
-        return section.get(key, "").split()
+        return text(key).split()
 
     def flag(key: str, default: bool) -> bool:
-        value = section.get(key)
-        return default if value is None else value.strip().lower() in _TRUE
+        value = text(key)
+        return value.lower() in _TRUE if value else default
 
-    core = section.get("core", "tarantool")
-    if core not in CORES:
+    core = text("core", "tarantool")
+    if core not in CORES + FOREIGN_CORES:
         raise SuiteError(f"{path}/suite.ini: unsupported core: {core}")
-    script = section.get("script")
+    script = text("script")
     return Suite(
         path=path,
         core=core,
         script=path / script if script else None,
-        description=section.get("description", ""),
+        description=text("description"),
         disabled=frozenset(words("disabled")),
         release_disabled=frozenset(words("release_disabled")),
         long_run=frozenset(words("long_run")),
@@ -112,7 +124,7 @@ def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
         is_parallel=flag("is_parallel", False),
         unix_sockets=flag("use_unix_sockets", True),
         unix_sockets_iproto=flag("use_unix_sockets_iproto", False),
-        configurations=_load_configurations(path / config) if (config := section.get("config")) else {},
+        configurations=_load_configurations(path / config) if (config := text("config")) else {},
         fragile=_load_fragile(path, section.get("fragile", "")),
     )
 
@@ -149,7 +161,7 @@ def _fragile_lines(text: str) -> Iterator[list[str]]:
 
 def _load_configurations(path: Path) -> dict[str, dict[str, Params]]:
     try:
-        loaded: dict[str, dict[str, Params]] = json.loads(path.read_text())
+        loaded: dict[str, dict[str, Params]] = json.loads(_CONFIGURATION_COMMENT.sub("", path.read_text()))
     except OSError:
         return {}
     except ValueError as error:

@@ -41,6 +41,8 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
         update=options.update,
         luatest=options.luatest,
         warm=warm,
+        sync_timeout=options.sync_timeout,
+        test_timeout=options.test_timeout,
     )
     try:
         code = asyncio.run(SuiteRun(cases, settings, options).run_until_signal())
@@ -60,7 +62,11 @@ def _chosen(options: argparse.Namespace) -> list[TestCase]:
     found = [case for path in options.paths for case in discover(path)]
     cases = {(case.path, case.configuration): case for case in found}.values()
     return [
-        case for case in cases if options.filter in case.name and not any(text in case.name for text in options.exclude)
+        case
+        for case in cases
+        if options.filter in case.name
+        and not any(text in case.name for text in options.exclude)
+        and options.conf in (None, case.configuration or options.conf)
     ]
 
 
@@ -73,7 +79,8 @@ class SuiteRun:
         self._jobs: int = options.jobs
         self._repeat: int = options.repeat
         self._slowest: int = options.slowest
-        self._junit: Path | None = options.junit
+        self._junit: Path | None = options.junit.absolute() if options.junit else None
+        self._force: bool = options.force
         self._results: list[tuple[TestCase, Report]] = []
 
     async def run_until_signal(self) -> int:
@@ -98,17 +105,25 @@ class SuiteRun:
             if case not in parallel:
                 await self._run(case, slots)
         await asyncio.gather(*(self._run(case, slots) for case in parallel))
+        return self._finish(started)
+
+    def _finish(self, started: float) -> int:
         self._print_end(time.monotonic() - started)
         if self._junit is not None:
             from console.suite.junit import write_junit
 
             write_junit(self._junit, self._results)
-        return 1 if any(report.outcome is RunOutcome.FAILED for _, report in self._results) else 0
+        return 1 if self._has_failed() else 0
+
+    def _has_failed(self) -> bool:
+        return any(report.outcome is RunOutcome.FAILED for _, report in self._results)
 
     async def _run(self, case: TestCase, slots: asyncio.Semaphore) -> None:
         """Run all repetitions of a case in sequence, because they write the same files."""
         for number in range(1, self._repeat + 1):
             async with slots:
+                if not self._force and self._has_failed():
+                    return
                 report = await run_case(case, self._settings)
             self._results.append((case, report))
             _print_report(case.name if self._repeat == 1 else f"{case.name} {number}/{self._repeat}", report)

@@ -4,6 +4,7 @@
 -- document back. Conditions are polled until a deadline; the waiting functions return true, or
 -- false and what they saw last, except those that a script calls for their effect alone.
 local fiber = require('fiber')
+local log = require('log')
 local yaml = require('yaml')
 
 local TIMEOUT = 60      -- the default timeout of the wait_* functions, seconds
@@ -23,20 +24,17 @@ local function exchange_by_socket(host, port, line)
     return reply
 end
 
-local function exchange(line)
-    local host, port = os.getenv('INSPECTOR_HOST'), os.getenv('INSPECTOR_PORT')
-    if not host or not port then
-        error('INSPECTOR_HOST and INSPECTOR_PORT are not set: not run by a test runner', 0)
-    end
+local function exchange(inspector, line)
+    local host, port = inspector.host, tonumber(inspector.port)
     local ok, python = pcall(require, 'internal.python')
     if ok and python.console_exchange then
-        return require('internal.wait')(python.console_exchange(host, tonumber(port), line))
+        return require('internal.wait')(python.console_exchange(host, port, line))
     end
-    return exchange_by_socket(host, tonumber(port), line)
+    return exchange_by_socket(host, port, line)
 end
 
-local function command(text)
-    local reply = exchange((text:gsub('\\?\n', ' ')) .. '\n')
+local function command(inspector, text)
+    local reply = exchange(inspector, (text:gsub('\\?\n', ' ')) .. '\n')
     if reply == nil or reply == '' then
         error('the inspector does not answer', 0)
     end
@@ -53,7 +51,7 @@ local methods = {}
 
 -- Returns the value of the reply; raises a failure as a string.
 function methods:cmd(text)
-    local result = command(text)
+    local result = command(self, text)
     if type(result) == 'table' and result.error ~= nil then
         error(result.error, 0)
     end
@@ -77,14 +75,16 @@ end
 methods.switch_server = methods.switch
 
 function methods:get_cfg(name)
-    local value = self:cmd(('config %s'):format(name))
-    if value == nil then
-        return nil
+    if self.run_conf == nil then
+        self.run_conf = self:cmd(('config %s'):format(name))
     end
-    return value
+    return self.run_conf[name]
 end
 
-methods.get_param = methods.get_cfg
+-- Returns a list with one element: `box.info` of a node, or a member of it.
+function methods:get_param(node, name)
+    return self:eval(node, name and ('return box.info.%s'):format(name) or 'return box.info')
+end
 
 function methods:get_server_name()
     return os.getenv('TEST_SERVER_NAME')
@@ -92,16 +92,13 @@ end
 
 -- ---- methods: positions ---------------------------------------------------------------------
 
+-- Returns the lsn up to which a node has the rows of an instance, nil if it has none.
 function methods:get_lsn(node, id)
-    return eval_one(self, node, ('box.info.vclock[%d] or 0'):format(id))
+    return tonumber(self:get_vclock(node)[tonumber(id)])
 end
 
 function methods:get_vclock(node)
-    local vclock = eval_one(self, node, 'box.info.vclock')
-    if type(vclock) == 'table' then
-        setmetatable(vclock, nil)
-    end
-    return vclock
+    return eval_one(self, node, 'box.info.vclock')
 end
 
 local function vclock_reached(vclock, target)
@@ -126,12 +123,12 @@ local function poll(condition, timeout, delay)
     end
 end
 
--- Returns the id of a node. A starting node may not have one yet.
+-- Returns the id of a node. A starting node may not have one yet: nil if it gets none in time.
 function methods:get_server_id(node)
     local id
     poll(function()
-        id = eval_one(self, node, 'box.info.id')
-        return type(id) == 'number'
+        id = tonumber(eval_one(self, node, 'box.info.id'))
+        return id
     end)
     return id
 end
@@ -139,9 +136,9 @@ end
 -- Waits until `waiter` has all rows that `master` has originated.
 function methods:wait_lsn(waiter, master)
     local id = self:get_server_id(master)
-    local lsn = self:get_lsn(master, id)
+    local lsn = self:get_lsn(master, id) or 0
     local reached = poll(function()
-        return self:get_lsn(waiter, id) >= lsn
+        return (self:get_lsn(waiter, id) or 0) >= lsn
     end)
     if not reached then
         error(('%s has not reached lsn %s of %s'):format(waiter, lsn, master), 0)
@@ -173,19 +170,18 @@ function methods:wait_cluster_vclock(nodes, target)
     for _, node in pairs(nodes) do
         self:wait_vclock(node, target)
     end
-    return self:get_cluster_vclock(nodes)
+    return target
 end
 
 -- ---- methods: conditions --------------------------------------------------------------------
 
--- Calls `condition` by pcall until it returns something true. Returns its results, or false and its
--- last results.
+-- Calls `condition` by pcall until it returns something true. Returns its last results; raises its last error.
 function methods:wait_cond(condition, timeout, delay)
-    local reached, results = poll(condition, timeout, delay)
-    if reached then
-        return unpack(results, 2, table.maxn(results))
+    local _, results = poll(condition, timeout, delay)
+    if not results[1] then
+        error(results[2])
     end
-    return false, results[2]
+    return unpack(results, 2, math.max(2, table.maxn(results)))
 end
 
 local function matches(info, options)
@@ -204,10 +200,10 @@ end
 local function wait_side(side, absent)
     return function(_, id, options, timeout)
         options = options or {}
-        local info
+        local replica
         local reached = poll(function()
-            local replica = box.info.replication[id]
-            info = replica and replica[side]
+            replica = box.info.replication[id]
+            local info = replica and replica[side]
             if options[absent] then
                 return info == nil
             end
@@ -216,29 +212,44 @@ local function wait_side(side, absent)
         if reached then
             return true
         end
-        return false, info
+        return false, replica
     end
 end
 
 methods.wait_upstream = wait_side('upstream', 'no_upstream')
 methods.wait_downstream = wait_side('downstream', 'no_downstream')
 
--- Waits until every node follows every other one.
+-- Waits until `node` follows the instance `id`. Returns false if it has stopped.
+local function wait_follows(self, node, id)
+    local expression = ('(box.info.replication[%d].upstream or {status = "none"}).status'):format(id)
+    local status
+    poll(function()
+        status = eval_one(self, node, expression)
+        return status == 'follow' or status == 'stopped'
+    end)
+    if status == 'stopped' then
+        return false
+    end
+    return status == 'follow' or nil
+end
+
+-- Waits until every node follows every other one. Returns false, and waits no longer, if one of them has stopped.
 function methods:wait_fullmesh(nodes)
-    for _, node in pairs(nodes) do
-        for _, other in pairs(nodes) do
-            if node ~= other then
-                local id = self:get_server_id(other)
-                local expression = ('(box.info.replication[%d].upstream or {status = "none"}).status'):format(id)
-                local reached = poll(function()
-                    return eval_one(self, node, expression) == 'follow'
-                end)
-                if not reached then
-                    error(('%s does not follow %s'):format(node, other), 0)
-                end
+    log.info('starting full mesh')
+    for _, other in ipairs(nodes) do
+        local id = self:get_server_id(other)
+        log.info('%s: bootstrapped', other)
+        for _, node in ipairs(nodes) do
+            local follows = node == other or wait_follows(self, node, id)
+            if follows == false then
+                log.info('fullmesh failed to connect %s -> %s', node, other)
+                return false
+            elseif not follows then
+                error(('%s does not follow %s'):format(node, other), 0)
             end
         end
     end
+    log.info('full mesh connected')
 end
 
 -- ---- methods: clusters ----------------------------------------------------------------------
@@ -312,16 +323,11 @@ function methods:grep_log(node, pattern, bytes, options)
     return found
 end
 
+-- Waits for a match; returns nil if there is none in time.
 function methods:wait_log(node, pattern, bytes, timeout, options)
-    local found
-    local reached = poll(function()
-        found = self:grep_log(node, pattern, bytes, options)
-        return found
-    end, timeout)
-    if not reached then
-        error(('the log of %s has no %q'):format(node, pattern), 0)
-    end
-    return found
+    return self:wait_cond(function()
+        return self:grep_log(node, pattern, bytes, options)
+    end, timeout, options and options.delay)
 end
 
 function methods:copy_file(from, to)
@@ -344,8 +350,15 @@ end
 
 local method_table = {__index = methods}
 
-local function new()
-    return setmetatable({}, method_table)
+local function new(host, port)
+    local inspector = {
+        host = host or os.getenv('INSPECTOR_HOST') or 'localhost',
+        port = port or tonumber(os.getenv('INSPECTOR_PORT')),
+    }
+    if inspector.port == nil then
+        error('Inspector not started')
+    end
+    return setmetatable(inspector, method_table)
 end
 
 return {new = new}

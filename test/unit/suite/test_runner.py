@@ -246,7 +246,7 @@ def test_python_script(tmp_path: Path) -> None:
         "import sys\n"
         "admin('box.info.status')\n"
         "sys.stdout.push_filter('name: .*', 'name: <name>')\n"
-        "print('name:', server.name)\n"
+        "print(f'name: {server.name}')\n"
         "server.restart()\n"
         "admin('1 + 1')\n"
         "print(iproto.uri.endswith('.i'), iproto.py_con.ping() > 0)\n"
