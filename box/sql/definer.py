@@ -227,6 +227,7 @@ class Definer:
         for name, column in zip(different_names(names), columns, strict=True):
             entry = {"name": name, "type": column.type, "is_nullable": True, "nullable_action": "none"}
             if column.collation:
+                str(column.collation)  # an unknown one is refused
                 entry["collation"] = id_of(column.collation)
             fields.append(entry)
         space_id = await self._next_space_id(ctx)
@@ -237,11 +238,11 @@ class Definer:
 
     async def _create_trigger(self, ctx: Context, statement: sql_nodes.CreateTrigger) -> Changed:
         space = self._space(ctx, statement.table)
-        check_trigger_place(statement, space)
         if statement.name in self._schema.sql_triggers:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.TRIGGER_EXISTS, statement.name)
+        check_trigger_place(statement, space)
         await self._insert(ctx, SpaceId.TRIGGER, [statement.name, space.id, {"sql": statement.text}])
         return Changed(1)
 
@@ -300,6 +301,8 @@ class Definer:
 
     async def _drop_index(self, ctx: Context, statement: sql_nodes.Drop) -> Changed:
         assert statement.table is not None
+        if statement.if_exists and self._catalogue(ctx).find(statement.table) is None:
+            return Changed(0)
         space = self._space(ctx, statement.table)
         found = next((index for index in space.indexes.values() if index.name == statement.name), None)
         if found is None:

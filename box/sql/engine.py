@@ -107,6 +107,8 @@ class Sql:
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
+            if isinstance(parsed.statement, sql_nodes.Pragma):
+                pragma_columns(parsed.statement)
             raise parsed.trailing
         self._count(RequestType.EXECUTE)
         result = await self._run(ctx, parsed, values)
@@ -279,7 +281,11 @@ class Sql:
         self._foreign_keys.begin_statement(ctx, is_alone=is_alone)
         try:
             result = await run_flat(work())
-            self._foreign_keys.end_statement(ctx)
+            try:
+                self._foreign_keys.end_statement(ctx)
+            except BoxError:
+                action = "ABORT"  # whatever the OR clause says
+                raise
         except BaseException as error:
             self._foreign_keys.forget_statement(ctx)
             if isinstance(error, RaisedError):

@@ -205,6 +205,7 @@ def _find(relations: list[Relation], name: str) -> KnownColumn | None:
 
 
 def _placed(column: KnownColumn, alias: str, place: int) -> KnownColumn:
+    str(column.collation)  # an unknown one is refused
     return KnownColumn(
         column.name,
         column.type,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.query_parser import QueryParser
 
 
 class ChangeParser(QueryParser):
     """Adds changes of data to the parser of queries."""
+
+    is_in_trigger = False
+    """True while the steps of a trigger are read."""
 
     def change(self) -> sql_nodes.Change:
         if self.at("UPDATE"):
@@ -44,7 +48,7 @@ class ChangeParser(QueryParser):
         self.advance()
         action = self._or_action()
         table = self.name()
-        indexed_by, _ = self.indexed()
+        indexed_by = self._indexed()
         self.advise()
         self.expect("SET")
         sets = [self._assignment()]
@@ -52,6 +56,19 @@ class ChangeParser(QueryParser):
             sets.append(self._assignment())
         where = self.expression() if self.take("WHERE") else None
         return sql_nodes.Update(table, sets, where, action, indexed_by=indexed_by)
+
+    def _indexed(self) -> str | None:
+        """Parse `INDEXED BY name` or `NOT INDEXED` after the table of a change.
+
+        Raises:
+            ClientError: SQL_SYNTAX_WITH_POS, the change is a step of a trigger.
+        """
+        indexed_by, not_indexed = self.indexed()
+        if self.is_in_trigger and (indexed_by is not None or not_indexed):
+            word = "INDEXED" if indexed_by is not None else "NOT INDEXED"
+            text = f"the {word} BY clause is not allowed on UPDATE or DELETE statements within triggers"
+            raise client_error(ErrorCode.SQL_SYNTAX_WITH_POS, self.token.line, self.token.position, text)
+        return indexed_by
 
     def _assignment(self) -> tuple[list[str], sql_nodes.Expr]:
         if self.at("("):
@@ -65,6 +82,6 @@ class ChangeParser(QueryParser):
         self.advance()
         self.expect("FROM")
         table = self.name()
-        indexed_by, _ = self.indexed()
+        indexed_by = self._indexed()
         where = self.expression() if self.take("WHERE") else None
         return sql_nodes.Delete(table, where, indexed_by=indexed_by)

@@ -149,6 +149,7 @@ class DefinitionParser(ChangeParser):
             self.expect(")")
             return
         sign = self.advance().kind if self.at("+", "-") else ""
+        start = self.token.start if sign == "+" else start
         term: sql_nodes.Expr
         if self.is_name and not sign:
             raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, self.token.text)
@@ -336,6 +337,7 @@ class DefinitionParser(ChangeParser):
             )
         when = self.expression() if self.take("WHEN") else None
         self.expect("BEGIN")
+        self.is_in_trigger = True
         steps = [self._trigger_step()]
         while not self.at("END"):
             steps.append(self._trigger_step())

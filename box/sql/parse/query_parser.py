@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from box.errors import ErrorCode, client_error, unsupported
@@ -182,7 +183,8 @@ class QueryParser(ExpressionParser):
         self.expect("JOIN")
         known = _JOINS.get(tuple(word.upper() for word in words))
         if known is None:
-            if any(word.upper() == "RIGHT" for word in words) or "FULL" in (word.upper() for word in words):
+            upper = [word.upper() for word in words]
+            if "RIGHT" in upper or "FULL" in upper or upper == ["OUTER"]:
                 raise unsupported("Tarantool", "RIGHT and FULL OUTER JOINs")
             raise generic(f"unknown or unsupported join type: {' '.join(words)}")
         return known
@@ -197,6 +199,8 @@ class QueryParser(ExpressionParser):
                 source.sources = self._sources()
             self.expect(")")
             source.alias = self.alias()
+            if source.sources is not None and source.alias is not None:
+                source = _named(source.sources, source.alias, join)
         else:
             source.name = self.name()
             if self.take("("):
@@ -258,6 +262,14 @@ class QueryParser(ExpressionParser):
                 self.option_ended()
             terms.append(sql_nodes.OrderTerm(expr, is_desc))
         return terms
+
+
+def _named(sources: list[sql_nodes.FromItem], alias: str, join: str) -> sql_nodes.FromItem:
+    """Return what a list of sources in brackets with an alias means: a table by that name, or a query over them."""
+    if len(sources) == 1:
+        return replace(sources[0], alias=alias, join=join)
+    core = sql_nodes.Core([sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")], sources)
+    return sql_nodes.FromItem(select=sql_nodes.Select([core], []), alias=alias, join=join)
 
 
 def _has_collation(expr: object) -> bool:
