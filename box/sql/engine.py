@@ -107,8 +107,6 @@ class Sql:
         values = bind(parsed.parameters, params)
         if parsed.trailing is not None:
             self._analyse(ctx, parsed, values)
-            if isinstance(parsed.statement, sql_nodes.Pragma):
-                pragma_columns(parsed.statement)
             raise parsed.trailing
         self._count(RequestType.EXECUTE)
         result = await self._run(ctx, parsed, values)
@@ -215,7 +213,10 @@ class Sql:
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
             self._queries.analyse(ctx, parsed.text, statement, values)
+        elif isinstance(statement, sql_nodes.Pragma):
+            pragma_columns(statement)
         else:
+            self._definer.check(ctx, statement)
             self._query_of(ctx, parsed.text, statement, values)
 
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:

@@ -116,8 +116,8 @@ class ExpressionCompiler:
         return truth(self.test(expr)) if on_key is None else on_key
 
     def test(self, expr: sql_nodes.Expr) -> Typed:
-        """Compile an expression that decides something: the right operand of AND and OR is evaluated only if the left one
-        leaves the result open.
+        """Compile an expression that decides something: the right operand of AND and OR is evaluated only if the left
+        one leaves the result open.
         """
         if isinstance(expr, sql_nodes.Unary) and expr.op == "NOT":
             inner = self.test(expr.operand)
@@ -418,20 +418,16 @@ class ExpressionCompiler:
     # --- forms with words ---
 
     def _case(self, expr: sql_nodes.Case) -> Typed:
-        results = [self.compile(result) for _, result in expr.whens]
+        tests, results = [], []
+        for condition, result in expr.whens:
+            tests.append(self.test(condition) if expr.operand is None else self._compare("=", expr.operand, condition))
+            results.append(self.compile(result))
         if expr.otherwise is not None:
             results.append(self.compile(expr.otherwise))
         kind = joined(result.kind for result in results)
-        parts, has_aggregate = ["CASE"], any(result.has_aggregate for result in results)
-        for (condition, _), result in zip(expr.whens, results, strict=False):
-            if expr.operand is None:
-                test = self.test(condition)
-                sql = truth(test)
-            else:
-                test = self._compare("=", expr.operand, condition)
-                sql = test.sql
-            has_aggregate = has_aggregate or test.has_aggregate
-            parts.append(f"WHEN {sql} THEN {as_kind(result, kind)}")
+        parts, has_aggregate = ["CASE"], any(item.has_aggregate for item in (*tests, *results))
+        for test, found in zip(tests, results, strict=False):
+            parts.append(f"WHEN {truth(test)} THEN {as_kind(found, kind)}")
         if expr.otherwise is not None:
             parts.append(f"ELSE {as_kind(results[-1], kind)}")
         parts.append("END")

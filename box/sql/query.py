@@ -68,7 +68,9 @@ class Query:
 
     def _render(self, is_named: bool) -> str:
         # Tarantool merges sorted parts for ORDER BY, and then keeps the first of equal texts, as SQLite does.
-        keeps_last = len(self.parts) > 1 and not (self.is_recursive or self.order) and any(map(is_collated, self.columns))
+        keeps_last = (
+            len(self.parts) > 1 and not (self.is_recursive or self.order) and any(map(is_collated, self.columns))
+        )
         parts = [self._part(number, is_named or keeps_last) for number in range(len(self.parts))]
         columns = self.columns if keeps_last else ()
         body = combined(parts, self.operators, columns)
@@ -175,8 +177,8 @@ class QueryCompiler:
         self._depth = 0
 
     def collation_order(self, name: str) -> int:
-        """Return the id of the collation that sorts as the one with a name does; one that does not exist is refused when
-        it is used.
+        """Return the id of the collation that sorts as the one with a name does; one that does not exist is refused
+        when it is used.
         """
         try:
             return self.catalogue.collation(name).order
@@ -241,6 +243,7 @@ class QueryCompiler:
         is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
             self.allows_copies = False
+        limits = self._limits(select, limit_name)
         self._depth += 1
         self.common.declare(select.common, scope)
         if len(select.cores) > _COMPOUND_MAX:
@@ -258,7 +261,7 @@ class QueryCompiler:
         self._depth -= 1
         cores = [compiled[number] for number in range(len(compiled))]
         query = self._assemble(select, cores, self.common.prefix(scope))
-        query.suffix = self._limits(select, limit_name)
+        query.suffix = limits
         return query
 
     def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str) -> Query:
@@ -347,6 +350,8 @@ class _Core:
         tail = f" FROM {source}" if source else ""
         if core.where is not None:
             tail += f" WHERE {compiler.condition(core.where)}"
+        if scope.failure is not None:
+            raise scope.failure
         if core.group_by is not None:
             tail += self._group_by(core.group_by, compiler)
         scope.allows_aggregates = True
@@ -388,13 +393,13 @@ class _Core:
             if isinstance(expr, _StarColumn):
                 yield expr.column
             elif isinstance(expr, sql_nodes.Name):
-                found = scope.resolve(expr)
+                found = scope.find_here(expr)
                 if isinstance(found, KnownColumn):
                     yield found
 
     def _keeps_last(self, order: list[sql_nodes.OrderTerm]) -> bool:
-        """Return whether Tarantool evaluates DISTINCT as GROUP BY, which keeps the last of equal texts: it does if ORDER
-        BY has exactly the result columns, ascending.
+        """Return whether Tarantool evaluates DISTINCT as GROUP BY, which keeps the last of equal texts: it does if
+        ORDER BY has exactly the result columns, ascending.
         """
         if self._is_aggregate or len(order) != len(self.results) or not any(map(is_collated, self.columns)):
             return False
@@ -407,7 +412,9 @@ class _Core:
 
     def _grouped_by_all(self) -> str:
         """Group by all result columns, and let them show the last row of a group. Returns the text of GROUP BY."""
-        keys = [key for item in self.rows[0] for key in order_terms(_no_constant(item), item.kind, item.collation, False)]
+        keys = [
+            key for item in self.rows[0] for key in order_terms(_no_constant(item), item.kind, item.collation, False)
+        ]
         self.rows = [[replace(item, sql=f"lb_last({item.sql})") for item in self.rows[0]]]
         return f" GROUP BY {', '.join(keys)}"
 
@@ -455,7 +462,10 @@ class _Core:
         if isinstance(expr, _StarColumn):
             return self._column_name(expr.column, expr.table)
         if isinstance(expr, sql_nodes.Name):
-            found = scope.resolve(expr)
+            try:
+                found = scope.resolve(expr)
+            except BoxError:  # raised when its turn comes: columns before it may be wrong, too
+                return expr.name
             if is_merged:
                 return name_of(result.span)
             return self._column_name(found, found.table) if isinstance(found, KnownColumn) else expr.name

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.token_reader import generic
 
@@ -99,6 +99,8 @@ class QueryScope:
     """True if a column outside of aggregates means its value in the last row of a group."""
     grouped: list[KnownColumn] = field(default_factory=list)
     """The columns of GROUP BY, whose values are equal in all rows of a group."""
+    failure: BoxError | None = None
+    """The error of an ON clause, which comes after errors of the result columns."""
     on_aggregate: Callable[[], None] | None = None
 
     def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from box.errors import ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.query_parser import QueryParser
+from box.sql.parse.token_reader import generic
 
 
 class ChangeParser(QueryParser):
@@ -34,8 +35,6 @@ class ChangeParser(QueryParser):
             action = "REPLACE"
         else:
             action = self._or_action()
-            if not self.at("INTO"):
-                self.advise()
         self.expect("INTO")
         table, columns = self.name(), self.names_in_brackets()
         if self.take_words("DEFAULT", "VALUES"):
@@ -46,13 +45,16 @@ class ChangeParser(QueryParser):
 
     def _update(self) -> sql_nodes.Update:
         self.advance()
+        if not self.at("OR"):
+            self.option_ended()
         action = self._or_action()
         table = self.name()
         indexed_by = self._indexed()
-        self.advise()
         self.expect("SET")
         sets = [self._assignment()]
-        while self.take(","):
+        while self.at(","):
+            self.option_ended()
+            self.advance()
             sets.append(self._assignment())
         where = self.expression() if self.take("WHERE") else None
         return sql_nodes.Update(table, sets, where, action, indexed_by=indexed_by)
@@ -76,7 +78,11 @@ class ChangeParser(QueryParser):
         else:
             names = [self.name()]
         self.expect("=")
-        return names, self.expression()
+        value = self.expression()
+        count = len(value.items) if isinstance(value, sql_nodes.RowValue) else 1
+        if len(names) > 1 and count != len(names) and not isinstance(value, sql_nodes.Subquery):
+            raise generic(f"{len(names)} columns assigned {count} values")
+        return names, value
 
     def _delete(self) -> sql_nodes.Delete:
         self.advance()

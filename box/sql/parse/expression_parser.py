@@ -189,6 +189,7 @@ class ExpressionParser(TokenReader):
 
     def _between(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
         outer, self._stops_at_and = self._stops_at_and, True
+        self.advise()
         with self.stacked(2):
             low = self.expression()
         self._stops_at_and = outer
@@ -317,7 +318,6 @@ class ExpressionParser(TokenReader):
         self.advance()
         operand = None if self.at("WHEN") else self._nested()
         whens: list[tuple[sql_nodes.Expr, sql_nodes.Expr]] = []
-        self._is_warned = True
         while self.at("WHEN") or not whens:
             self.expect("WHEN")
             with self.stacked(4 if whens else 3):

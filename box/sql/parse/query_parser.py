@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.identifier import check_identifier
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
@@ -26,6 +26,9 @@ _JOINS: Final = {
     ("CROSS", "INNER"): "CROSS",
     ("LEFT", "NATURAL"): "NATURAL LEFT",
 }
+
+
+_OUTER_WORDS: Final = frozenset(("FULL", "LEFT", "OUTER", "RIGHT"))
 
 
 class QueryParser(ExpressionParser):
@@ -72,6 +75,7 @@ class QueryParser(ExpressionParser):
         common, is_recursive = self.with_clause()
         cores, operators = [], []
         order_by, limit = None, None
+        misplaced: BoxError | None = None
         while True:
             core = self._core()
             cores.append(core)
@@ -82,11 +86,12 @@ class QueryParser(ExpressionParser):
             self.advance()
             if operator == "UNION" and self.take("ALL"):
                 operator = "UNION ALL"
-            if order_by is not None:
-                raise generic(f"ORDER BY clause should come after {operator} not before")
-            if limit is not None:
-                raise generic(f"LIMIT clause should come after {operator} not before")
+            if misplaced is None and (order_by is not None or limit is not None):
+                clause = "LIMIT" if order_by is None else "ORDER BY"
+                misplaced = generic(f"{clause} clause should come after {operator} not before")
             operators.append(operator)
+        if misplaced is not None:
+            raise misplaced
         return sql_nodes.Select(cores, operators, order_by, limit, offset, common, is_recursive)
 
     def _core(self) -> sql_nodes.Core:
@@ -94,8 +99,9 @@ class QueryParser(ExpressionParser):
             return self._values()
         self.expect("SELECT")
         is_distinct = self.take("DISTINCT")
-        if not is_distinct and not self.take("ALL"):
-            self.option_ended()
+        if not is_distinct:
+            self.take("ALL")
+        self.option_ended()
         core = sql_nodes.Core(is_distinct=is_distinct)
         core.columns.append(self._result_column())
         while self.at(","):
@@ -154,7 +160,7 @@ class QueryParser(ExpressionParser):
             return self.name()
         if self.at("#string"):
             return self.advance().text[1:-1].replace("''", "'")
-        if self.is_name and not (self.at("INDEXED") and self.peek() == "BY"):
+        if self.is_name and not self.at("INDEXED"):
             return name_of(self.advance())
         self.option_ended()
         return None
@@ -183,8 +189,8 @@ class QueryParser(ExpressionParser):
         self.expect("JOIN")
         known = _JOINS.get(tuple(word.upper() for word in words))
         if known is None:
-            upper = [word.upper() for word in words]
-            if "RIGHT" in upper or "FULL" in upper or upper == ["OUTER"]:
+            upper = {word.upper() for word in words}
+            if not upper - _OUTER_WORDS - {"NATURAL"} and upper & _OUTER_WORDS:
                 raise unsupported("Tarantool", "RIGHT and FULL OUTER JOINs")
             raise generic(f"unknown or unsupported join type: {' '.join(words)}")
         return known
@@ -226,13 +232,11 @@ class QueryParser(ExpressionParser):
 
     def indexed(self) -> tuple[str | None, bool]:
         """Parse `INDEXED BY name` or `NOT INDEXED`."""
-        if self.at("INDEXED") and self.peek() == "BY":
-            self.advance()
-            self.advance()
+        if self.take("INDEXED"):
+            self.expect("BY")
             return self.name(), False
-        if self.at("NOT") and self.peek() == "INDEXED":
-            self.advance()
-            self.advance()
+        if self.take("NOT"):
+            self.expect("INDEXED")
             return None, True
         return None, False
 
