@@ -46,7 +46,7 @@ class Builtin:
 
 ANY_NUMBER: Final = 1000
 """Stands for no limit: the most arguments that SQLite passes to a function."""
-_SIZE_MAX: Final = 1_000_000_000
+SIZE_MAX: Final = 1_000_000_000
 _PATTERN_MAX: Final = 50_000
 """Tarantool's limits, which are those of SQLite, for the size of a value in bytes and for a pattern of LIKE."""
 UNAVAILABLE: Final = frozenset(
@@ -202,10 +202,12 @@ def _quote(value: Value) -> Value:
 
 
 def _replace(text: Value, pattern: Value, replacement: Value) -> Value:
-    if text is None or pattern is None or replacement is None:
+    if text is None or pattern is None:
         return None
-    source, old, new = as_text(text), as_text(pattern), as_text(replacement)
-    return source.replace(old, new) if old else source
+    source, old = as_text(text), as_text(pattern)
+    if not old:
+        return source
+    return None if replacement is None else source.replace(old, as_text(replacement))
 
 
 def _round(value: Value, digits: Value = 0) -> Value:
@@ -286,7 +288,10 @@ def trim(text: Value, side: str, chars: Value = None, has_chars: bool = False) -
 
 def _unicode(value: Value) -> Value:
     text = "" if value is None else as_text(value)
-    return ord(text[0]) if text and text[0] != "\0" else None
+    if not text or text[0] == "\0":
+        return None
+    code = ord(text[0])
+    return code if not 0xD800 <= code <= 0xDFFF else 0xFFFD  # a byte that is not UTF-8
 
 
 def _char(*values: Value) -> str:
@@ -303,7 +308,7 @@ def _code(value: Value) -> int:
 
 def _zeroblob(value: Value) -> bytes:
     count = max(as_integer(value), 0)
-    if count > _SIZE_MAX:
+    if count > SIZE_MAX:
         raise execute_error("string or binary string is too big")
     return bytes(count)
 

@@ -9,7 +9,7 @@ from box.errors import ErrorCode, client_error, illegal_params
 from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES, SAFE
 from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
-from box.sql.kinds import as_kind, boxed, joined, kind_of
+from box.sql.kinds import as_kind, boxed, exact, joined, kind_of
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import Typed
 from box.sql.type_names import type_of
@@ -37,6 +37,8 @@ _KINDS: Final = {
 _LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
 
 
+_SAME: Final = frozenset(("COALESCE", "GREATEST", "IFNULL", "LEAST", "NULLIF", "QUOTE", *_LIKELY))
+"""Functions that return an argument as it is."""
 _ARGS_MAX: Final = 127
 """The limit of Tarantool for the arguments of a function."""
 _ONE_ARGUMENT: Final = "DISTINCT aggregates must have exactly one argument"
@@ -79,18 +81,19 @@ class CallCompiler:
         count = len(expr.args)
         if name == "COUNT" and expr.is_distinct and count > 1:
             raise generic(_ONE_ARGUMENT)
-        if not least <= count <= most:
+        if not least <= count <= most and least == most:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
-        if inner.is_inside_aggregate:
+        if inner.is_inside_aggregate or not inner.allows_aggregates:
             raise generic(f"misuse of aggregate function {name}()")
-        if not inner.allows_aggregates:
-            raise generic(f"misuse of aggregate function {name}()")
+        if not least <= count <= most and name != "COUNT":
+            raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
         if expr.is_distinct and count != 1:
             raise generic(_ONE_ARGUMENT)
         if inner.on_aggregate is not None:
             inner.on_aggregate()
         inner.is_inside_aggregate = True
         args = [scope.compile(arg) for arg in expr.args]
+        args = list(map(exact, args))
         inner.is_inside_aggregate = False
         distinct = "DISTINCT " if expr.is_distinct else ""
         sql, kind = self._aggregate_sql(name, args, distinct)
@@ -102,6 +105,8 @@ class CallCompiler:
         if distinct and args[0].kind in ("str", "any") and args[0].collation not in (0, 3):
             value = replace(args[0], sql=f"{args[0].sql} COLLATE lb_{args[0].collation}")
             args = [value, *args[1:]]
+        if name == "COUNT" and len(args) > 1:
+            return f"count(lb_wrong_count({len(args)}))", "int"  # the error comes with the first row
         if name == "COUNT":
             return f"count({distinct}{args[0].sql if args else '*'})", "int"
         value = args[0]
@@ -123,6 +128,8 @@ class CallCompiler:
         entry = SCALARS[expr.name]
         entry.check_count(len(expr.args))
         args = [scope.compile(arg) for arg in expr.args]
+        if expr.name not in _SAME:
+            args = list(map(exact, args))
         has_aggregate = any(arg.has_aggregate for arg in args)
         if expr.name in _LIKELY:
             return self._likely(expr, args)
@@ -196,7 +203,7 @@ class CallCompiler:
         return Typed(sql, "string", "str", has_aggregate=has_aggregate)
 
     def _special(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
-        name, args = expr.name, [scope.compile(arg) for arg in expr.args]
+        name, args = expr.name, [exact(scope.compile(arg)) for arg in expr.args]
         expected = {"RANDOMBLOB": 1, "RANDOM": 0, "ROW_COUNT": 0, "VERSION": 0}.get(name)
         if expected is not None and len(args) != expected:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, str(expected), len(args))

@@ -79,15 +79,35 @@ class Catalogue:
         return self.collation(name).id
 
     def collation(self, name: str) -> CollationDef:
-        """Return a collation. The name is tried as written, then in lower case.
+        """Return a collation.
 
         Raises:
             ClientError: NO_SUCH_COLLATION.
         """
-        found = self.schema.collation_by_name(name) or self.schema.collation_by_name(name.lower())
+        found = self.schema.collation_by_name(name)
         if found is None:
             raise client_error(ErrorCode.NO_SUCH_COLLATION, name)
         return found
+
+
+class UnknownCollation(int):
+    """Stands for a collation that does not exist. Tarantool looks a collation up when it is used, as here: to show the
+    number, as the text of a statement for SQLite does, raises NO_SUCH_COLLATION.
+    """
+
+    name: str
+
+    @classmethod
+    def named(cls, name: str) -> UnknownCollation:
+        found = cls(-1)
+        found.name = name
+        return found
+
+    def __str__(self) -> str:
+        raise client_error(ErrorCode.NO_SUCH_COLLATION, self.name)
+
+    def __format__(self, _: str) -> str:
+        return str(self)
 
 
 def columns_of(space: Space) -> list[KnownColumn]:

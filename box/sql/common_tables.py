@@ -63,7 +63,7 @@ class CommonTables:
         if common.is_ready:
             return
         if common.is_open:
-            raise generic(f"circular reference: {common.table.name}")
+            raise generic(f"{common.failure}: {common.table.name}")
         common.is_open = True
         first = self._queries.names_given + 1
         self._compile(common)
@@ -90,7 +90,7 @@ class CommonTables:
                     "any" if column.kind in ("bool", "null") else "num" if column.kind == "int" else column.kind
                 )
             common.is_ready = True
-        query = queries.compile(select, common.scope, is_common=True)
+        query = queries.compile(select, common.scope, common=common)
         if is_recursive:
             query.is_recursive = True
             for column, known in zip(query.columns, common.columns, strict=True):

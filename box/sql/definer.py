@@ -70,6 +70,15 @@ class Definer:
             return await self._drop_constraint(ctx, statement)
         return await self._enable_check(ctx, statement)
 
+    def check(self, ctx: Context, statement: sql_nodes.Statement) -> None:
+        """Raise the errors of a definition that Tarantool finds before it has read the whole text."""
+        if isinstance(statement, sql_nodes.CreateTable):
+            rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
+        elif isinstance(statement, sql_nodes.CreateView):
+            self._view_fields(ctx, statement)
+        elif isinstance(statement, sql_nodes.Drop) and statement.kind != "TRIGGER" and not statement.if_exists:
+            self._space(ctx, statement.table or statement.name)
+
     # --- rows of system spaces ---
 
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
@@ -114,11 +123,11 @@ class Definer:
     # --- tables ---
 
     async def _create_table(self, ctx: Context, statement: sql_nodes.CreateTable) -> Changed:
+        rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
         if self._catalogue(ctx).find(statement.name) is not None:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)
-        rows = rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
         space_id = await self._next_space_id(ctx)
         engine = statement.engine
         if engine is None:
@@ -214,10 +223,18 @@ class Definer:
     # --- views and triggers ---
 
     async def _create_view(self, ctx: Context, statement: sql_nodes.CreateView) -> Changed:
+        fields = self._view_fields(ctx, statement)
         if self._catalogue(ctx).find(statement.name) is not None:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)
+        space_id = await self._next_space_id(ctx)
+        options = {"sql": statement.text, "view": True}
+        row = [space_id, ctx.credentials.uid, statement.name, "memtx", len(fields), options, fields]
+        await self._insert(ctx, SpaceId.SPACE, row)
+        return Changed(1)
+
+    def _view_fields(self, ctx: Context, statement: sql_nodes.CreateView) -> list[dict[str, Any]]:
         columns = self._queries.compiler(ctx, ()).compile(statement.select).columns
         names = [column.name for column in columns] if statement.columns is None else statement.columns
         if len(names) != len(columns):
@@ -227,21 +244,18 @@ class Definer:
         for name, column in zip(different_names(names), columns, strict=True):
             entry = {"name": name, "type": column.type, "is_nullable": True, "nullable_action": "none"}
             if column.collation:
+                str(column.collation)  # an unknown one is refused
                 entry["collation"] = id_of(column.collation)
             fields.append(entry)
-        space_id = await self._next_space_id(ctx)
-        options = {"sql": statement.text, "view": True}
-        row = [space_id, ctx.credentials.uid, statement.name, "memtx", len(fields), options, fields]
-        await self._insert(ctx, SpaceId.SPACE, row)
-        return Changed(1)
+        return fields
 
     async def _create_trigger(self, ctx: Context, statement: sql_nodes.CreateTrigger) -> Changed:
         space = self._space(ctx, statement.table)
-        check_trigger_place(statement, space)
         if statement.name in self._schema.sql_triggers:
             if statement.if_not_exists:
                 return Changed(0)
             raise client_error(ErrorCode.TRIGGER_EXISTS, statement.name)
+        check_trigger_place(statement, space)
         await self._insert(ctx, SpaceId.TRIGGER, [statement.name, space.id, {"sql": statement.text}])
         return Changed(1)
 
@@ -300,6 +314,8 @@ class Definer:
 
     async def _drop_index(self, ctx: Context, statement: sql_nodes.Drop) -> Changed:
         assert statement.table is not None
+        if statement.if_exists and self._catalogue(ctx).find(statement.table) is None:
+            return Changed(0)
         space = self._space(ctx, statement.table)
         found = next((index for index in space.indexes.values() if index.name == statement.name), None)
         if found is None:

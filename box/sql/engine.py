@@ -251,7 +251,10 @@ class Sql:
         statement = parsed.statement
         if isinstance(statement, sql_nodes.Select):
             self._queries.analyse(ctx, parsed.text, statement, values)
+        elif isinstance(statement, sql_nodes.Pragma):
+            pragma_columns(statement)
         else:
+            self._definer.check(ctx, statement)
             self._query_of(ctx, parsed.text, statement, values)
 
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
@@ -317,7 +320,11 @@ class Sql:
         self._foreign_keys.begin_statement(ctx, is_alone=is_alone)
         try:
             result = await run_flat(work())
-            self._foreign_keys.end_statement(ctx)
+            try:
+                self._foreign_keys.end_statement(ctx)
+            except BoxError:
+                action = "ABORT"  # whatever the OR clause says
+                raise
         except BaseException as error:
             self._foreign_keys.forget_statement(ctx)
             if isinstance(error, RaisedError):

@@ -22,6 +22,7 @@ from box.sql.kinds import (
     as_kind,
     boxed,
     constant,
+    exact,
     joined,
     kind_of,
     parameter,
@@ -103,14 +104,33 @@ class ExpressionCompiler:
     def _term(self, expr: sql_nodes.Expr, *, is_key: bool) -> str:
         """Compile a term of AND. `is_key` tells that an index of its column may be chosen."""
         if not is_key:
-            return truth(self.compile(expr))
+            return truth(self.test(expr))
         if isinstance(expr, sql_nodes.Between) and isinstance(expr.operand, sql_nodes.Name) and not expr.negated:
             low = sql_nodes.Binary(">=", expr.operand, expr.low)
             high = sql_nodes.Binary("<=", expr.operand, expr.high)
             if leads_index(self.compile(expr.operand)):
-                return f"({self.condition(low)} AND {self.condition(high)})"
+                first = self.condition(low)
+                # A key that is refused leaves no rows for the other one.
+                return first if "lb_refused_key(" in first else f"({first} AND {self.condition(high)})"
         on_key = condition_on_key(expr, self.compile)
-        return truth(self.compile(expr)) if on_key is None else on_key
+        return truth(self.test(expr)) if on_key is None else on_key
+
+    def test(self, expr: sql_nodes.Expr) -> Typed:
+        """Compile an expression that decides something: the right operand of AND and OR is evaluated only if the left
+        one leaves the result open.
+        """
+        if isinstance(expr, sql_nodes.Unary) and expr.op == "NOT":
+            inner = self.test(expr.operand)
+            return Typed(f"(NOT {truth(inner)})", "boolean", "bool", has_aggregate=inner.has_aggregate)
+        if not isinstance(expr, sql_nodes.Binary) or expr.op not in ("AND", "OR"):
+            return self.compile(expr)
+        if expr.op == "AND" and any(map(_is_false, (expr.left, expr.right))):
+            return constant(False)
+        left, right = self.test(expr.left), self.test(expr.right)
+        has_aggregate = left.has_aggregate or right.has_aggregate
+        # SQLite leaves out the left operand if it sees a constant true on the right.
+        second = "(1 IS 1)" if right.sql == "1" else truth(right)
+        return Typed(f"({truth(left)} {expr.op} {second})", "boolean", "bool", has_aggregate=has_aggregate)
 
     # --- leaves ---
 
@@ -124,6 +144,8 @@ class ExpressionCompiler:
         found = self.scope.resolve(expr)
         if isinstance(found, sql_nodes.ResultColumn):
             assert not isinstance(found.expr, sql_nodes.Star)
+            if (self.scope.is_inside_aggregate or not self.scope.allows_aggregates) and is_aggregate(found.expr):
+                raise generic(f"misuse of aliased aggregate {found.alias}")
             return self.compile(found.expr)
         return self.column(found)
 
@@ -142,7 +164,7 @@ class ExpressionCompiler:
         operand, op = expr.operand, expr.op
         if op == "-" and isinstance(operand, sql_nodes.Literal) and type(operand.value) in (int, float):
             return self._negative(operand)
-        inner = self.compile(operand)
+        inner = exact(self.compile(operand))
         if op == "NOT":
             return Typed(f"(NOT {truth(inner)})", "boolean", "bool", has_aggregate=inner.has_aggregate)
         if op == "+":
@@ -182,7 +204,7 @@ class ExpressionCompiler:
             return Typed(sql, "boolean", "bool", has_aggregate=left.has_aggregate or right.has_aggregate)
         if op in COMPARISONS:
             return self._compare(op, expr.left, expr.right)
-        left, right = self.compile(expr.left), self.compile(expr.right)
+        left, right = exact(self.compile(expr.left)), exact(self.compile(expr.right))
         has_aggregate = left.has_aggregate or right.has_aggregate
         if op == "||":
             return self._concatenate(left, right, has_aggregate)
@@ -396,20 +418,16 @@ class ExpressionCompiler:
     # --- forms with words ---
 
     def _case(self, expr: sql_nodes.Case) -> Typed:
-        results = [self.compile(result) for _, result in expr.whens]
+        tests, results = [], []
+        for condition, result in expr.whens:
+            tests.append(self.test(condition) if expr.operand is None else self._compare("=", expr.operand, condition))
+            results.append(self.compile(result))
         if expr.otherwise is not None:
             results.append(self.compile(expr.otherwise))
         kind = joined(result.kind for result in results)
-        parts, has_aggregate = ["CASE"], any(result.has_aggregate for result in results)
-        for (condition, _), result in zip(expr.whens, results, strict=False):
-            if expr.operand is None:
-                test = self.compile(condition)
-                sql = truth(test)
-            else:
-                test = self._compare("=", expr.operand, condition)
-                sql = test.sql
-            has_aggregate = has_aggregate or test.has_aggregate
-            parts.append(f"WHEN {sql} THEN {as_kind(result, kind)}")
+        parts, has_aggregate = ["CASE"], any(item.has_aggregate for item in (*tests, *results))
+        for test, found in zip(tests, results, strict=False):
+            parts.append(f"WHEN {truth(test)} THEN {as_kind(found, kind)}")
         if expr.otherwise is not None:
             parts.append(f"ELSE {as_kind(results[-1], kind)}")
         parts.append("END")
@@ -418,7 +436,7 @@ class ExpressionCompiler:
         return Typed(f"({' '.join(parts)})", type_name, kind, has_aggregate=has_aggregate)
 
     def _cast(self, expr: sql_nodes.Cast) -> Typed:
-        inner, type_name = self.compile(expr.operand), expr.type
+        inner, type_name = exact(self.compile(expr.operand)), expr.type
         kind = kind_of(type_name)
         if inner.kind == "null":
             return Typed("NULL", type_name, "null")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
 from box.sql.exact_names import with_exact_names
@@ -86,6 +86,7 @@ class FromCompiler:
         if source.sources is not None:
             inner = QueryScope(outer=scope.outer, common=scope.common)
             text = self.compile(source.sources, inner)
+            scope.failure = scope.failure or inner.failure
             return f"({text})", inner.relations
         alias = self._queries.new_alias()
         if source.select is not None:
@@ -161,7 +162,10 @@ class FromCompiler:
     ) -> str:
         tests = []
         if source.on is not None:
-            tests.append(self._queries.expressions(scope).condition(source.on))
+            try:
+                tests.append(self._queries.expressions(scope).condition(source.on))
+            except BoxError as error:  # as the first term of WHERE, after the result columns
+                scope.failure = scope.failure or error
         names = source.using
         is_natural = source.join.startswith("NATURAL")
         if is_natural:
@@ -205,6 +209,7 @@ def _find(relations: list[Relation], name: str) -> KnownColumn | None:
 
 
 def _placed(column: KnownColumn, alias: str, place: int) -> KnownColumn:
+    str(column.collation)  # an unknown one is refused
     return KnownColumn(
         column.name,
         column.type,

@@ -16,7 +16,7 @@ from box.sql.from_clause import tables_of
 from box.sql.kinds import kind_of
 from box.sql.parse import parse_expression, parse_statement
 from box.sql.scope import KnownColumn, QueryScope, Relation
-from box.sql.stored_values import execute_error
+from box.sql.stored_values import execute_error, mismatch
 from box.sql.trigger_texts import trigger_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ class DictionaryFunctions:
 
         def test(row: list[Any]) -> bool:
             values = row[:count] + [None] * (count - len(row))
-            return queries.evaluate(ctx, key, expr, scope, values) is not False
+            found = queries.evaluate(ctx, key, expr, scope, values)
+            if found is not None and type(found) is not bool:
+                raise mismatch(found, "boolean")
+            return found is not False
 
         return test
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from box.sql.scope import Typed
@@ -55,6 +56,13 @@ def boxed(expr: Typed) -> str:
 def as_kind(expr: Typed, kind: str) -> str:
     """Return SQL for the expression where a value of the same or a wider kind is expected."""
     return boxed(expr) if kind not in ("bool", "null") else expr.sql
+
+
+def exact(expr: Typed) -> Typed:
+    """Return an expression as an operand of operators and functions, where a remainder -0 is 0
+    (`operators.NEGATIVE_ZERO`).
+    """
+    return replace(expr, sql=f"lb_rem0{expr.sql[6:]}") if expr.sql.startswith("lb_rem(") else expr
 
 
 def truth(expr: Typed) -> str:

@@ -119,7 +119,18 @@ def divide(left: Any, right: Any) -> Stored:
     return _real(_double(left, a) / _double(right, b))
 
 
+NEGATIVE_ZERO: Final = -32
+"""What Tarantool 2.8 shows and compares for a remainder 0 of a negative number: it is encoded as a negative integer."""
+
+
 def remainder(left: Any, right: Any) -> Stored:
+    """Return the remainder as Tarantool shows and compares it."""
+    found = exact_remainder(left, right)
+    return NEGATIVE_ZERO if found == 0 and type(left) is int and left < 0 else found
+
+
+def exact_remainder(left: Any, right: Any) -> Stored:
+    """Return the remainder, the operand of another operator or function."""
     if left is None or right is None:
         return None
     numbers = x, y = _operands(left, right)
@@ -411,6 +422,20 @@ def rank(operand: Any) -> int:
         return 3
     # The first byte of a BLOB tells the type; see the table in `box.sql.stored_values`.
     return (1, 2, 4, 3, 5, 6)[operand[0]]
+
+
+def sort_rank(operand: Any) -> Stored:
+    """Return a value that sorts stored values by their type; numbers of 2^63 and more, of which SQLite knows only the
+    doubles, by their size, too.
+    """
+    place = rank(operand)
+    if place > 2:
+        return bytes((place,))
+    if place < 2 or type(operand) is int or (type(operand) is float and operand < 2.0**63):
+        return place
+    # SQLite sorts integers before texts before BLOBs. The greatest double has 256 hexadecimal digits.
+    value = load(operand)
+    return "inf" if value == float("inf") else f"{int(value):0256x}"
 
 
 def order_key(value: Value, collation: int) -> tuple[Any, ...]:

@@ -22,6 +22,8 @@ _INTEGER: Final = "integer"
 _TEXT: Final = "text"
 _GUESSED: Final = 200
 """10*log2 of the number of tuples that Tarantool assumes for an index without statistics; no index has statistics."""
+_UNCOUNTED: Final = 639
+"""10*log2 of 2^64 - 1, the number of tuples that Tarantool assumes for a space whose tuples are computed."""
 
 _COLUMNS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "collation_list": (("seq", _INTEGER), ("name", _TEXT)),
@@ -156,13 +158,15 @@ class PragmaRunner:
         rows: list[list[Any]] = []
         for space_id in sorted(self._schema.spaces):
             space = self._schema.spaces[space_id]
-            if space.definition.opts.view or space.primary is None or not space.is_plain:
+            if space.definition.opts.view or space.primary is None:
                 continue
-            size = self._reads.bsize(space)
-            rows.append([space.name, None, _average(size, len(space.primary)), log_estimate(len(space.primary))])
+            is_counted = space.is_plain
+            size = self._reads.bsize(space) if is_counted else 0
+            height = log_estimate(len(space.primary)) if is_counted else _UNCOUNTED
+            rows.append([space.name, None, _average(size, len(space.primary)) if is_counted else 0, height])
             for iid in sorted(space.indexes):
                 index = space.indexes[iid]
-                rows.append([space.name, index.name, _average(size, len(index)), _GUESSED])
+                rows.append([space.name, index.name, _average(size, len(index)) if is_counted else 0, _GUESSED])
         return rows
 
 

@@ -9,21 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.aggregates import AGGREGATES, is_aggregate
 from box.sql.calls import CallCompiler
-from box.sql.catalogue import Catalogue
+from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
+from box.sql.compound_queries import combined, is_collated, ordered_place
 from box.sql.expression_compiler import ExpressionCompiler, collation_name
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, joined, truth
 from box.sql.merged_queries import calls, name_of
 from box.sql.parse.token_reader import generic, limit_exceeded
-from box.sql.scope import KnownColumn, QueryScope, Typed, generated_name
+from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed, generated_name
 from box.sql.stored_values import Value, execute_error
 
 _COMPOUND_MAX: Final = 30
@@ -66,25 +67,20 @@ class Query:
                 column.kind = "any" if column.kind == "bool" else column.kind
 
     def _render(self, is_named: bool) -> str:
-        pieces: list[str] = []
-        for number, (head, rows, tail) in enumerate(self.parts):
-            if number:
-                pieces.append(f" {self.operators[number - 1]} ")
-            if head:
-                items = self._items(number, rows[0])
-                if is_named:
-                    items = [f"{item} AS c{place}" for place, item in enumerate(items)]
-                pieces.append(f"{head}{', '.join(items)}{tail}")
-            else:
-                pieces.append(self._values(rows, is_named))
-        body = "".join(pieces)
+        # Tarantool merges sorted parts for ORDER BY, and then keeps the first of equal texts, as SQLite does.
+        keeps_last = (
+            len(self.parts) > 1 and not (self.is_recursive or self.order) and any(map(is_collated, self.columns))
+        )
+        parts = [self._part(number, is_named or keeps_last) for number in range(len(self.parts))]
+        columns = self.columns if keeps_last else ()
+        body = combined(parts, self.operators, columns)
         if self.is_recursive:
             # SQLite takes the rows that it still has to process in this order.
             terms = [f"{place + 1}{' DESC' if is_desc else ''}" for place, is_desc, _ in self.order]
             body += f" ORDER BY {', '.join(terms)}" if terms else ""
         elif len(self.parts) > 1 and (self.order or self._is_mixed):
             names = ", ".join(f"c{place}" for place in range(len(self.columns)))
-            inner = body if is_named else self._render_named_body()
+            inner = body if is_named or keeps_last else self._render_named_body()
             body = f"SELECT {names} FROM ({inner}){self._compound_order()}"
         return f"{self.prefix}{body}{self.suffix}"
 
@@ -94,7 +90,8 @@ class Query:
         With DISTINCT, and in the first core of a compound, they name their collation, because SQLite compares by it.
         """
         items = [as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)]
-        if number or (len(self.parts) == 1 and "DISTINCT" not in self.parts[0][0]):
+        is_compared = "DISTINCT" in self.parts[0][0] or any(operator != "UNION ALL" for operator in self.operators)
+        if number or not is_compared:
             return items
         return [
             f"{item} COLLATE {collation_name(column.collation)}"
@@ -103,22 +100,19 @@ class Query:
             for item, column in zip(items, self.columns, strict=True)
         ]
 
+    def _part(self, number: int, is_named: bool) -> str:
+        """Return the SQL of a part of a compound query, or of the only one."""
+        head, rows, tail = self.parts[number]
+        if not head:
+            return self._values(rows, is_named)
+        items = self._items(number, rows[0])
+        if is_named:
+            items = [f"{item} AS c{place}" for place, item in enumerate(items)]
+        return f"{head}{', '.join(items)}{tail}"
+
     def _render_named_body(self) -> str:
-        plain = Query(self.columns, self.parts, self.operators)
-        plain.columns = [KnownColumn(column.name, column.type, column.kind) for column in self.columns]
-        order, self.order = self.order, []
-        pieces: list[str] = []
-        for number, (head, rows, tail) in enumerate(self.parts):
-            if number:
-                pieces.append(f" {self.operators[number - 1]} ")
-            if head:
-                items = self._items(number, rows[0])
-                items = [f"{item} AS c{place}" for place, item in enumerate(items)]
-                pieces.append(f"{head}{', '.join(items)}{tail}")
-            else:
-                pieces.append(self._values(rows, True))
-        self.order = order
-        return "".join(pieces)
+        parts = [self._part(number, True) for number in range(len(self.parts))]
+        return combined(parts, self.operators, ())
 
     @property
     def _is_mixed(self) -> bool:
@@ -183,7 +177,13 @@ class QueryCompiler:
         self._depth = 0
 
     def collation_order(self, name: str) -> int:
-        return self.catalogue.collation(name).order
+        """Return the id of the collation that sorts as the one with a name does; one that does not exist is refused
+        when it is used.
+        """
+        try:
+            return self.catalogue.collation(name).order
+        except BoxError:
+            return UnknownCollation.named(name)
 
     def new_alias(self) -> str:
         """Return an unused alias for a relation."""
@@ -227,13 +227,13 @@ class QueryCompiler:
         outer: QueryScope | None = None,
         *,
         limit_name: str = "LIMIT",
-        is_common: bool = False,
+        common: CommonRelation | None = None,
         asks_existence: bool = False,
     ) -> Query:
         """Compile a query; `outer` is the scope around it. If `limit_name` is SINGLE, only a limit of 1 is allowed.
 
-        Parts of a compound query get names from the last to the first; `is_common` tells that it is the query of a WITH
-        clause, where the last part of a UNION comes at the end.
+        Parts of a compound query get names from the last to the first; `common` is the table of a WITH clause
+        that it is the query of, where the last part of a UNION comes at the end.
         """
         if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
             raise unsupported("ORDER BY with LIMIT", "different sorting orders")
@@ -243,6 +243,7 @@ class QueryCompiler:
         is_ordered = select.order_by is not None or (not self._depth and _is_ordered_by_groups(select))
         if not is_ordered and not asks_existence and (not self._depth or select.limit is not None):
             self.allows_copies = False
+        limits = self._limits(select, limit_name)
         self._depth += 1
         self.common.declare(select.common, scope)
         if len(select.cores) > _COMPOUND_MAX:
@@ -250,14 +251,17 @@ class QueryCompiler:
             raise limit_exceeded(what, len(select.cores), _COMPOUND_MAX)
         compiled: dict[int, _Core] = {}
         places = list(reversed(range(len(select.cores))))
-        if is_common and select.operators and select.operators[-1].startswith("UNION"):
+        is_common_union = common is not None and bool(select.operators) and select.operators[-1].startswith("UNION")
+        if is_common_union:
             places.append(places.pop(0))
         for number in places:
+            if common is not None and is_common_union and number == places[-1]:
+                common.failure = "recursive reference in a subquery"
             compiled[number] = _Core(self, select, number, scope)
         self._depth -= 1
         cores = [compiled[number] for number in range(len(compiled))]
         query = self._assemble(select, cores, self.common.prefix(scope))
-        query.suffix = self._limits(select, limit_name)
+        query.suffix = limits
         return query
 
     def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str) -> Query:
@@ -286,14 +290,8 @@ class QueryCompiler:
             if isinstance(expr, sql_nodes.Collate):
                 collation, expr = self.collation_order(expr.name), expr.operand
             place = _place_of(expr, len(columns), number, "ORDER")
-            if place is None and isinstance(expr, sql_nodes.Name):
-                place = next(
-                    (at for core in cores for at, column in enumerate(core.columns) if column.name == expr.name), None
-                )
             if place is None:
-                place = next((at for core in cores for at, other in enumerate(core.expressions) if other == expr), None)
-            if place is None:
-                raise generic(f"Error at ORDER BY in place {number}: term does not match any column in the result set")
+                place = ordered_place(expr, number, cores)
             found.append((place, term.is_desc, collation or columns[place].collation))
         return found
 
@@ -301,9 +299,11 @@ class QueryCompiler:
         if select.limit is None:
             return ""
         compiler = self.expressions(QueryScope(outer=None))
-        sql = f" LIMIT lb_limit({as_kind(compiler.compile(select.limit), 'any')}, '{name}')"
+        limit = compiler.compile(select.limit)
+        sql = f" LIMIT lb_limit({as_kind(limit, 'any')}, '{name}')"
         if select.offset is not None:
-            sql += f" OFFSET lb_limit({as_kind(compiler.compile(select.offset), 'any')}, 'OFFSET')"
+            given = as_kind(compiler.compile(select.offset), "any")
+            sql += f" OFFSET lb_offset({as_kind(limit, 'any')}, {given})"
         return sql
 
     def common_prefix(self, common: list[sql_nodes.CommonTable], scope: QueryScope) -> str:
@@ -322,11 +322,12 @@ class _Core:
         core = select.cores[number]
         order = select.order_by if len(select.cores) == 1 else None
         self.spans: list[str] = []
-        self.expressions: list[sql_nodes.Expr] = []
+        self.results: list[sql_nodes.ResultColumn] = []
+        self.scope: QueryScope | None = None
         if core.values is not None:
             self._compile_values(core.values, outer)
             return
-        self._scope = scope = QueryScope(outer=outer)
+        self._scope = self.scope = scope = QueryScope(outer=outer)
         source = queries.sources.compile(core.sources, scope)
         results = self._expand(core, scope)
         is_merged = (
@@ -342,22 +343,27 @@ class _Core:
         self.rows = [[self._result(compiler, result) for result in results]]
         is_of_last_row, scope.is_of_last_row = scope.is_of_last_row, False
         scope.results = results
-        self.expressions = [result.expr for result in results if not isinstance(result.expr, sql_nodes.Star)]
+        self.results = results
         self.spans = [result.span for result in results]
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
         scope.allows_aggregates = False
         tail = f" FROM {source}" if source else ""
         if core.where is not None:
             tail += f" WHERE {compiler.condition(core.where)}"
+        if scope.failure is not None:
+            raise scope.failure
         if core.group_by is not None:
             tail += self._group_by(core.group_by, compiler)
         scope.allows_aggregates = True
         scope.is_of_last_row = is_of_last_row
         if core.having is not None:
             tail += self._having(core, compiler)
+        is_distinct = core.is_distinct
+        if is_distinct and order is not None and self._keeps_last(order):
+            tail, is_distinct = tail + self._grouped_by_all(), False
         if order is not None:
             tail += self._order_by(order, compiler)
-        self.head = "SELECT DISTINCT " if core.is_distinct else "SELECT "
+        self.head = "SELECT DISTINCT " if is_distinct else "SELECT "
         self.tail = tail
 
     def _found_aggregate(self) -> None:
@@ -387,9 +393,30 @@ class _Core:
             if isinstance(expr, _StarColumn):
                 yield expr.column
             elif isinstance(expr, sql_nodes.Name):
-                found = scope.resolve(expr)
+                found = scope.find_here(expr)
                 if isinstance(found, KnownColumn):
                     yield found
+
+    def _keeps_last(self, order: list[sql_nodes.OrderTerm]) -> bool:
+        """Return whether Tarantool evaluates DISTINCT as GROUP BY, which keeps the last of equal texts: it does if
+        ORDER BY has exactly the result columns, ascending.
+        """
+        if self._is_aggregate or len(order) != len(self.results) or not any(map(is_collated, self.columns)):
+            return False
+        for place, (term, result) in enumerate(zip(order, self.results, strict=True)):
+            is_place = isinstance(term.expr, sql_nodes.Literal) and term.expr.value == place + 1
+            is_alias = isinstance(term.expr, sql_nodes.Name) and term.expr == sql_nodes.Name(result.alias or "")
+            if term.is_desc or not (is_place or is_alias or term.expr == result.expr):
+                return False
+        return True
+
+    def _grouped_by_all(self) -> str:
+        """Group by all result columns, and let them show the last row of a group. Returns the text of GROUP BY."""
+        keys = [
+            key for item in self.rows[0] for key in order_terms(_no_constant(item), item.kind, item.collation, False)
+        ]
+        self.rows = [[replace(item, sql=f"lb_last({item.sql})") for item in self.rows[0]]]
+        return f" GROUP BY {', '.join(keys)}"
 
     def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
         names: list[str] = []
@@ -435,7 +462,10 @@ class _Core:
         if isinstance(expr, _StarColumn):
             return self._column_name(expr.column, expr.table)
         if isinstance(expr, sql_nodes.Name):
-            found = scope.resolve(expr)
+            try:
+                found = scope.resolve(expr)
+            except BoxError:  # raised when its turn comes: columns before it may be wrong, too
+                return expr.name
             if is_merged:
                 return name_of(result.span)
             return self._column_name(found, found.table) if isinstance(found, KnownColumn) else expr.name
@@ -482,8 +512,8 @@ class _Core:
 
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
         assert core.having is not None
-        item = compiler.compile(core.having)
-        names = [*self.expressions, core.having]
+        item = compiler.test(core.having)
+        names = [*(result.expr for result in self.results), core.having]
         if core.group_by is None and (not self._is_aggregate or any(map(_reads_ungrouped, names))):
             raise execute_error(
                 "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"

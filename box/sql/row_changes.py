@@ -28,7 +28,7 @@ from box.sql.query import Query, QueryCompiler
 from box.sql.result import Changed
 from box.sql.scope import KnownColumn, QueryScope, Typed
 from box.sql.stored_values import Value, execute_error
-from box.sql.trigger_texts import IgnoreRow
+from box.sql.trigger_texts import IgnoreRow, raise_error
 from box.txn.pending import completed
 from box.wire.change import Request
 
@@ -554,7 +554,7 @@ def check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
             if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
                 row[number] = convert(expr.value, field.type.value)
                 continue
-        raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
+        raise_error(own.upper(), f"NOT NULL constraint failed: {space.name}.{field.name}")
     return True
 
 

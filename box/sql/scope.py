@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.parse.token_reader import generic
 
@@ -99,6 +99,8 @@ class QueryScope:
     """True if a column outside of aggregates means its value in the last row of a group."""
     grouped: list[KnownColumn] = field(default_factory=list)
     """The columns of GROUP BY, whose values are equal in all rows of a group."""
+    failure: BoxError | None = None
+    """The error of an ON clause, which comes after errors of the result columns."""
     on_aggregate: Callable[[], None] | None = None
 
     def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:
@@ -109,7 +111,7 @@ class QueryScope:
         """
         scope: QueryScope | None = self
         while scope is not None:
-            found = scope._here(name)
+            found = scope.find_here(name)
             if found is not None:
                 return found
             scope = scope.outer
@@ -117,7 +119,8 @@ class QueryScope:
             raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name.name, name.table)
         raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, name.name)
 
-    def _here(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn | None:
+    def find_here(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn | None:
+        """Find the column with a name, or the result column with such an alias, in this scope alone."""
         found: list[KnownColumn] = []
         for relation in self.relations:
             if name.table is not None and relation.name != name.table:
@@ -172,6 +175,8 @@ class CommonRelation:
     """True if its compilation has begun."""
     is_ready: bool = False
     """True if its compilation has ended, so that other queries may read it."""
+    failure: str = "circular reference"
+    """What a mention of the table is that its compilation meets: an error text."""
     names: range = range(0)
     """The numbers of the names that its compilation has given to result columns without one."""
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from box.data.collation import sort_key_function
+from box.errors import ErrorCode, client_error
 from box.sql import aggregates, builtins, index_keys, operators
 from box.sql.casts import cast, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
 from box.sql.space_table import ScanSource, SpaceCursor, SpaceModule, SpaceTable
-from box.sql.stored_values import Stored, Value, execute_error, load, store
+from box.sql.stored_values import UINT_MAX, Stored, Value, execute_error, load, mismatch, store
 from box.sql.trigger_texts import raise_error
 
 if TYPE_CHECKING:
@@ -256,9 +257,14 @@ class Connection:
         return store(env.call(env.ctx, load(name).decode(), [load(arg) for arg in args]))
 
     def _randomblob(self, count: Any) -> Stored:
-        size = builtins.as_integer(load(count))
+        value = load(count)
+        if type(value) is bytes:
+            raise mismatch(value, "numeric")
+        size = builtins.as_integer(value)
         if count is None or size < 1:
             return None
+        if size > builtins.SIZE_MAX:
+            raise execute_error("string or blob too big")
         assert self.env.random_bytes is not None
         return store(self.env.random_bytes(size))
 
@@ -293,7 +299,28 @@ def _second_row() -> None:
     raise execute_error("Expression subquery returned more than 1 row")
 
 
+def _wrong_count(count: int) -> None:
+    raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, "COUNT", "0 or 1", count)
+
+
 def _limit(stored: Any, clause: str) -> int:
+    # Far beyond any number of rows, and SQLite can still add an offset to it.
+    return min(_count_of_rows(stored, clause), 2**62)
+
+
+def _offset(limit: Any, stored: Any) -> int:
+    """Return the value of an OFFSET.
+
+    Raises:
+        ClientError: SQL_EXECUTE, it is no such number, or more than 64 bits with the LIMIT.
+    """
+    offset = _count_of_rows(stored, "OFFSET")
+    if offset + _count_of_rows(limit, "LIMIT") > UINT_MAX:
+        raise execute_error("sum of LIMIT and OFFSET values should not result in integer overflow")
+    return min(offset, 2**62)
+
+
+def _count_of_rows(stored: Any, clause: str) -> int:
     value = load(stored)
     if type(value) is str:
         from box.sql.casts import text_to_integer
@@ -305,7 +332,7 @@ def _limit(stored: Any, clause: str) -> int:
         raise execute_error(f"Only positive integers are allowed in the {clause.replace('SINGLE', 'LIMIT')} clause")
     if clause == "SINGLE" and value > 1:
         raise execute_error("Expression subquery could be limited only with 1")
-    return min(value, 2**62)  # far beyond any number of rows, and SQLite can still add an offset to it
+    return value
 
 
 def _named(params: list[Stored]) -> dict[str, Stored]:
@@ -325,7 +352,7 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_chosen": lambda is_greatest, collation, *args: builtins.chosen(is_greatest, collation, *map(load, args)),
     "lb_neg": operators.negate,
     "lb_not": operators.bit_not,
-    "lb_rank": operators.rank,
+    "lb_rank": operators.sort_rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
     "lb_either": operators.either,
     "lb_both": operators.both,
@@ -338,6 +365,9 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_plain": lambda stored: text_argument(load(stored)),
     "lb_printf": printf_argument,
     "lb_limit": _limit,
+    "lb_wrong_count": _wrong_count,
+    "lb_rem0": operators.exact_remainder,
+    "lb_offset": _offset,
 }
 _AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {
     "lb_sum": (aggregates.Sum, 1),

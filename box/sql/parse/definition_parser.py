@@ -45,18 +45,13 @@ class DefinitionParser(ChangeParser):
         return sql_nodes.CreateIndex(name, table, parts, is_unique, if_not_exists)
 
     def _if_not_exists(self) -> bool:
-        if self.at("IF") and self.peek() == "NOT":
-            self.advance()
-            self.advance()
-            self.expect("EXISTS")
+        if self.take_words("IF", "NOT", "EXISTS"):
             return True
         self.option_ended()
         return False
 
     def _if_exists(self) -> bool:
-        if self.at("IF") and self.peek() == "EXISTS":
-            self.advance()
-            self.advance()
+        if self.take_words("IF", "EXISTS"):
             return True
         self.option_ended()
         return False
@@ -149,6 +144,7 @@ class DefinitionParser(ChangeParser):
             self.expect(")")
             return
         sign = self.advance().kind if self.at("+", "-") else ""
+        start = self.token.start if sign == "+" else start
         term: sql_nodes.Expr
         if self.is_name and not sign:
             raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, self.token.line, self.token.text)
@@ -234,7 +230,7 @@ class DefinitionParser(ChangeParser):
             self.fail()
         self.expect("REFERENCES")
         found = self._references(name, columns)
-        if self.at("DEFERRABLE") or (self.at("NOT") and self.peek() == "DEFERRABLE"):
+        if self.at("DEFERRABLE", "NOT"):
             found.is_deferred = self._deferrable()
         return found
 
@@ -336,6 +332,7 @@ class DefinitionParser(ChangeParser):
             )
         when = self.expression() if self.take("WHEN") else None
         self.expect("BEGIN")
+        self.is_in_trigger = True
         steps = [self._trigger_step()]
         while not self.at("END"):
             steps.append(self._trigger_step())
@@ -379,6 +376,7 @@ class DefinitionParser(ChangeParser):
         self.expect("TABLE")
         table = self._table_name = self.name()
         if self.take("RENAME"):
+            self.advise()
             self.expect("TO")
             self.advise()
             return sql_nodes.RenameTable(table, self.name())

@@ -64,6 +64,9 @@ _PARAMETERS_MAX: Final = 65000
 """The limit of Tarantool for the parameters of a statement."""
 _HEIGHT_MAX: Final = 200
 """The limit of Tarantool for the height of an expression tree."""
+_WORD_MAX: Final = 2**64 - 1
+_HEX_DIGITS_MAX: Final = 16
+"""The hexadecimal digits of an integer of 64 bits."""
 _STACK_MAX: Final = 98
 """The number of symbols of a statement for which Tarantool's parser has room on its stack."""
 
@@ -159,7 +162,8 @@ class ExpressionParser(TokenReader):
         negated = kind == "NOT"
         if negated:
             if not self.at("LIKE", "MATCH", "BETWEEN", "IN"):
-                self.advise()
+                if not isinstance(left, sql_nodes.Literal):
+                    self.advise()
                 self.fail()
             kind = self.advance().kind
         if kind == "BETWEEN":
@@ -185,6 +189,7 @@ class ExpressionParser(TokenReader):
 
     def _between(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
         outer, self._stops_at_and = self._stops_at_and, True
+        self.advise()
         with self.stacked(2):
             low = self.expression()
         self._stops_at_and = outer
@@ -267,7 +272,7 @@ class ExpressionParser(TokenReader):
     def _call(self) -> sql_nodes.Expr:
         name = name_of(self.advance())
         self.advance()
-        if self.at("*"):
+        if self.at("*") and name != "CHAR":
             self.advance()
             self.expect(")")
             return sql_nodes.FunctionCall(name, [], is_star=True)
@@ -299,6 +304,7 @@ class ExpressionParser(TokenReader):
                 raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, _PARAMETERS_MAX)
             self.parameters += [None] * (number - len(self.parameters))
             index = number - 1
+            self.parameters[index] = text
         elif text in self.parameters:
             index = self.parameters.index(text)
         else:
@@ -312,7 +318,6 @@ class ExpressionParser(TokenReader):
         self.advance()
         operand = None if self.at("WHEN") else self._nested()
         whens: list[tuple[sql_nodes.Expr, sql_nodes.Expr]] = []
-        self._is_warned = True
         while self.at("WHEN") or not whens:
             self.expect("WHEN")
             with self.stacked(4 if whens else 3):
@@ -397,7 +402,11 @@ def _all_of(table: str) -> sql_nodes.Select:
 def _constant(token: Token) -> bool | int | float | str | bytes | None:
     text, kind = token.text, token.kind
     if kind == "#integer":
-        return int(text, 16) if text[:2] in ("0x", "0X") else int(text)
+        if text[:2] not in ("0x", "0X"):
+            return int(text)
+        if int(text, 16) > _WORD_MAX:
+            raise client_error(ErrorCode.HEX_LITERAL_MAX, "", text, len(text) - 2, _HEX_DIGITS_MAX)
+        return int(text, 16)
     if kind == "#float":
         return float(text)
     if kind == "#string":

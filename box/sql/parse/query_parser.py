@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.identifier import check_identifier
 from box.sql import sql_nodes
 from box.sql.parse.expression_parser import ExpressionParser
@@ -25,6 +26,9 @@ _JOINS: Final = {
     ("CROSS", "INNER"): "CROSS",
     ("LEFT", "NATURAL"): "NATURAL LEFT",
 }
+
+
+_OUTER_WORDS: Final = frozenset(("FULL", "LEFT", "OUTER", "RIGHT"))
 
 
 class QueryParser(ExpressionParser):
@@ -71,6 +75,7 @@ class QueryParser(ExpressionParser):
         common, is_recursive = self.with_clause()
         cores, operators = [], []
         order_by, limit = None, None
+        misplaced: BoxError | None = None
         while True:
             core = self._core()
             cores.append(core)
@@ -81,11 +86,12 @@ class QueryParser(ExpressionParser):
             self.advance()
             if operator == "UNION" and self.take("ALL"):
                 operator = "UNION ALL"
-            if order_by is not None:
-                raise generic(f"ORDER BY clause should come after {operator} not before")
-            if limit is not None:
-                raise generic(f"LIMIT clause should come after {operator} not before")
+            if misplaced is None and (order_by is not None or limit is not None):
+                clause = "LIMIT" if order_by is None else "ORDER BY"
+                misplaced = generic(f"{clause} clause should come after {operator} not before")
             operators.append(operator)
+        if misplaced is not None:
+            raise misplaced
         return sql_nodes.Select(cores, operators, order_by, limit, offset, common, is_recursive)
 
     def _core(self) -> sql_nodes.Core:
@@ -93,8 +99,9 @@ class QueryParser(ExpressionParser):
             return self._values()
         self.expect("SELECT")
         is_distinct = self.take("DISTINCT")
-        if not is_distinct and not self.take("ALL"):
-            self.option_ended()
+        if not is_distinct:
+            self.take("ALL")
+        self.option_ended()
         core = sql_nodes.Core(is_distinct=is_distinct)
         core.columns.append(self._result_column())
         while self.at(","):
@@ -153,7 +160,7 @@ class QueryParser(ExpressionParser):
             return self.name()
         if self.at("#string"):
             return self.advance().text[1:-1].replace("''", "'")
-        if self.is_name and not (self.at("INDEXED") and self.peek() == "BY"):
+        if self.is_name and not self.at("INDEXED"):
             return name_of(self.advance())
         self.option_ended()
         return None
@@ -182,7 +189,8 @@ class QueryParser(ExpressionParser):
         self.expect("JOIN")
         known = _JOINS.get(tuple(word.upper() for word in words))
         if known is None:
-            if any(word.upper() == "RIGHT" for word in words) or "FULL" in (word.upper() for word in words):
+            upper = {word.upper() for word in words}
+            if not upper - _OUTER_WORDS - {"NATURAL"} and upper & _OUTER_WORDS:
                 raise unsupported("Tarantool", "RIGHT and FULL OUTER JOINs")
             raise generic(f"unknown or unsupported join type: {' '.join(words)}")
         return known
@@ -197,6 +205,8 @@ class QueryParser(ExpressionParser):
                 source.sources = self._sources()
             self.expect(")")
             source.alias = self.alias()
+            if source.sources is not None and source.alias is not None:
+                source = _named(source.sources, source.alias, join)
         else:
             source.name = self.name()
             if self.take("("):
@@ -222,13 +232,11 @@ class QueryParser(ExpressionParser):
 
     def indexed(self) -> tuple[str | None, bool]:
         """Parse `INDEXED BY name` or `NOT INDEXED`."""
-        if self.at("INDEXED") and self.peek() == "BY":
-            self.advance()
-            self.advance()
+        if self.take("INDEXED"):
+            self.expect("BY")
             return self.name(), False
-        if self.at("NOT") and self.peek() == "INDEXED":
-            self.advance()
-            self.advance()
+        if self.take("NOT"):
+            self.expect("INDEXED")
             return None, True
         return None, False
 
@@ -258,6 +266,14 @@ class QueryParser(ExpressionParser):
                 self.option_ended()
             terms.append(sql_nodes.OrderTerm(expr, is_desc))
         return terms
+
+
+def _named(sources: list[sql_nodes.FromItem], alias: str, join: str) -> sql_nodes.FromItem:
+    """Return what a list of sources in brackets with an alias means: a table by that name, or a query over them."""
+    if len(sources) == 1:
+        return replace(sources[0], alias=alias, join=join)
+    core = sql_nodes.Core([sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")], sources)
+    return sql_nodes.FromItem(select=sql_nodes.Select([core], []), alias=alias, join=join)
 
 
 def _has_collation(expr: object) -> bool:

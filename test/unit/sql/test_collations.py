@@ -34,6 +34,29 @@ def test_equal_values_are_one(letters: Session, query: str, rows: list[list[obje
     assert letters.sql(query) == rows
 
 
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("select c from t union select c from t", [["A"], ["AS"]]),
+        ("select c from t except select 'x'", [["A"], ["AS"]]),
+        ("select c from t intersect select 'a'", [["A"]]),
+        ("select c from t union select 'a'", [["a"], ["AS"]]),
+        ("select * from (select c from t union select c from t)", [["A"], ["AS"]]),
+        ("select c from t union select c from t order by 1", [["a"], ["aS"]]),
+        ("select distinct c from t order by c", [["A"], ["AS"]]),
+        ("select distinct c from t order by c desc", [["aS"], ["a"]]),
+    ],
+)
+def test_which_of_equal_texts_stays(letters: Session, query: str, rows: list[list[object]]) -> None:
+    """A set keeps the last one, unless it has to be sorted for ORDER BY."""
+    assert letters.sql(query) == rows
+
+
+def test_names_of_collations_are_exact(letters: Session) -> None:
+    for text in ("select c = 'a' collate unicode_ci from t", "create table u (a text primary key collate binary)"):
+        assert letters.error(text)[0] == "NO_SUCH_COLLATION"
+
+
 def test_compounds_compare_by_one_collation(letters: Session) -> None:
     for operator in ("union", "except", "intersect"):
         assert letters.error(f"select c from t {operator} select b from t") == MIX

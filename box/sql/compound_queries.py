@@ -1,0 +1,115 @@
+"""Queries that UNION, EXCEPT and INTERSECT combine: which of equal rows they keep, and what ORDER BY may name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.sql import sql_nodes
+from box.sql.parse.token_reader import generic
+from box.sql.scope import KnownColumn, QueryScope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class CompiledCore(Protocol):
+    """What ORDER BY needs to know of a part of a compound query."""
+
+    columns: list[KnownColumn]
+    results: list[sql_nodes.ResultColumn]
+    """The result columns as they are written, those of `*` one by one."""
+    scope: QueryScope | None
+    """The scope of its names; None for VALUES."""
+
+
+def is_collated(column: KnownColumn) -> bool:
+    """Return whether unlike texts of a column may be equal."""
+    return column.collation not in (0, 3) and column.kind in ("str", "any")
+
+
+def combined(parts: Sequence[str], operators: Sequence[str], columns: Sequence[KnownColumn]) -> str:
+    """Return SQL that combines queries with result columns `c0`, `c1`, ...
+
+    SQLite keeps the first of rows that are equal by a collation; Tarantool keeps the last one.
+    """
+    if not any(map(is_collated, columns)):
+        pieces = [parts[0]]
+        for operator, part in zip(operators, parts[1:], strict=True):
+            pieces += (f" {operator} ", part)
+        return "".join(pieces)
+    sql = parts[0]
+    for operator, part in zip(operators, parts[1:], strict=True):
+        if operator == "UNION":
+            sql = _without_equals(f"{sql} UNION ALL {part}", columns)
+        elif operator == "UNION ALL":
+            sql = f"{sql} UNION ALL {part}"
+        else:
+            sql = f"{_without_equals(sql, columns)} {operator} {part}"
+    return sql
+
+
+def _without_equals(sql: str, columns: Sequence[KnownColumn]) -> str:
+    names = [f"c{place}" for place in range(len(columns))]
+    collates = [f" COLLATE lb_{column.collation}" if is_collated(column) else "" for column in columns]
+    items = [f"lb_last({name}){collate} AS {name}" for name, collate in zip(names, collates, strict=True)]
+    keys = [f"{name}{collate}" for name, collate in zip(names, collates, strict=True)]
+    return f"SELECT {', '.join(items)} FROM ({sql}) GROUP BY {', '.join(keys)}"
+
+
+def ordered_place(expr: sql_nodes.Expr, number: int, cores: Sequence[CompiledCore]) -> int:
+    """Return the place of the result column that the term with this number of an ORDER BY stands for.
+
+    Raises:
+        ClientError: SQL_CANT_RESOLVE_FIELD and others, the first parts have no such name; SQL_PARSER_GENERIC, the term
+            is no result column of any part.
+    """
+    failure: BoxError | None = None
+    for core in cores:
+        place = _aliased(expr, core)
+        if place is None and failure is None:
+            try:
+                _resolve_names(expr, core.scope)
+            except BoxError as error:
+                failure = error
+            else:
+                place = _written(expr, core)
+        if place is not None:
+            if failure is not None:
+                raise failure
+            return place
+    raise generic(f"Error at ORDER BY in place {number}: term does not match any column in the result set")
+
+
+def _aliased(expr: sql_nodes.Expr, core: CompiledCore) -> int | None:
+    if not isinstance(expr, sql_nodes.Name) or expr.table is not None:
+        return None
+    return next((place for place, result in enumerate(core.results) if result.alias == expr.name), None)
+
+
+def _written(expr: sql_nodes.Expr, core: CompiledCore) -> int | None:
+    """Return the place of a result column that is the same expression, or the same column by another name."""
+    wanted = _column_of(expr, core.scope)
+    for place, result in enumerate(core.results):
+        if result.expr == expr or (wanted is not None and _column_of(result.expr, core.scope) is wanted):
+            return place
+    return None
+
+
+def _column_of(expr: object, scope: QueryScope | None) -> KnownColumn | None:
+    if isinstance(expr, sql_nodes.Name):
+        found = scope.find_here(expr) if scope is not None else None
+        return found if isinstance(found, KnownColumn) else None
+    column = getattr(expr, "column", None)
+    return column if isinstance(column, KnownColumn) else None
+
+
+def _resolve_names(expr: object, scope: QueryScope | None) -> None:
+    if isinstance(expr, sql_nodes.Name) and (scope is None or scope.find_here(expr) is None):
+        if expr.table is not None:
+            raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, expr.name, expr.table)
+        raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, expr.name)
+    if isinstance(expr, sql_nodes.Select):
+        return
+    for child in sql_nodes.children(expr):
+        _resolve_names(child, scope)

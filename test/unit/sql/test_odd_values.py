@@ -1,0 +1,76 @@
+"""Values for which Tarantool 2.8.1 has rules of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Session, Start
+
+
+@pytest.fixture
+def db(start: Start) -> Session:
+    return start()
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("-4 % 2", -32),
+        ("-4 % 2 = 0", False),
+        ("-4 % 2 < 0", True),
+        ("(-4 % 2) + 5", 5),
+        ("abs(-4 % 2)", 0),
+        ("cast(-4 % 2 as text)", "0"),
+        ("coalesce(-4 % 2, 1)", -32),
+        ("-3 % 2", -1),
+        ("replace('abc', '', null)", "abc"),
+        ("unicode(x'ff')", 0xFFFD),
+    ],
+)
+def test_value(db: Session, expression: str, value: object) -> None:
+    assert db.value(f"select {expression}") == value
+
+
+def test_bad_argument_of_randomblob(db: Session) -> None:
+    assert db.error("select randomblob(x'31')") == (
+        "SQL_TYPE_MISMATCH",
+        "Type mismatch: can not convert varbinary to numeric",
+    )
+    assert db.error("select randomblob(9223372036854775807)")[1].endswith("string or blob too big")
+
+
+def test_great_integers_sort_among_doubles(db: Session) -> None:
+    db.sql("create table t (id int primary key, v scalar)")
+    db.sql("insert into t values (1, 1e300), (2, 18446744073709551615), (3, 'a'), (4, 9.3e18), (5, 5)")
+    assert db.sql("select id from t order by v") == [[5], [4], [2], [1], [3]]
+
+
+def test_check_that_is_no_boolean(db: Session) -> None:
+    db.sql("create table t (a int primary key check (a))")
+    assert db.error("insert into t values (1)") == (
+        "SQL_TYPE_MISMATCH",
+        "Type mismatch: can not convert 1 to boolean",
+    )
+
+
+def test_brackets_with_an_alias(db: Session) -> None:
+    db.sql("create table t (a int primary key)")
+    db.sql("insert into t values (1), (2)")
+    assert db.sql("select z.a from (t) as z") == [[1], [2]]
+    assert db.names("select * from (t x join t y) as z") == ["A", "A_1"]
+
+
+def test_stats_list_views_of_the_dictionary(db: Session) -> None:
+    rows = {(row[0], row[1]): row[2:] for row in db.sql("pragma stats")}
+    assert rows["_vspace", None] == [0, 639]
+    assert rows["_vspace", "owner"] == [0, 200]
+
+
+def test_name_of_a_numbered_parameter(db: Session) -> None:
+    prepared = db.node.sql.prepare(db.ctx, "select ?, $3, :a")
+    assert prepared.parameters == [None, None, "$3", ":a"]
+
+
+def test_default_with_a_plus(db: Session) -> None:
+    db.sql("create table t (a int primary key default +5)")
+    assert db.sql("pragma table_info(t)")[0][4] == "5"

@@ -1,0 +1,133 @@
+"""Of several errors in a statement Tarantool's first one is raised, and what it does not evaluate raises none."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Session, Start
+
+
+@pytest.fixture
+def table(start: Start) -> Session:
+    db = start()
+    db.sql("create table t (a int primary key, b boolean, s text, n int unique)")
+    db.sql("insert into t values (1, true, 'x', 1), (2, false, 'y', 2), (3, null, 'z', null)")
+    return db
+
+
+@pytest.mark.parametrize(
+    ("condition", "wrong"),
+    [
+        ("true or s", None),
+        ("s or true", "x"),
+        ("b or s", "y"),
+        ("not (b or s)", "y"),
+        ("a > 0 or s", None),
+        ("(a > 5 and s) or a = 1", None),
+        ("4.5 or 1", "4.5"),
+    ],
+)
+def test_conditions_are_evaluated_from_the_left(table: Session, condition: str, wrong: str | None) -> None:
+    for query in (
+        f"select a from t where {condition}",
+        f"select case when {condition} then 1 else 2 end from t",
+        f"select a from t group by a, b, s having {condition}",
+    ):
+        if wrong is None:
+            table.sql(query)
+        else:
+            assert table.error(query) == (
+                "SQL_TYPE_MISMATCH",
+                f"Type mismatch: can not convert {wrong} to boolean",
+            )
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("select n1 from t where n2 limit n3", "N3"),
+        ("select n1 from t join t as u on n2 where n3", "N1"),
+        ("select 1 from t join t as u on n2 where n3", "N3"),
+        ("select 1 from t where n2 group by n3", "N2"),
+        ("select case n1 when n2 then n3 end", "N1"),
+        ("select n1 + 1, n2 from t", "N1"),
+        ("select a as q from t union select n as w from t order by w", "W"),
+    ],
+)
+def test_first_unknown_name(table: Session, query: str, name: str) -> None:
+    assert table.error(query) == ("SQL_CANT_RESOLVE_FIELD", f"Can\u2019t resolve field '{name}'")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("create table t (a int) key", "CREATE_SPACE", "Failed to create space 'T': PRIMARY KEY missing"),
+        (
+            "create view t (a, b) as select 1 2",
+            "CREATE_SPACE",
+            "Failed to create space 'T': number of aliases doesn't match provided columns",
+        ),
+        ("create table t (a text primary key collate nope)", "NO_SUCH_COLLATION", "Collation 'NOPE' does not exist"),
+        ("drop table nope nope", "NO_SUCH_SPACE", "Space 'NOPE' does not exist"),
+        ("pragma nope = 1", "SQL_NO_SUCH_PRAGMA", "Pragma 'NOPE' does not exist"),
+        ("update t set (a, n) = 2, 3)", "SQL_PARSER_GENERIC", "2 columns assigned 1 values"),
+        (
+            "select a from t where a between '1' and '2'",
+            "SQL_TYPE_MISMATCH",
+            "Type mismatch: can not convert 1 to integer",
+        ),
+        (
+            "select min(a) as m from t group by a having max(m) < 5",
+            "SQL_PARSER_GENERIC",
+            "misuse of aliased aggregate M",
+        ),
+        (
+            "select 1 from t limit 18446744073709551615 offset 1",
+            "SQL_EXECUTE",
+            "Failed to execute SQL statement: sum of LIMIT and OFFSET values should not result in integer overflow",
+        ),
+        (
+            "select 0x10000000000000000",
+            "HEX_LITERAL_MAX",
+            "Hex literal 0x10000000000000000 length 17 exceeds the supported limit (16)",
+        ),
+        (
+            "with recursive w(x) as (select 1 union all select (select x from w)) select x from w",
+            "SQL_PARSER_GENERIC",
+            "recursive reference in a subquery: W",
+        ),
+        (
+            "create trigger x before insert on t for each row begin delete from t not indexed; end",
+            "SQL_SYNTAX_WITH_POS",
+            "Syntax error at line 1 at or near position 81: the NOT INDEXED BY clause is not allowed on UPDATE or"
+            " DELETE statements within triggers",
+        ),
+    ],
+)
+def test_errors_before_others(table: Session, text: str, code: str, message: str) -> None:
+    assert table.error(text) == (code, message)
+
+
+def test_count_of_two_arguments_is_refused_by_the_first_row(table: Session) -> None:
+    assert table.value("select count(a, n) from t where a < 0") == 0
+    assert table.error("select count(a, n) from t") == (
+        "FUNC_WRONG_ARG_COUNT",
+        "Wrong number of arguments is passed to COUNT(): expected 0 or 1, got 2",
+    )
+
+
+def test_a_collation_is_looked_up_when_it_is_used(table: Session) -> None:
+    assert table.value("select s collate \"nope\" || '!' from t where a = 1") == "x!"
+    assert table.value('select length(s collate "nope") from t where a = 1') == 1
+    for query in ("select s = s {} from t", "select upper(s {}) from t", "select distinct s {} from t"):
+        assert table.error(query.format('collate "nope"'))[0] == "NO_SUCH_COLLATION"
+
+
+def test_rows_before_one_that_fails(table: Session) -> None:
+    """NOT NULL ON CONFLICT FAIL keeps them; a foreign key undoes the whole statement, whatever the OR clause says."""
+    table.sql("create table f (a int primary key, b int not null on conflict fail)")
+    table.error("insert into f values (1, 1), (2, null)")
+    assert table.sql("select a from f") == [[1]]
+    table.sql("create table c (a int primary key, t int references t)")
+    table.error("insert or fail into c values (1, 1), (2, 9)")
+    assert table.sql("select a from c") == []
