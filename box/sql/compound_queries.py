@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
-from box.sql.expression_compiler import collation_name
+from box.sql.kinds import collation_name
 from box.sql.parse.token_reader import generic
 from box.sql.scope import KnownColumn, QueryScope
 

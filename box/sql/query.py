@@ -19,9 +19,9 @@ from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
 from box.sql.compound_queries import combined, is_collated, order_terms, ordered_place
-from box.sql.expression_compiler import ExpressionCompiler, collation_name
+from box.sql.expression_compiler import ExpressionCompiler
 from box.sql.from_clause import FromCompiler
-from box.sql.kinds import as_kind, joined, truth
+from box.sql.kinds import as_kind, collation_name, joined, truth
 from box.sql.merged_queries import calls, name_of
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed, generated_name
