@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
+from box.sql.kinds import collation_name
 from box.sql.parse.token_reader import generic
 from box.sql.scope import KnownColumn, QueryScope
 
@@ -55,6 +56,14 @@ def _without_equals(sql: str, columns: Sequence[KnownColumn]) -> str:
     items = [f"lb_last({name}){collate} AS {name}" for name, collate in zip(names, collates, strict=True)]
     keys = [f"{name}{collate}" for name, collate in zip(names, collates, strict=True)]
     return f"SELECT {', '.join(items)} FROM ({sql}) GROUP BY {', '.join(keys)}"
+
+
+def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]:
+    """Return terms of ORDER BY that sort values as Tarantool does."""
+    suffix = " DESC" if is_desc else ""
+    terms = [f"lb_rank({sql}){suffix}"] if kind == "any" else []
+    collate = f" COLLATE {collation_name(collation)}" if collation not in (0, 3) and kind in ("str", "any") else ""
+    return [*terms, f"{sql}{collate}{suffix}"]
 
 
 def ordered_place(expr: sql_nodes.Expr, number: int, cores: Sequence[CompiledCore]) -> int:

@@ -21,6 +21,7 @@ from box.sql.kinds import (
     are_alike,
     as_kind,
     boxed,
+    collation_name,
     constant,
     exact,
     joined,
@@ -522,8 +523,3 @@ def _joined_collation(left: Typed, right: Typed) -> tuple[int, bool]:
     if right.is_explicit:
         return right.collation, True
     return (left.collation if left.collation == right.collation else 0), False
-
-
-def collation_name(collation: int) -> str:
-    """Return the name under which SQLite knows a collation."""
-    return "BINARY" if collation in (0, 3) else f"lb_{collation}"

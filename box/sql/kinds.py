@@ -121,3 +121,8 @@ def parameter_type(value: Value) -> str:
     """Return the type that Tarantool shows for a result column that consists of a parameter alone."""
     names = {type(None): "boolean", bool: "boolean", int: "integer", float: "numeric", str: "text"}
     return names.get(type(value), "varbinary")
+
+
+def collation_name(collation: int) -> str:
+    """Return the name under which SQLite knows a collation."""
+    return "BINARY" if collation in (0, 3) else f"lb_{collation}"

@@ -18,10 +18,10 @@ from box.sql.aggregates import AGGREGATES, is_aggregate
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
-from box.sql.compound_queries import combined, is_collated, ordered_place
-from box.sql.expression_compiler import ExpressionCompiler, collation_name
+from box.sql.compound_queries import combined, is_collated, order_terms, ordered_place
+from box.sql.expression_compiler import ExpressionCompiler
 from box.sql.from_clause import FromCompiler
-from box.sql.kinds import as_kind, joined, truth
+from box.sql.kinds import as_kind, collation_name, joined, truth
 from box.sql.merged_queries import calls, name_of
 from box.sql.parse.token_reader import generic, limit_exceeded
 from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed, generated_name
@@ -138,14 +138,6 @@ class Query:
             return values if len(self.parts) == 1 else f"SELECT * FROM ({values})"
         names = ", ".join(f"column{place + 1} AS c{place}" for place in range(len(self.columns)))
         return f"SELECT {names} FROM ({values})"
-
-
-def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]:
-    """Return terms of ORDER BY that sort values as Tarantool does."""
-    suffix = " DESC" if is_desc else ""
-    terms = [f"lb_rank({sql}){suffix}"] if kind == "any" else []
-    collate = f" COLLATE {collation_name(collation)}" if collation not in (0, 3) and kind in ("str", "any") else ""
-    return [*terms, f"{sql}{collate}{suffix}"]
 
 
 def _is_ordered_by_groups(select: sql_nodes.Select) -> bool:
