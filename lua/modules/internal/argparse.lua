@@ -7,7 +7,7 @@ local error, ipairs, pairs, tonumber, type = error, ipairs, pairs, tonumber, typ
 local LONG_NAME = '^[%a_][%w_-]+$'
 
 local function invalid(position)
-    error(('bad argument #%d: ID not valid'):format(position), 0)
+    error(('bad argument #%d: ID not valid'):format(position))
 end
 
 -- Returns 'long' or 'short' for an option, 'dash' for a single dash, 'value' for anything else.
