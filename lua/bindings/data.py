@@ -19,6 +19,7 @@ from box.data.json_path import PathError, follow, parse_field_path
 from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
+from box.schema.access import Privilege
 from box.txn.pending import Pending
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
@@ -252,7 +253,18 @@ class DataBinding(Binding):
     @guarded("index_bsize")
     def index_bsize(self, space_id: int, iid: int) -> Outcome:
         """Return the size of an index in bytes."""
-        return self.node.schema.space(space_id).index(iid).bsize()
+        return self._readable(space_id, iid).bsize()
+
+    @guarded("index_check")
+    def index_check(self, space_id: int, iid: int) -> Outcome:
+        """Check that the index exists and that the running fiber's user may read it."""
+        self._readable(space_id, iid)
+        return None
+
+    def _readable(self, space_id: int, iid: int) -> Index:
+        space = self.node.schema.space(space_id)
+        space.check_access(self.ctx.credentials, Privilege.R)
+        return space.index(iid)
 
     @guarded("space_bsize")
     def space_bsize(self, space_id: int) -> Outcome:

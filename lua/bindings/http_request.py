@@ -39,9 +39,10 @@ class WebRequest:
     """A request with its redirections; `options` are those of `http.client`."""
 
     def __init__(self, method: str, url: str, body: bytes | None, options: dict[str, Any]) -> None:
-        self._method = method
+        # As in Tarantool, a GET with a body is sent as a POST, and a POST always has a body.
+        self._method = "POST" if method == "GET" and body is not None else method
         self._url = url
-        self._body = body
+        self._body = b"" if body is None and method == "POST" else body
         self._options = options
         self._connection: HTTPConnection | None = None
 
@@ -123,7 +124,7 @@ class WebRequest:
         connection.putrequest(self._method, target, skip_accept_encoding=True)
         for name, value in _headers(self._options, self._body).items():
             connection.putheader(name, value)
-        connection.endheaders(self._body)
+        connection.endheaders(self._body or None)
         response = connection.getresponse()
         return _head(response), _decoded(response, response.read(), self._options)
 

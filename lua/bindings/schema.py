@@ -6,6 +6,7 @@ its next line sees them. Nothing is sent while the instance starts; afterwards e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
@@ -41,7 +42,7 @@ def _describe_part(part: PartDef) -> dict[str, Any]:
     return described
 
 
-def _describe_index(definition: IndexDef, space: Space) -> dict[str, Any]:
+def _describe_index(definition: IndexDef, space: Space, functions: Mapping[int, Function]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": definition.iid,
         "name": definition.name,
@@ -54,6 +55,10 @@ def _describe_index(definition: IndexDef, space: Space) -> dict[str, Any]:
         described["unique"] = definition.unique
     if definition.type == "TREE" and space.engine.keeps_tuples:
         described["hint"] = definition.opts.get("hint", True)
+    if function_id := definition.opts.get("func"):
+        described["func"] = {"fid": function_id}
+        if function_id in functions:
+            described["func"]["name"] = functions[function_id].definition.name
     if definition.iid == 0 and space.sequence is not None:
         described["sequence_id"] = space.sequence.id
         described["sequence_fieldno"] = space.sequence_field + 1
@@ -81,7 +86,7 @@ def _describe_rules(space: Space) -> dict[str, Any]:
     return {name: described for name, described in found.items() if described}
 
 
-def describe_space(space: Space) -> dict[str, Any]:
+def describe_space(space: Space, functions: Mapping[int, Function]) -> dict[str, Any]:
     """Describe a space for `box.space.<name>`; `names` are the fields' numbers, counted from 1."""
     return {
         "id": space.id,
@@ -92,7 +97,7 @@ def describe_space(space: Space) -> dict[str, Any]:
         "is_sync": space.is_sync,
         "temporary": space.is_temporary,
         "names": {name: number + 1 for name, number in space.format.names.items()},
-        "indexes": [_describe_index(index.definition, space) for index in space.indexes.values()],
+        "indexes": [_describe_index(index.definition, space, functions) for index in space.indexes.values()],
         "constraints": [
             {"name": name, "expr": check.definition.code, "is_enabled": check.definition.is_enabled}
             for name, check in space.checks.items()
@@ -171,7 +176,7 @@ class SchemaBinding(Binding):
         self._apply(changes)
 
     def _space(self, space: Space) -> dict[str, Any]:
-        return describe_space(space)
+        return describe_space(space, self.node.schema.functions)
 
     def _apply(self, changes: list[Change]) -> None:
         self.runtime.invoke_now(self.runtime.handle_of("box.apply_schema"), codec.pack(changes))

@@ -76,10 +76,7 @@ class SequenceBinding(Binding):
         Raises:
             ClientError: SEQUENCE_NOT_STARTED.
         """
-        sequence = self.node.schema.sequence(int(sequence_id))
-        credentials = self.ctx.credentials
-        check_object(credentials, Privilege.R, "sequence", sequence.id, sequence.name, sequence.owner)
-        return codec.pack(sequence.current())
+        return codec.pack(self._writable(sequence_id).current())
 
     @guarded("space_truncate")
     def truncate(self, space_id: int) -> Outcome:

@@ -40,6 +40,7 @@ _MAX_DEPTH = 1000
 The scanner of libyaml takes time per token that grows with the depth, so that 100,000 brackets would take minutes.
 Later versions of libyaml have the same limit.
 """
+_OTHER_VERSION = "found incompatible YAML document"
 _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"
 
 
@@ -95,6 +96,8 @@ def _tokens(text: bytes) -> list[Any]:
             elif kind is yaml.AliasEvent:
                 tokens += (ALIAS, event.anchor)
             elif kind is yaml.DocumentStartEvent:
+                if event.version not in (None, (1, 1)):
+                    raise yaml.YAMLError(_OTHER_VERSION)
                 documents += 1
                 begins = is_open = True
                 continue

@@ -4,27 +4,33 @@
 local errno = require('errno')
 local python = require('internal.python')
 
+-- Python's results for texts that cannot be converted: errno and the text. As in Tarantool the two texts are swapped.
 local PROBLEMS = {
-    function() return errno.EILSEQ, 'Invalid multibyte sequence' end,
-    function() return errno.EINVAL, 'Incomplete multibyte sequence' end,
+    function() return errno.EILSEQ, 'Incomplete multibyte sequence' end,
+    function() return errno.EINVAL, 'Invalid multibyte sequence' end,
 }
 
 local methods = {}
 
-function methods.convert(converter, text)
-    if type(converter) ~= 'table' or type(text) ~= 'string' then
-        error(("attempt to index local 'data' (a %s value)"):format(type(text)), 2)
+function methods.convert(converter, data)
+    if type(converter) ~= 'table' or type(data) ~= 'string' then
+        local _ = data.x    -- raises the error for a value that cannot be indexed
+        error(("bad argument #2 to 'convert' (string expected, got %s)"):format(type(data)))
     end
-    local result = python.iconv_convert(converter._to, converter._from, text)
+    local result = python.iconv_convert(converter._to, converter._from, data)
     if type(result) == 'number' then
         local number, problem = PROBLEMS[result]()
         errno(number)
-        return nil, problem
+        error(problem)
     end
     return result
 end
 
-local metatable = {__index = methods, __call = methods.convert}
+local function shown(converter)
+    return ('iconv: %p'):format(converter)
+end
+
+local metatable = {__index = methods, __call = methods.convert, __tostring = shown, __serialize = shown}
 
 local function new(to, from)
     if type(to) ~= 'string' or type(from) ~= 'string' then

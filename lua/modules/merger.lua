@@ -305,7 +305,7 @@ function methods.select(source, options)
     ffi.copy(options.buffer:alloc(#bytes), bytes, #bytes)
 end
 
-ffi.metatype(source_type, {__index = methods, __pairs = methods.pairs, __ipairs = methods.ipairs})
+ffi.metatype(source_type, {__index = function(_, name) return methods[name] end, __pairs = methods.pairs, __ipairs = methods.ipairs})
 M.internal = {select = methods.select, ipairs = methods.ipairs}
 
 return M

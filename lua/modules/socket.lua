@@ -17,13 +17,33 @@ local number_of, protocol_number, FOREVER, TRANSIENT =
 
 local FATAL = {[errno.EBADF] = true, [errno.EINVAL] = true, [errno.EOPNOTSUPP] = true, [errno.ENOTSOCK] = true}
 
+-- Returns the number of one or several flags, or nil if one is unknown.
 local function flags_of(flags)
     local result = 0
     for _, name in ipairs(type(flags) == 'table' and flags or {flags}) do
-        result = bit.bor(result, type(name) == 'number' and name or constants.AI_FLAGS[name]
-            or error('Unknown getaddrinfo flag: ' .. tostring(name), 3))
+        local number = number_of(constants.AI_FLAGS, name)
+        if number == nil then
+            return nil
+        end
+        result = bit.bor(result, number)
     end
     return result
+end
+
+-- Returns the hints of an address, or nil and the number of an error.
+local function hints_of(options)
+    local hints = setmetatable({
+        family = number_of(constants.DOMAIN, options.family or 0), type = number_of(constants.SO_TYPE, options.type or 0),
+        flags = flags_of(options.flags),
+    }, {__serialize = 'map'})
+    if hints.family == nil or hints.type == nil or hints.flags == nil then
+        return nil, errno.EINVAL
+    end
+    hints.proto = protocol_number(options.protocol)
+    if hints.proto == nil then
+        return nil, errno.EPROTOTYPE
+    end
+    return hints
 end
 
 -- Returns the text of a host or a port. A value that is neither text nor number counts as absent: the host is this one
@@ -46,13 +66,11 @@ local function getaddrinfo(host, port, timeout, options)
     if type(timeout) == 'table' and options == nil then
         timeout, options = nil, timeout
     end
-    options = options or {}
-    local hints = setmetatable({
-        family = number_of(constants.DOMAIN, options.family or 0) or 0,
-        type = number_of(constants.SO_TYPE, options.type or 0) or 0,
-        proto = protocol_number(options.protocol) or 0,
-        flags = flags_of(options.flags),
-    }, {__serialize = 'map'})
+    local hints, wrong = hints_of(options or {})
+    if hints == nil then
+        errno(wrong)
+        return nil, errno.strerror(wrong)
+    end
     local packed, number, reason = wait(python.socket_getaddrinfo(
         name_of(host), name_of(port), msgpack.encode(hints), seconds_of(timeout)))
     if packed == nil then
@@ -103,9 +121,6 @@ end
 -- Returns a connected socket; nil and errno if nobody answers within `timeout` seconds.
 local function tcp_connect(host, port, timeout)
     local deadline = fiber.clock() + (timeout or FOREVER)
-    if host == nil then
-        error('Usage: socket.tcp_connect(host, port[, timeout])')
-    end
     local addresses, reason = resolve(host, port, timeout)
     if addresses == nil then
         return nil, reason
@@ -223,6 +238,13 @@ local function tcp_server(host, port, options, timeout)
     options = {handler = options.handler, name = options.name or 'server', prepare = options.prepare}
     local self, address = tcp_listen(host, port, options.prepare, timeout)
     if self ~= nil then
+        if is_unix(address.host) then
+            -- The file goes before the descriptor is closed, so that it is not that of a later server.
+            function self.close(listening)
+                fio.unlink(address.port)
+                return methods.close(listening)
+            end
+        end
         fiber.create(serve, options, self, address)
     end
     return self, address

@@ -176,10 +176,9 @@ function utf8.next(text, position)
         return
     end
     local code, after = decode(text, position)
-    if code == nil then
-        return nil
+    if code ~= nil then
+        return after, code
     end
-    return after, code
 end
 
 local function of_category(name, categories)

@@ -91,10 +91,12 @@ end
 
 local function decode_tag(text)
     local handle, prefix = python().yaml_tag(text)
-    if not handle then
+    if handle then
+        return handle, prefix
+    elseif prefix then
         return nil, prefix
     end
-    return handle, prefix
+    return nil
 end
 
 local function is_string(value)

@@ -9,7 +9,7 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
 local outermost = require('internal.outermost')
-local returned = require('internal.returned')
+local as_error = require('internal.error').from_value
 local encode_error = require('internal.error').encode
 local new_tuple = require('internal.tuple').new
 local set_yield_hook = require('internal.scheduler').set_yield_hook
@@ -157,12 +157,16 @@ python.entry('box.run_call_in_transaction', registry.ref(in_transaction(run_call
 python.entry('box.run_eval_in_transaction', registry.ref(in_transaction(run_eval)))
 python.entry('box.load_function', registry.ref(load_body))
 
+-- Returns the results, or raises the error as an object, whatever value it was.
 local function leave(number, ok, ...)
     if number ~= 0 then
         python.session_su_leave(number)
         direct.forget_fiber()
     end
-    return returned(ok, ...)
+    if not ok then
+        error(as_error((...)), 0)
+    end
+    return ...
 end
 
 -- Runs box.func.name:call{...} with the checks of a request; arguments and results stay Lua values.

@@ -331,11 +331,13 @@ end
 
 function methods.stat(index)
     check_index(index, 'stat')
+    finish.nothing(python.index_check(index.space_id, index.id))
     return {}
 end
 
 function methods.compact(index)
     check_index(index, 'compact')
+    finish.nothing(python.index_check(index.space_id, index.id))
 end
 
 function methods.drop(index)

@@ -6,6 +6,7 @@ local schema_objects = require('box.schema_objects')
 for name, class in pairs(schema_objects.metatables) do
     schema[name] = class
 end
+schema.space.bless = schema_objects.bless
 
 local _ = box.internal.session -- loads all of box.internal
 

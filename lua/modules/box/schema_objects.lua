@@ -121,6 +121,10 @@ local function forget_indexes(indexes, described)
     end
 end
 
+local function index_class_name(space)
+    return space.engine == 'vinyl' and 'vinyl_index_mt' or 'memtx_index_mt'
+end
+
 local function fill_indexes(space, descriptions, class_name)
     local indexes, described = space.index, {}
     direct.forget_space(space)
@@ -184,7 +188,7 @@ local function fill_space(space, description)
     space.on_replace = space_class.on_replace
     space.before_replace = space_class.before_replace
     space.index = space.index or {}
-    fill_indexes(space, description.indexes, description.engine == 'vinyl' and 'vinyl_index_mt' or 'memtx_index_mt')
+    fill_indexes(space, description.indexes, index_class_name(description))
     space.ck_constraint = space.ck_constraint or {}
     fill_constraints(space, description.constraints)
     for _, name in ipairs({'constraint', 'foreign_key'}) do
@@ -219,6 +223,16 @@ local function apply_space(id, description)
     fill_space(space, description)
     tuples.set_format(id, description.names)
     M.spaces[space.name] = space
+end
+
+-- Gives a space and its indexes the metatables of their classes again.
+function M.bless(space)
+    setmetatable(space, object_metatable('space_mt'))
+    for number, index in pairs(type(space.index) == 'table' and space.index or {}) do
+        if type(number) == 'number' then
+            setmetatable(index, object_metatable(index_class_name(space)))
+        end
+    end
 end
 
 local SEQUENCE_FIELDS = {'id', 'uid', 'name', 'step', 'min', 'max', 'start', 'cache', 'cycle'}

@@ -192,7 +192,14 @@ local client = {}
 
 -- Makes a client. `max_connections` and `max_total_connections` have no effect: each request has a connection of its
 -- own.
-function client.new()
+function client.new(options)
+    for _, name in ipairs({'max_connections', 'max_total_connections'}) do
+        local value = (options or {})[name]
+        if value ~= nil and tonumber(value) == nil then
+            error(("bad argument #%d to 'new' (number expected, got %s)"):format(
+                name == 'max_connections' and 1 or 2, type(value)))
+        end
+    end
     return setmetatable({_statistics = {
         active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,
         http_other_responses = 0, failed_requests = 0,

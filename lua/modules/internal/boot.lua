@@ -18,7 +18,7 @@ package.loaded['internal.clocks'] = require('ffi').cast('double *', clocks_addre
 -- Errors show a file name to users: for these modules it is that of Tarantool's modules.
 local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
-    ['internal.trigger'] = 'internal.trigger',
+    ['internal.trigger'] = 'internal.trigger', ['internal.argparse'] = 'internal.argparse', ['http.client'] = 'http.client',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
     ['internal.socket_object'] = 'socket', ['internal.file_trees'] = 'fio', ['internal.tuple'] = 'box/tuple',
 }

@@ -125,10 +125,12 @@ end
 local function iowait(fd, events, timeout)
     if fd == nil and events == nil and timeout ~= nil then
         fiber.sleep(timeout)
-        return nil
+        return
     end
     local mask = type(events) == 'string' and MASKS[events:lower()] or MASKS[events]
-    if type(fd) ~= 'number' or fd < 0 or mask == nil then
+    if type(fd) ~= 'number' then
+        error(("bad argument #1 to '?' (number expected, got %s)"):format(type(fd)), 0)
+    elseif fd < 0 or mask == nil then
         error(IOWAIT_USAGE, 0)
     end
     local ready = wait_ready(fd, mask, timeout)
@@ -248,7 +250,8 @@ function methods.sendto(self, host, port, data, flags)
     if data == nil or data == '' then
         return true
     end
-    return outcome(self, nil, python.socket_sendto(fd_of(self), tostring(host), port, data, flag_bits(flags)))
+    return outcome(
+        self, nil, python.socket_sendto(fd_of(self), tostring(host), port, tostring(data), flag_bits(flags)))
 end
 
 function methods.recvfrom(self, size, flags)
@@ -426,11 +429,7 @@ function socket_mt.__serialize(self)
         return {fd = fd}
     end
     local saved = self._errno
-    local name = self:name() or {}
-    local result = {
-        fd = fd, family = name.family, type = name.type, protocol = name.protocol, host = name.host, port = name.port,
-        peer = self:peer(),
-    }
+    local result = {fd = fd, name = self:name(), peer = self:peer()}
     self._errno = saved
     return result
 end
@@ -454,7 +453,7 @@ end
 local function open(domain, kind, protocol)
     local domain_number, kind_number = number_of(constants.DOMAIN, domain), number_of(constants.SO_TYPE, kind)
     local number = protocol_number(protocol)
-    if domain_number == nil or kind_number == nil or number == nil then
+    if domain_number == nil or kind_number == nil or number == nil or protocol == nil then
         errno(errno.EINVAL)
         return nil
     end

@@ -156,3 +156,69 @@ def test_texts(run: Run) -> None:
         assert await box("box.begin(1) local is_open = box.is_in_txn() box.rollback() return is_open") is True
 
     run(body)
+
+
+def test_index_by_a_function_names_it(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box(
+            """local body = 'function(t) return {t[1]} end'
+            box.schema.func.create('keys', {body = body, is_deterministic = true, is_sandboxed = true})
+            local space = box.schema.space.create('s')
+            space:create_index('pk')
+            local index = space:create_index('f', {func = 'keys', parts = {{1, 'unsigned'}}})
+            return index.func.name, index.func.fid == box.func.keys.id, space.index.pk.func"""
+        ) == ["keys", True, None]
+
+    run(body)
+
+
+def test_functions_raise_error_objects(run: Run) -> None:
+    """box.func.name:call() turns whatever the function raises into an error."""
+
+    async def body(box: Box) -> None:
+        assert await box(
+            """box.schema.func.create('text', {body = 'function() error("no", 0) end'})
+            box.schema.func.create('map', {body = 'function() error({code = 5}) end'})
+            local found = {}
+            for _, name in ipairs({'text', 'map'}) do
+                local _, problem = pcall(box.func[name].call, box.func[name])
+                table.insert(found, {type(problem) ~= "string", problem.type, problem.message:match('^%a+')})
+            end
+            return found"""
+        ) == [[True, "LuajitError", "no"], [True, "LuajitError", "table"]]
+
+    run(body)
+
+
+def test_what_users_without_grants_are_told(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box(
+            """local space, sequence = box.schema.space.create('s'), box.schema.sequence.create('q')
+            local index = space:create_index('pk')
+            box.schema.user.create('nobody')
+            local texts = {}
+            for _, name in ipairs({'stat', 'compact', 'bsize'}) do
+                local _, problem = pcall(box.session.su, 'nobody', index[name], index)
+                table.insert(texts, problem.message)
+            end
+            local _, problem = pcall(box.session.su, 'nobody', sequence.current, sequence)
+            table.insert(texts, problem.message)
+            return texts"""
+        ) == ["Read access to space 's' is denied for user 'nobody'"] * 3 + [
+            "Write access to sequence 'q' is denied for user 'nobody'"
+        ]
+
+    run(body)
+
+
+def test_spaces_are_blessed_again(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box(
+            """local space = box.schema.space.create('s')
+            space:create_index('pk')
+            setmetatable(space, nil)
+            box.schema.space.bless(space)
+            return space:insert{1}, space.index.pk:get(1)"""
+        ) == [[1], [1]]
+
+    run(body)

@@ -108,10 +108,39 @@ def test_server_and_client_on_tcp_and_unix_sockets(lua: Lua, tmp_path: Path) -> 
     ) == ["hi me\n", "hi me\n"]
 
 
+def test_a_server_removes_its_socket_file(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local socket, exists = require('socket'), require('fio').path.exists
+        local server = socket.tcp_server('unix/', ..., function() end)
+        return exists(...), server:close(), exists(...)""",
+        str(tmp_path / "s.sock"),
+    ) == [True, True, False]
+
+
+def test_unknown_names_of_an_address(lua: Lua) -> None:
+    assert lua(
+        """local socket, found = require('socket'), {}
+        for _, options in ipairs({{type = 'x'}, {family = 'x'}, {flags = 'x'}, {protocol = 'x'}}) do
+            local list, reason = socket.getaddrinfo('127.0.0.1', '80', options)
+            table.insert(found, {list == nil, reason})
+        end
+        return found, socket('AF_INET', 'SOCK_STREAM') == nil"""
+    ) == [[[True, "Invalid argument"]] * 3 + [[True, "Protocol wrong type for socket"]], True]
+
+
+def test_a_printed_socket_has_two_addresses(lua: Lua) -> None:
+    assert lua(
+        """local server = require('socket').tcp_server('127.0.0.1', 0, function() end)
+        local shown = require('json').decode(require('json').encode(server))
+        return shown.name.host, shown.name.port == server:name().port, shown.peer == nil, shown.host == nil"""
+    ) == ["127.0.0.1", True, True, True]
+
+
 def test_a_socket_file_without_a_server_is_replaced(lua: Lua, tmp_path: Path) -> None:
     assert lua(
         """local socket = require('socket')
-        local first = socket.tcp_server('unix/', ..., function() end)
+        local first = socket('AF_UNIX', 'SOCK_STREAM', 0)
+        first:bind('unix/', ...)
         first:close()
         local second = socket.tcp_server('unix/', ..., function() end)
         local third, reason = socket.tcp_server('unix/', ..., function() end)

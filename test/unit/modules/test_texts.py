@@ -125,7 +125,7 @@ def test_iconv(lua: Lua) -> None:
     assert lua(
         """local iconv = require('iconv')
         local to, from = iconv.new('CP1251', 'UTF-8'), iconv.new('UTF-8', 'CP1251')
-        return to('при'):hex(), from(to('при')), to('\\255') == nil, pcall(iconv.new, 'nosuch', 'UTF-8')"""
+        return to('при'):hex(), from(to('при')), not pcall(to, '\\255'), pcall(iconv.new, 'nosuch', 'UTF-8')"""
     )[:3] == ["eff0e8", "при", True]
 
 
@@ -169,3 +169,31 @@ def test_what_this_is(lua: Lua) -> None:
     assert version == PACKAGE_VERSION == "2.8.1-0-g0000000"
     assert is_number
     assert is_same
+
+
+def test_texts_that_cannot_be_converted_raise(lua: Lua) -> None:
+    """Tarantool swaps the two texts."""
+    assert lua(
+        """local iconv, texts = require('iconv'), {}
+        for _, text in ipairs({'\\xff', '\\xd0'}) do
+            local ok, problem = pcall(iconv.new('UTF-16BE', 'UTF-8'), text)
+            table.insert(texts, {ok, (tostring(problem):gsub(':%d+:', ':'))})
+        end
+        local converter = iconv.new('UTF-16BE', 'UTF-8')
+        return texts, tostring(converter):match('iconv: 0x') ~= nil, select('#', utf8.next('\\xff'))"""
+    ) == [
+        [
+            [False, "builtin/iconv.lua: Incomplete multibyte sequence"],
+            [False, "builtin/iconv.lua: Invalid multibyte sequence"],
+        ],
+        True,
+        0,
+    ]
+
+
+def test_versions_and_tags_of_yaml(lua: Lua) -> None:
+    assert lua(
+        """local yaml = require('yaml')
+        return {pcall(yaml.decode, '%YAML 1.2\\n--- 1')}, yaml.decode('%YAML 1.1\\n--- 1'),
+            select('#', yaml.decode('a: 1', {tag_only = true}))"""
+    ) == [[False, "found incompatible YAML document at document: 0\n"], 1, 1]

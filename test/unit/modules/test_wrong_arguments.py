@@ -299,7 +299,7 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
             "ok",
             "ok",
             [0, 0, 0],
-            "attempt to index local 'data' (a nil value)",
+            "builtin/iconv.lua: attempt to index local 'data' (a nil value)",
             "msgpack.decode: offset is out of bounds",
             "builtin/buffer.lua: Failed to allocate 18446744073709551616 bytes in ibuf",
         ]

@@ -151,7 +151,7 @@ end
 
 local function encode_args(args)
     if type(args) == 'table' and getmetatable(args) == nil then
-        return encode(setmetatable(table.copy(args), msgpack.array_mt))
+        return checked_array(encode(args))
     end
     return encode_tuple(args)
 end
