@@ -6,7 +6,6 @@ local error, ipairs, pairs, select, tonumber, type = error, ipairs, pairs, selec
 
 local LONG_NAME = '^[%a_][%w_-]+$'
 
-<<<<<<< HEAD
 -- The lines in Tarantool's module, which its errors begin with.
 local BAD_VALUE, BAD_SHORT, BAD_LONG_VALUE, BAD_LONG, UNKNOWN = 45, 120, 130, 140, 173
 
@@ -16,10 +15,6 @@ end
 
 local function invalid(line, position)
     fail(line, 'bad argument #%d: ID not valid', position)
-=======
-local function invalid(position)
-    error(('bad argument #%d: ID not valid'):format(position))
->>>>>>> words
 end
 
 -- Returns 'long' or 'short' for an option, 'dash' for a single dash, 'value' for anything else.
