@@ -10,6 +10,7 @@ import socket
 import sys
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from console.suite.wire import END_OF_REPLY, GREETING_SIZE
 
@@ -17,6 +18,15 @@ Port = int | str
 _PIECE = 4096
 _CLIENT_TIMEOUT = 100.0
 """Seconds that a request of the binary protocol may take."""
+
+
+_MADE: WeakSet[TarantoolConnection] = WeakSet()
+
+
+def disconnect_all() -> None:
+    """Close the connections that scripts have left open."""
+    for connection in list(_MADE):
+        connection.disconnect()
 
 
 class TarantoolConnection:
@@ -27,6 +37,7 @@ class TarantoolConnection:
         self.port = port
         self.is_connected = False
         self.socket: socket.socket
+        _MADE.add(self)
 
     @property
     def uri(self) -> str:

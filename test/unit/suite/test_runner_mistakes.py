@@ -52,7 +52,6 @@ def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("files", "ini", "message"),
     [
-        ({}, "lua_libs = nothing.lua\n", "lua_libs: .*nothing.lua: No such file or directory"),
         ({"t__result": "-- test-run result file version 7\n"}, "", "unknown version of a result file: 7"),
         ({"t__skipcond": "1 / 0"}, "", "t.skipcond: ZeroDivisionError: division by zero"),
         ({"t__skipcond": "what ever"}, "", "t.skipcond: SyntaxError"),
