@@ -6,6 +6,7 @@ socket; a name of a host does not matter then.
 
 from __future__ import annotations
 
+import select
 import socket
 import sys
 from types import TracebackType
@@ -169,12 +170,8 @@ class BoxConnection(TarantoolConnection):
     def check_connection(self) -> bool:
         """Return whether the connection is open and has nothing to read."""
         client_socket = self.py_con._socket
-        try:
-            return client_socket is not None and not client_socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        # Not by recv: a socket with a timeout would wait for it, even with MSG_DONTWAIT.
+        return client_socket is not None and not select.select([client_socket], [], [], 0)[0]
 
     def execute(self, command: str, silent: bool = True) -> Any:
         return self.execute_no_reconnect(command, silent)
