@@ -11,7 +11,6 @@ import socket
 import sys
 from types import TracebackType
 from typing import Any, Self
-from weakref import WeakSet
 
 from console.suite.wire import END_OF_REPLY, GREETING_SIZE
 
@@ -21,13 +20,13 @@ _CLIENT_TIMEOUT = 100.0
 """Seconds that a request of the binary protocol may take."""
 
 
-_MADE: WeakSet[TarantoolConnection] = WeakSet()
+_MADE: list[TarantoolConnection] = []
 
 
 def disconnect_all() -> None:
     """Close the connections that scripts have left open."""
-    for connection in list(_MADE):
-        connection.disconnect()
+    while _MADE:
+        _MADE.pop().disconnect()
 
 
 class TarantoolConnection:
@@ -38,7 +37,7 @@ class TarantoolConnection:
         self.port = port
         self.is_connected = False
         self.socket: socket.socket
-        _MADE.add(self)
+        _MADE.append(self)
 
     @property
     def uri(self) -> str:

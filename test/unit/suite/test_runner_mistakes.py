@@ -115,7 +115,7 @@ def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-j", "0"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
+    "arguments", [["-j", "-2"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
 )
 def test_wrong_options(tmp_path: Path, arguments: list[str]) -> None:
     """Wrong options end with exit code 2, as argparse does."""
