@@ -21,7 +21,8 @@ def prepare_place(directory: Path, executable: tuple[str, ...], libraries: Itera
     copy_libraries((TEST_RUN_MODULE, *libraries), directory)
     program = program_of(directory)
     program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(executable)} "$@"\n')
+    with program.open("w") as file:
+        file.write(f'#!/bin/sh\nexec {shlex.join(executable)} "$@"\n')
     program.chmod(0o755)
 
 

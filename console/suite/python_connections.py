@@ -6,6 +6,7 @@ socket; a name of a host does not matter then.
 
 from __future__ import annotations
 
+import select
 import socket
 import sys
 from types import TracebackType
@@ -19,6 +20,15 @@ _CLIENT_TIMEOUT = 100.0
 """Seconds that a request of the binary protocol may take."""
 
 
+_MADE: list[TarantoolConnection] = []
+
+
+def disconnect_all() -> None:
+    """Close the connections that scripts have left open."""
+    while _MADE:
+        _MADE.pop().disconnect()
+
+
 class TarantoolConnection:
     """A connection to a port of a node, made at the first use."""
 
@@ -27,6 +37,7 @@ class TarantoolConnection:
         self.port = port
         self.is_connected = False
         self.socket: socket.socket
+        _MADE.append(self)
 
     @property
     def uri(self) -> str:
@@ -158,12 +169,8 @@ class BoxConnection(TarantoolConnection):
     def check_connection(self) -> bool:
         """Return whether the connection is open and has nothing to read."""
         client_socket = self.py_con._socket
-        try:
-            return client_socket is not None and not client_socket.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        # Not by recv: a socket with a timeout would wait for it, even with MSG_DONTWAIT.
+        return client_socket is not None and not select.select([client_socket], [], [], 0)[0]
 
     def execute(self, command: str, silent: bool = True) -> Any:
         return self.execute_no_reconnect(command, silent)

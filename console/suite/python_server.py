@@ -337,11 +337,9 @@ class TarantoolServer:
         return self._node.check_crash() if self._node is not None else None
 
     async def finish(self) -> None:
-        """Stop the node and close the connections, at the end of the script."""
+        """Stop the node, at the end of the script."""
         if self._node is not None:
             self._expect_crash()
-            self.admin.disconnect()
-            self.iproto.disconnect()
             await self._node.stop()
 
     def _expect_crash(self) -> None:
@@ -361,7 +359,13 @@ class TarantoolServer:
             print(" ".join([os.path.basename(self.binary), *words]))
         command = [self.binary, *words]
         done = subprocess.run(
-            command, cwd=self.vardir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True
+            command,
+            cwd=self.vardir,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            text=True,
         )
         return done.stdout
 

@@ -20,6 +20,7 @@ from typing import Any
 from console.suite.dump import dump
 from console.suite.filters import Filters
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
+from console.suite.python_connections import disconnect_all
 from console.suite.python_lib import library
 from console.suite.python_server import PythonRun, TarantoolServer
 
@@ -88,6 +89,7 @@ async def run_python_test(
         crashes = [crash for made in run.servers if (crash := made.crash())]
         for made in run.servers:
             await made.finish()
+        disconnect_all()
     logs = "".join(f"--- log of {made.name}\n{made.node.tail()}\n" for made in run.servers if made.is_installed)
     return PythonOutcome(output.getvalue(), problem, crashes, logs)
 

@@ -60,6 +60,45 @@ def test_bad_commands(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bad command", "Wrong command: 'bad command'"),
+        ("setopt", "Wrong token for setopt: expected option name"),
+        ("setopt delimiter", "Wrong token for setopt: expected option value"),
+        ("create server", "Wrong token for server: expected name"),
+        ("create server x without y=1", "Wrong token for server: expected 'with', got 'without'"),
+        ("frob server x", "Unknown command for server: frob"),
+        ("push connection", "Wrong token for connection: expected name"),
+        ("create connection c at x", "Wrong token for server: expected 'to' or ',', got 'at'"),
+        ("fly connection c", "Unknown command for connection: 'fly'"),
+        ("push filter 'a' too 'b'", "Wrong token for filter: expected 'to', got 'too'"),
+        ("push filter 'a' to", "Wrong token for filter: expected filter2"),
+        ("fly filter", "Wrong command for filters: 'fly'"),
+        ("set variable x at 'a.listen'", "Wrong token for filter: exptected 'to', got 'at'"),
+        ("get variable x to 'a.listen'", "Wrong command for variables: 'get'"),
+    ],
+)
+def test_mistakes_in_commands(text: str, message: str) -> None:
+    """A wrong command is answered in the words of Tarantool's runner."""
+    with pytest.raises(CommandError) as caught:
+        parse(text)
+    assert str(caught.value) == message
+
+
+def test_backslashes_of_filters() -> None:
+    """Backslashes of a filter belong to the expression, between any quotes."""
+    assert parse(r'push filter "a\\.b\d" to "\\"').names == (r"a\\.b\d", "\\\\")
+
+
+def test_filters_work_on_bytes() -> None:
+    """A dot matches one byte; only line ends of ASCII end a line."""
+    filters = Filters()
+    filters.push("^..$", "two")
+    filters.push("^x", "y")
+    assert filters.apply("\u00e4\na\u2028x\n") == "two\na\u2028x\n"
+
+
 def test_filters_apply_in_order() -> None:
     """Each line passes through all filters in order; replacements may refer to groups."""
     filters = Filters()

@@ -210,3 +210,16 @@ def test_version() -> None:
         [sys.executable, "-m", "console.suite.cli", "--version"], capture_output=True, text=True, timeout=60, check=True
     )
     assert ended.stdout.startswith("lunabox-test ")
+
+
+def test_options_of_tarantools_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--conf chooses a configuration, --no-force stops after a failure, --test-timeout ends a test."""
+    path = app_suite(tmp_path, a="os.exit(1)", b=TAP, c="while true do end")
+    (path / "suite.ini").write_text("[default]\ncore = app\nconfig = suite.cfg\n")
+    (path / "suite.cfg").write_text('{"b.test.lua": {"x": {}, "y": {}}}')
+    assert main([str(path), "--conf", "y", "-k", "b.test", "--jobs", "0"]) == 0
+    assert "1 passed" in capsys.readouterr().out
+    assert main([str(path), "--no-force", "--exclude", "c.test"]) == 1
+    assert "1 failed in" in capsys.readouterr().out
+    assert main([str(path), "--test-timeout", "0.5", "-k", "c.test"]) == 1
+    assert "not finished within 0.5 s" in capsys.readouterr().out

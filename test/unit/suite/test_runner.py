@@ -274,6 +274,12 @@ def test_python_script_without_its_client(tmp_path: Path, source: str, monkeypat
     assert "Traceback" not in report.text
 
 
+def test_tap_after_other_output() -> None:
+    """Lines before the version of TAP, and those of tests inside tests, do not count."""
+    assert check_output("starting\nok\nTAP version 13\n1..2\nok\n    not ok - in\nok - b\n", None) is None
+    assert check_output("ok - a\n1..1\n", None) == "no TAP output"
+
+
 def test_app_with_a_result() -> None:
     """An app test with a result file must have equal output."""
     assert check_output("hello\n", "hello\n") is None

@@ -52,7 +52,6 @@ def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("files", "ini", "message"),
     [
-        ({}, "lua_libs = nothing.lua\n", "lua_libs: .*nothing.lua: No such file or directory"),
         ({"t__result": "-- test-run result file version 7\n"}, "", "unknown version of a result file: 7"),
         ({"t__skipcond": "1 / 0"}, "", "t.skipcond: ZeroDivisionError: division by zero"),
         ({"t__skipcond": "what ever"}, "", "t.skipcond: SyntaxError"),
@@ -116,7 +115,7 @@ def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-j", "0"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
+    "arguments", [["-j", "-2"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
 )
 def test_wrong_options(tmp_path: Path, arguments: list[str]) -> None:
     """Wrong options end with exit code 2, as argparse does."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from console.suite.runner import discover
+from console.suite.case import Settings, discover, skip_reason
 from console.suite.suite_ini import SuiteError, load_suite
 
 
@@ -45,6 +45,38 @@ def test_configurations(tmp_path: Path) -> None:
     assert [case.params for case in cases] == [{}, {"engine": "x"}, {}]
 
 
+def test_comments(tmp_path: Path) -> None:
+    """In suite.ini a comment begins with `;`, in a configuration file with `//` at the begin of a line."""
+    ini = (
+        "script = box.lua ; the server\nconfig = suite.cfg;\nuse_unix_sockets = True ; short\n"
+        "disabled = a.test.lua:x ; known\n    b.test.lua ; too slow\n"
+    )
+    cfg = '{\n  // "a.test.lua": {},\n"*": {"x": {}, "y": {"url": "http://y"}}}'
+    path = suite(tmp_path, ini.replace("suite.cfg;", "suite.cfg"), cfg)
+    loaded = load_suite(path)
+    assert (loaded.script, loaded.unix_sockets) == (path / "box.lua", True)
+    assert loaded.disabled == {"a.test.lua:x", "b.test.lua"}
+    assert loaded.configurations == {"*": {"x": {}, "y": {"url": "http://y"}}}
+    reasons = [skip_reason(case, Settings()) for case in discover(path)]
+    assert reasons == ["disabled", None, "disabled", "disabled"]
+
+
+def test_suites_of_programs_have_no_tests(tmp_path: Path) -> None:
+    """A suite of compiled programs is passed over, and the others run."""
+    suite(tmp_path, "core = unittest")
+    assert discover(tmp_path) == []
+
+
+def test_condition(tmp_path: Path) -> None:
+    """A condition knows the test, its parameters and the server."""
+    path = suite(tmp_path, "script = box.lua")
+    (path / "a.skipcond").write_text("self.skip = server.debug and self.name.endswith('a.test.lua') and 1")
+    (path / "b.skipcond").write_text("self.skip = self.conf_name is not None or self.args.long")
+    cases = discover(path)
+    assert [skip_reason(case, Settings()) for case in cases] == ["skipped by a.skipcond", None]
+    assert [skip_reason(case, Settings(debug=False)) for case in cases] == [None, None]
+
+
 def test_discovery(tmp_path: Path) -> None:
     """Tests are found from a script, a suite, and a directory of suites."""
     path = suite(tmp_path, "script = box.lua")
@@ -57,7 +89,7 @@ def test_discovery(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ini", "cfg", "message"),
     [
-        ("core = unittest", None, "unsupported core"),
+        ("core = other", None, "unsupported core"),
         ("config = suite.cfg", "{", "suite.cfg"),
         ("config = suite.cfg", "[]", "expected test name"),
         ("no equals sign", None, "suite.ini"),
