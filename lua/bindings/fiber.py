@@ -65,6 +65,7 @@ class FiberBinding:
             "log": self._log,
             "log_error": self._log_error,
             "getcwd": self._current_directory,
+            "abspath": self._absolute,
             "version": self._version_text,
             "errno_constants": _errno_constants,
             "unexpected": self._unexpected,
@@ -106,6 +107,9 @@ class FiberBinding:
 
     def _current_directory(self) -> bytes:
         return os.fsencode(self._getcwd())
+
+    def _absolute(self, path: bytes) -> bytes:
+        return os.path.normpath(os.path.join(self._current_directory(), path))
 
     def _share_lua(self) -> None:
         share_lua(self._runtime.flavour)

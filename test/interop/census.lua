@@ -21,8 +21,16 @@ local function walk(path, values, depth)
     end
     seen[values] = true
     local keys = {}
-    for key in pairs(values) do
-        keys[#keys + 1] = type(key) == 'string' and key or nil
+    local function add(holder)
+        for key in pairs(holder) do
+            keys[#keys + 1] = type(key) == 'string' and key or nil
+        end
+    end
+    add(values)
+    -- Names of later versions, which `pairs` does not list.
+    local metatable = (values == box or values == box.error) and debug.getmetatable(values)
+    if metatable and type(metatable.__index) == 'table' then
+        add(metatable.__index)
     end
     table.sort(keys)
     for _, key in ipairs(keys) do
@@ -64,6 +72,9 @@ local connection = require('net.box').connect('unix/:./census.sock')
 -- What is made at the first use.
 local _ = box.iproto and box.iproto.key
 pcall(function() require('msgpack').cfg{encode_error_as_ext = true} end)
+if not pcall(box.schema.func.create, 'census', {takes_raw_args = true}) then -- 2.8.1 has no such option
+    box.schema.func.create('census')
+end
 for _, name in ipairs({'txn_timeout', 'txn_isolation'}) do
     pcall(box.cfg, {[name] = name == 'txn_timeout' and 1000 or 'best-effort'})
 end

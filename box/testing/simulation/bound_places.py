@@ -2,7 +2,8 @@
 
 ```
 a port        belongs to one socket, or to several that share it; it is free when they are closed
-a path        belongs to one socket; after that is closed, connections are refused until another socket binds the path
+a path        belongs to one socket; after that is closed, connections are refused until another socket binds the path,
+              or the file is removed
 ```
 """
 
@@ -57,12 +58,20 @@ class BoundPlaces:
     def release(self, place: SocketPlace, owner: Any) -> None:
         """Remove a socket from a place."""
         owners = self._owners.get(place, [])
-        if owner in owners:
-            owners.remove(owner)
+        if owner not in owners:  # the file of a unix socket was removed before
+            return
+        owners.remove(owner)
         if not owners:
             self._owners.pop(place, None)
             if place.kind == UNIX:
                 self._left[place] = None
+
+    def remove_file(self, place: SocketPlace) -> bool:
+        """Remove the file of a unix socket, which may still be open. Returns False if there is none."""
+        if place in self._left:
+            del self._left[place]
+            return True
+        return self._owners.pop(place, None) is not None
 
     def owners(self, place: SocketPlace) -> list[Any]:
         """Return the sockets that are bound to a place."""

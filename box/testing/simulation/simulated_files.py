@@ -94,8 +94,12 @@ class SimulatedFiles:
     direct_size = 0
     are_of_system = False
 
-    def __init__(self, disk: SimulatedDisk, random: Random) -> None:
+    def __init__(
+        self, disk: SimulatedDisk, random: Random, remove_socket: Callable[[str], bool] = lambda path: False
+    ) -> None:
         self._disk = disk
+        self._remove_socket = remove_socket
+        """Removes the file of a unix socket, which is not on the disk. Returns False if there is none."""
         self._tree = disk.tree
         self._random = random
         self._pool: Any = _Pool(disk)
@@ -354,6 +358,8 @@ class SimulatedFiles:
         self._take(end)
 
     def unlink(self, path: bytes, /) -> None:
+        if self._remove_socket(_text(path)):
+            return
         end = self._find_name(path)
         if not end.is_plain or isinstance(end.existing(), Directory):
             raise failure(errno.EISDIR, end.path)

@@ -64,7 +64,7 @@ def simulated_machine(
 ) -> Machine:
     """Return the machine of the process that a node starts for the `start`-th time."""
     return Machine(
-        files=SimulatedFiles(disk, random),
+        files=SimulatedFiles(disk, random, host.remove_socket_file),
         sockets=SimulatedSockets(host, loop),
         clocks=SimulatedClocks(loop, now),
         identity=SimulatedIdentity(start, random),

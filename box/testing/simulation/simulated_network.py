@@ -25,7 +25,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from box.net.network import ProtocolFactory
 from box.net.uri import UNIX_HOST, Uri
-from box.testing.simulation.bound_places import BoundPlaces
+from box.testing.simulation.bound_places import UNIX, BoundPlaces, SocketPlace
 from box.testing.simulation.host_names import HostNames
 from box.testing.simulation.loop import Process, SimulatedLoop
 from box.testing.simulation.simulated_stream import RETRY, Stream, network_error
@@ -234,6 +234,10 @@ class SimulatedHost:
         if uri.host is None or uri.host in _OWN:
             return ServedAddress(self.name, str(uri.service))
         return ServedAddress(self.network.names.name_of(uri.host) or uri.host, str(uri.service))
+
+    def remove_socket_file(self, path: str) -> bool:
+        """Remove the file of a unix socket. Returns False if there is none."""
+        return self.network.places.remove_file(SocketPlace(self.name, UNIX, path))
 
     async def listen(self, uri: Uri, factory: ProtocolFactory) -> NodeListener:
         """Serve an address.

@@ -232,7 +232,7 @@ function package.setsearchroot(path)
     if type(path) ~= 'string' then
         error('Search root must be a string', 0)
     end
-    search_root = require('fio').abspath(path)
+    search_root = python.abspath(path)
 end
 
 -- Tarantool's default path: the rocks of the user and the system, then the Lua directories of the system.

@@ -175,10 +175,10 @@ def test_the_time_of_a_transaction() -> None:
             await fails(client.begin(), "Operation is not permitted when there is an active transaction ")
             await fails(client.commit(), TIMEOUT)
             assert await content(node) == []
-            await client.begin(timeout=0.03)
+            await client.begin(timeout=0.5)
             await client.replace(1)
             await client.commit()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.6)
             assert await content(node) == [[1]]
             await client.begin()
             await client.replace(2)
@@ -255,7 +255,7 @@ def test_options_of_begin() -> None:
                 local texts = {}
                 for _, options in ipairs{
                     {timeout = 0}, {timeout = 'x'}, {other = 1}, {txn_isolation = 'strict'}, {txn_isolation = 5},
-                    {txn_isolation = 'linearizable'}, 7,
+                    {txn_isolation = 'linearizable'},
                 } do
                     texts[#texts + 1] = select(2, pcall(box.begin, options)).message
                 end
@@ -276,7 +276,6 @@ def test_options_of_begin() -> None:
                     illegal + "unexpected option 'other'",
                     *[levels] * 2,
                     "Lunabox does not support linearizable transactions",
-                    illegal + "options should be a table",
                 ],
                 None,
             ]
