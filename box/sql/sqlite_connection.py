@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.reads import Reader
 
+_MANY_READS: Final = 1500
+"""A query without a pause that will read more rows is too long; it finds that out after the first of them."""
 _STEPS: Final = 1000
 """After so many steps of its program SQLite asks whether to go on: some tenths of a millisecond of our scans."""
 
@@ -215,7 +217,7 @@ class Connection:
         if self._pauses is not None:
             self._pauses.look()
         elif self.looks_left is not None:
-            if not self.looks_left:
+            if not self.looks_left or self.foreseen_reads() > _MANY_READS:
                 raise TooLong
             self.looks_left -= 1
         return False
