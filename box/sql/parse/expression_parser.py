@@ -264,6 +264,7 @@ class ExpressionParser(TokenReader):
     def _column(self) -> sql_nodes.Expr:
         first = self.advance()
         if not self.at("."):
+            self.option_ended()
             return sql_nodes.Name(name_of(first))
         table = self.checked(first)
         self.advance()
@@ -271,6 +272,7 @@ class ExpressionParser(TokenReader):
 
     def _call(self) -> sql_nodes.Expr:
         name = name_of(self.advance())
+        self.option_ended()
         self.advance()
         if self.at("*") and name != "CHAR":
             self.advance()
