@@ -99,6 +99,8 @@ class Runtime:
             raise ValueError(f"unknown Lua flavour {self.flavour!r}: one of {', '.join(_FLAVOURS)} is expected")
         self.new_context = new_context or object
         self.end_context = end_context
+        self.on_lend: Callable[[Any], None] = lambda ctx: None
+        """Called with a Context that has a transaction open, before Lua runs with it and may start other fibers."""
         self.log = log or _log_to_stderr
         self.machine = machine or Machine()
         """The files, sockets and clocks that Lua modules use."""
@@ -241,6 +243,8 @@ class Runtime:
         """
         if ctx is None:
             return 0
+        if getattr(ctx, "txn", None) is not None:
+            self.on_lend(ctx)
         cells = self.cells
         fiber_id = cells[_NEXT_ID]
         cells[_NEXT_ID] = fiber_id + 1
@@ -272,6 +276,8 @@ class Runtime:
         fiber_id = running if ctx is None else self._fiber_of.get(id(ctx), 0)
         if fiber_id == 0 or self.closed or (fiber_id != running and not self._is_in_python(fiber_id)):
             return self.start(handle, *args, ctx=ctx)
+        if getattr(ctx, "txn", None) is not None:
+            self.on_lend(ctx)
         return self._started(self._start(fiber_id, b"", 0, handle, *args))
 
     def _started(self, outcome: Any) -> Values | asyncio.Future[Values]:

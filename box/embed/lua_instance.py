@@ -68,6 +68,7 @@ class LuaInstance:
             fiber_round=self.node.round,
             machine=machine,
         )
+        self.runtime.on_lend = self._share_transaction
         self.node.on_close.append(self.runtime.waits.pause)
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)
@@ -90,6 +91,11 @@ class LuaInstance:
 
     def _log(self, level: str, text: str, where: str = "") -> None:
         self.node.log.say(_LEVELS[level], text, where=where)
+
+    def _share_transaction(self, ctx: Context) -> None:
+        """Give the changes of a lone transaction versions, because other fibers may run while Lua has its context."""
+        if ctx.txn is not None:
+            self.node.txns.share(ctx.txn)
 
     def _end_context(self, ctx: Context) -> None:
         """Clean up after a fiber that has ended: roll back its open transaction, and end its session if it had

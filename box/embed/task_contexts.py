@@ -180,6 +180,9 @@ class TaskContexts:
         """
         task = asyncio.current_task(self._loop)
         own = self._open.get(task) if task is not None else None
+        for opened in self._open.values():
+            if opened is not own and opened.txn.is_lone:  # this task began in the middle of a step of that one
+                self._node.txns.share(opened.txn)
         if not self._node.tuples.allows_yield:
             for opened in self._open.values():
                 if opened is not own:

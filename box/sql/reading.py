@@ -43,6 +43,8 @@ _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
 _LOOKS: Final = 8
 """A query without a pause may take so many thousand steps of SQLite, which are two or three milliseconds."""
+_SECONDS: Final = 0.003
+"""And so many seconds: a step may read a row of a megabyte."""
 _SHARE: Final = 4
 """Copies of spaces take at most this part of `memtx_memory`."""
 _UNTRACKED: Final = 1000
@@ -263,7 +265,7 @@ class QueryRunner:
     def select_at_once(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows | None:
         """Run a query of a user without a pause. Returns None if it calls functions of the user, or is long.
 
-        Steps of SQLite tell what is long, and not a clock: a busy machine does not make a query long.
+        Steps of SQLite tell what is long for good; the clock only ends this attempt, because the machine may be busy.
         """
         compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
         if compiled.is_long or _CALL in compiled.sql:
@@ -271,14 +273,14 @@ class QueryRunner:
         fields = _with_parameter_types(select, compiled.fields, params)
         with self.connection() as connection:
             connection.declare(compiled.tables)
-            connection.looks_left = _LOOKS
+            connection.looks_left, connection.end = _LOOKS, self._clock() + _SECONDS
             try:
                 with _translating():
                     rows = _loaded(
                         compiled, connection.rows(self.environment(ctx), compiled.sql, stored_params(params))
                     )
-            except TooLong:
-                compiled.is_long = True
+            except TooLong as error:
+                compiled.is_long = error.is_surely
                 return None
         return Rows(fields, rows, self.has_full_metadata(ctx))
 

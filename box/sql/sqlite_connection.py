@@ -44,7 +44,13 @@ keeps in memory. A run has as many bytes as the cache of `main`, 256 KiB, but at
 
 
 class TooLong(Exception):
-    """A query without pauses has taken longer than it may."""
+    """A query without pauses has taken longer than it may. `is_surely` is False if only the clock says so: the rows may
+    be large, or the machine busy.
+    """
+
+    def __init__(self, *, is_surely: bool) -> None:
+        super().__init__()
+        self.is_surely = is_surely
 
 
 class Environment:
@@ -97,6 +103,8 @@ class Connection:
         self._pauses: Pauses | None = None
         self.looks_left: int | None = None
         """How often SQLite may still ask whether to go on, until the running statement raises `TooLong`."""
+        self.end = 0.0
+        """The time in seconds at which such a statement raises `TooLong` as well."""
         self.being_declared: Space | None = None
         self.may_read_ahead = False
         self.tables: dict[int, SpaceTable] = {}
@@ -218,7 +226,9 @@ class Connection:
             self._pauses.look()
         elif self.looks_left is not None:
             if not self.looks_left or self.foreseen_reads() > _MANY_READS:
-                raise TooLong
+                raise TooLong(is_surely=True)
+            if self.env.clock() > self.end:
+                raise TooLong(is_surely=False)
             self.looks_left -= 1
         return False
 

@@ -137,10 +137,10 @@ class LoopThread:
     def _run_now(self, function: Callable[..., T], args: tuple[Any, ...], me: int, who: object) -> T:
         turn = self.turn
         turn.owner = me
-        if turn.lone is not None and turn.lone != who:
-            turn.share()
         if not self._is_open or self._is_ending:
             raise self._refusal()
+        if turn.lone is not None and turn.lone != who:
+            turn.share()
         loop = self.loop
         timer = loop.first_timer
         try:
@@ -167,6 +167,7 @@ class LoopThread:
         """Refuse everything from now on, for this reason."""
         self._problem = reason
         self._is_open = False
+        self.turn.lone = None  # the state of its changes may be unknown
 
     # -- a coroutine in the thread of the loop
 

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 _MANY_COMPARED: Final = 64
 """The number of statements from which on writes are compared with the reads of others as sets, not one by one."""
-_LONE_STATEMENTS: Final = 512
-"""The number of statements from which on a lone transaction gets versions: to add them later would take long."""
+_LONE_KEYS: Final = 256
+"""The number of keys from which on a lone transaction gets versions: to add more later would take a long turn."""
 _ATTEMPTS: Final = 4
 """The number of times that a commit gathers what is below its writes, if others change that meanwhile."""
 
@@ -97,7 +97,7 @@ class MvccStorage(VersionedReads):
             if is_lone and (plan.is_sync or space.is_followed):
                 self.make_versions(txn)
             own = self._plan = VersionedPlan(self, txn, space, plan)
-        elif is_lone and len(txn.statements) >= _LONE_STATEMENTS:
+        elif is_lone and len(txn.statements) * len(space.indexes) >= _LONE_KEYS:
             self.make_versions(txn)
             own = self._plan = VersionedPlan(self, txn, space, plan)
         return own.change(space, kind, argument)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from box import BoxError, Node
+from box.eager import first_step
 from box.embed import SpaceHandle
 from box.errors import ErrorCode
 
@@ -323,5 +324,44 @@ def test_a_node_with_versions_is_as_direct_as_one_without_while_tasks_take_turns
                 """
             )
             assert result == [[1], 1, 1]
+
+    asyncio.run(run())
+
+
+def test_fibers_that_a_transaction_starts_see_none_of_its_changes() -> None:
+    """Lua that runs as part of a transaction may start fibers, and a task may begin in the middle of another's step."""
+
+    async def run() -> None:
+        async with Node(wal_mode="none", memtx_use_mvcc_engine=True) as node:
+            space = await node.schema.create_space("s", format=["id", "value"])
+            await space.create_index("pk", parts=[[1, "unsigned"]])
+            await space.replace([1, "old"])
+            source = """
+                local seen
+                require('fiber').create(function()
+                    seen = box.space.s:get(1)[2]
+                    box.space.s:replace{1, 'other'}
+                end)
+                return seen
+            """
+            with suppress(ZeroDivisionError):
+                async with node.transaction():
+                    await space.replace([1, "own"])
+                    assert await node.eval(source) == "old"
+                    raise ZeroDivisionError
+            assert await space.get(1) == (1, "other")
+
+            async def other() -> Any:
+                before = await space.get(1)
+                await space.replace([1, "eager"])
+                return before
+
+            with suppress(ZeroDivisionError):
+                async with node.transaction():
+                    await space.replace([1, "own"])
+                    task, before = first_step(asyncio.get_running_loop(), other())
+                    assert (task, before) == (None, (1, "other"))
+                    raise ZeroDivisionError
+            assert await space.get(1) == (1, "eager")
 
     asyncio.run(run())

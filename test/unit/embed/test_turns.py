@@ -194,7 +194,11 @@ def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str
             space = node.space.s
             try:
                 for number in range(first, first + 1_000_000):
-                    space.replace([number, number])
+                    if number % 3:
+                        space.replace([number, number])
+                    else:
+                        with node.transaction():
+                            space.replace([number, number])
                     told.append(number)
             except (SystemExit, Killed, NotReadyError, FiberIsCancelled):
                 pass
