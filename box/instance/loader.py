@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.data.marks import FIXMAP
 from box.errors import BoxError
+from box.journal.plain_runs import PlainRun
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.deferred_indexes import DeferredIndexes, defines
@@ -42,7 +43,7 @@ ROWS_A_TURN: Final = 64
 _ROWS_A_RUN: Final = 256
 """The same for rows of plain transactions, which are executed together."""
 _PLAIN_SIZE: Final = 1024
-"""The greatest number of rows of a plain transaction, which is executed without giving way, in two or three ms."""
+"""The greatest number of rows of a plain transaction that is executed without giving way, in two or three ms."""
 _INSERT_HEADER: Final = bytes((FIXMAP | 1, Key.REQUEST_TYPE, RequestType.INSERT))
 """A header with nothing but its type, as a row of a snapshot has it on a connection."""
 
@@ -188,42 +189,27 @@ class LogLoader:
             self._deferred.needs_all(space, 0)
         return space
 
-    def add_run(self, transactions: list[list[Row]], start: int) -> int:
-        """Execute plain transactions from number `start` on, at most about a millisecond.
+    def add_run(self, run: PlainRun, first: int) -> int:
+        """Execute whole transactions from the row `first` on, about a millisecond of them.
 
-        Returns the number of the first one that was not executed. If this is `start`, it has to be the next one that
-        `add` gets, which then raises the error of a wrong request.
+        Returns the number of the first row that was not executed. If this is `first`, its transaction has to be the
+        next one that `add` gets, which then raises the error of a wrong request.
         """
-        # Trying the first one alone costs little where transactions are not plain.
-        end = self._add_plain(transactions, start, start + 1)
-        if start < end < len(transactions):
-            stop, count = end, len(transactions[start])
-            while stop < len(transactions) and count + len(transactions[stop]) <= _ROWS_A_RUN:
-                count += len(transactions[stop])
-                stop += 1
-            end = self._add_plain(transactions, end, stop)
-        return end
-
-    def _add_plain(self, transactions: list[list[Row]], start: int, stop: int) -> int:
-        """Execute transactions `start` to `stop` up to the first that is not plain; return its number, or `stop`."""
         if self._begun or self._synchro.limbo.entries:
-            return start
-        rows: list[Row] = []
-        for number in range(start, stop):
-            if not _is_plain(transactions[number]):
-                stop = number
-                break
-            rows += transactions[number]
-        changes = self._dml.load_changes(self, rows, is_sync=False)
-        end, left = start, len(changes)
-        while end < stop and left >= len(transactions[end]):
-            left -= len(transactions[end])
-            end += 1
-        self._begun = changes[len(changes) - left :]
-        newest = [rows[-1] for rows in transactions[start:end]]
-        if self._promotions:
-            self._ends.update((row.replica_id, row.lsn) for row in newest)
-        self._txns.journal.submit(JournalEntry(newest, _ignore))
+            return first
+        stop = run.end_of_last(first + _ROWS_A_RUN)
+        if stop <= first:
+            stop = run.end_of(first)
+            if stop - first > _PLAIN_SIZE:
+                return first
+        changes = self._dml.load_changes(self, run.kinds[first:stop], run.bodies[first:stop], is_sync=False)
+        end = max(first, run.end_of_last(first + len(changes)))
+        self._begun = changes[end - first :]
+        if end > first:
+            newest = run.row(end - 1)
+            if self._promotions:
+                self._ends[newest.replica_id] = newest.lsn
+            self._txns.journal.submit(JournalEntry([newest], _ignore))
         return end
 
     def add_state(self, row: Row) -> None:
@@ -261,7 +247,7 @@ class LogLoader:
                 if start:
                     await give_way()
                 part = rows[start : start + ROWS_A_TURN]
-                changes = self._dml.load_changes(self, part)
+                changes = self._dml.load_changes(self, [row.type for row in part], [row.body for row in part])
                 self._dml.take_changes(self._ctx, changes, part)
                 for row in part[len(changes) :]:
                     await self._run(row, give_way)
@@ -298,11 +284,6 @@ class LogLoader:
 
 def _ignore(entry: JournalEntry) -> None:
     """Do nothing: changes that `add_run` makes are complete at once."""
-
-
-def _is_plain(rows: list[Row]) -> bool:
-    """Return whether a transaction is of usual size and has no part in synchronous replication."""
-    return len(rows) <= _PLAIN_SIZE and not any(row.flags for row in rows)
 
 
 async def _stay() -> None:

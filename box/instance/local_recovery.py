@@ -13,6 +13,7 @@ from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader
 from box.instance.resources import Resources
 from box.instance.start_stages import Stage, StartStages
 from box.journal.directory import LogFile
+from box.journal.plain_runs import PlainRun
 from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, group_transactions
 from box.journal.snapshot import SnapshotReader
@@ -60,10 +61,12 @@ class LocalRecovery:
         self._log_loader = log_loader
         self._is_reading = False
         self._is_stopped = False
+        self._since_turn = 0
+        """The number of rows of the log that were executed since the last turn for other tasks."""
         self.is_standby = False
+        """True while all that the running other instance has written so far has been read."""
         self.on_standby: Callable[[], None] | None = None
         """Called when it begins to follow the log of another running instance."""
-        """True while all that the running other instance has written so far has been read."""
         self._has_ended = asyncio.Event()
         self._is_forced = bool(resources.config["force_recovery"])
         self.log = Recovery(
@@ -174,8 +177,10 @@ class LocalRecovery:
 
     async def _read_new(self, reader: LogReader) -> None:
         """Read everything that is there now. A transaction is always written whole, in one block."""
-        while (rows := reader.next_rows()) is not None:
-            await self._add_all(list(group_transactions(rows)))
+        while (parts := reader.next_parts()) is not None:
+            for part in parts:
+                for item in [part] if isinstance(part, PlainRun) else group_transactions(part):
+                    await self._add_part(item)
             self._state.move(reader.vclock)
             await self._give_way()
 
@@ -240,25 +245,26 @@ class LocalRecovery:
             await self._execute_log(work)
 
     async def _execute_log(self, work: LongWork) -> None:
-        for transactions in self.log.transaction_lists():
-            await self._add_all(transactions, work)
+        for part in self.log.parts():
+            await self._add_part(part, work)
 
-    async def _add_all(self, transactions: list[list[Row]], work: LongWork | None = None) -> None:
-        """Execute transactions in their order, plain ones together."""
-        done = since_turn = 0
-        while done < len(transactions):
-            end = self._log_loader.add_run(transactions, done)
-            if end == done:
-                await self._add(transactions[done])
-                end += 1
-            count = sum(map(len, transactions[done:end]))
-            done = end
+    async def _add_part(self, part: PlainRun | list[Row], work: LongWork | None = None) -> None:
+        """Execute a run of plain transactions, or the rows of another transaction."""
+        done = 0
+        while done < len(part):
+            before = done
+            if isinstance(part, PlainRun):
+                done = self._log_loader.add_run(part, before)
+            if done == before:
+                rows = part.transaction(before) if isinstance(part, PlainRun) else part
+                await self._add(rows)
+                done += len(rows)
             if work is not None:
-                work.rows += count
-                self._tell_progress(work.rows - count, work.rows)
-            since_turn += count
-            if since_turn >= ROWS_A_TURN:
-                since_turn = 0
+                work.rows += done - before
+                self._tell_progress(work.rows - (done - before), work.rows)
+            self._since_turn += done - before
+            if self._since_turn >= ROWS_A_TURN:
+                self._since_turn = 0
                 await self._give_way()
 
     async def _add(self, rows: list[Row]) -> None:

@@ -8,15 +8,15 @@ share the code. They block, so they are used in a thread, or before the node ser
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from box.errinj import ErrorInjections
-from box.errors import BoxError
 from box.journal.block_index import BlockIndex
 from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
 from box.journal.log_gap import XlogGapError, gap_before, gap_between
 from box.journal.packet_runs import fresh_runs, packet_runs
+from box.journal.plain_runs import PlainRun, plain_runs
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage, failed
 from box.journal.xlog import MARKER_SIZE, Meta, XlogDecoder
@@ -25,10 +25,14 @@ from box.wire.packet_run import PacketRun
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
+T = TypeVar("T")
+
 _CHUNK: Final = 1 << 20
 """The bytes that are read at once; a block that is larger makes the next read as large as it needs."""
 _RUN_BYTES: Final = 512 * 1024
 """`next_runs` stops after this many bytes of rows, plus up to one block."""
+_ROW_BYTES: Final = 32 * 1024
+"""The same for `next_rows` and `next_parts`: a millisecond or two."""
 
 
 class LogPosition(NamedTuple):
@@ -121,6 +125,25 @@ class BlockReader:
                     if not self._fill():
                         return None
 
+    def next_blocks(self, size: int) -> list[bytes]:
+        """Return the rows of the next blocks, each alone: one block at least, and more up to about `size` bytes.
+
+        The list is empty at the end. An error in a block that is not the first is raised by the next call.
+
+        Raises:
+            XlogError: the first block is broken.
+            BoxSystemError: the file cannot be read.
+        """
+        if not self._injections.get("ERRINJ_XLOG_GARBAGE"):
+            try:
+                blocks = self._decoder.next_blocks(size)
+            except XlogError:
+                blocks = []  # `next_block` decides what to do about it
+            if blocks:
+                return blocks
+        block = self.next_block()
+        return [] if block is None else [block]
+
     def _fill(self) -> bool:
         try:
             size = self._size_to_read()
@@ -195,6 +218,8 @@ class LogReader:
         self._following: LogFile | None = None
         self._blocks: BlockReader | None = None
         self._is_reopening = False
+        self._failure: XlogError | None = None
+        """The error of a malformed row; the rows before it were returned already."""
         self.looks_for_files = True
         """True if the directory is searched for a next file at the end of each file."""
 
@@ -221,22 +246,33 @@ class LogReader:
         return LogPosition(self._file.signature, self._blocks.position)
 
     def next_rows(self) -> list[Row] | None:
-        """Return new rows of one block, or None at the end. The list is empty if the block has no new row."""
-        block = self._next_block()
+        """Return new rows of some blocks, or None at the end. The list is empty if the blocks have no new row."""
+        blocks = self._next_blocks(_ROW_BYTES)
         self._file_clock = None
-        return None if block is None else self._fresh(block)
+        return self._fresh(self._decoded(blocks, decode_rows)) if blocks else None
+
+    def next_parts(self) -> list[PlainRun | list[Row]] | None:
+        """Return new rows of some blocks, plain transactions as runs, or None at the end."""
+        blocks = self._next_blocks(_ROW_BYTES)
+        self._file_clock = None
+        if not blocks:
+            return None
+        vclock = self.vclock
+        parts: list[PlainRun | list[Row]] = []
+        for part in self._decoded(blocks, plain_runs):
+            if isinstance(part, PlainRun) and part.lsns[0] > vclock[part.replica_id]:
+                vclock[part.replica_id] = part.lsns[-1]
+                parts.append(part)
+            else:
+                parts.append(self._fresh(part if isinstance(part, list) else part.rows()))
+        return parts
 
     def next_runs(self) -> list[PacketRun] | None:
         """Return new rows of some blocks as packets, or None at the end or at `limit`."""
-        block = None if self._is_at_limit else self._next_block()
-        if block is None:
+        blocks = [] if self._is_at_limit else self._next_blocks(_RUN_BYTES)
+        if not blocks:
             return None
-        blocks, size = [block], len(block)
-        assert self._blocks is not None
-        while size < _RUN_BYTES and (following := self._block_of_this_file()) is not None:
-            blocks.append(following)
-            size += len(following)
-        runs = packet_runs(block if len(blocks) == 1 else b"".join(blocks))
+        runs = packet_runs(blocks[0] if len(blocks) == 1 else b"".join(blocks))
         limit = self._limit
         if limit is not None and any(run.last > limit[run.replica_id] for run in runs):
             self._is_at_limit = True
@@ -244,14 +280,6 @@ class LogReader:
         else:
             self._note(runs)
         return fresh_runs(runs, self.vclock)
-
-    def _block_of_this_file(self) -> bytes | None:
-        """Return the next block if the open file has one. An error in it is raised by the next call of `next_runs`."""
-        assert self._blocks is not None
-        try:
-            return self._blocks.next_block()
-        except BoxError:
-            return None
 
     def _note(self, runs: list[PacketRun]) -> None:
         """Note the vclock after these rows of a file that is read from its start."""
@@ -264,32 +292,53 @@ class LogReader:
                 clock[run.replica_id] = run.last
         index.note(file.signature, blocks.position, clock)
 
-    def _next_block(self) -> bytes | None:
-        """Return the rows of the next block, opening the next file if necessary."""
+    def _next_blocks(self, size: int) -> list[bytes]:
+        """Return the rows of the next blocks, opening the next file if necessary; see `BlockReader.next_blocks`."""
+        if self._failure is not None:
+            raise self._failure
         if self._blocks is None and not self._open_first():
-            return None
+            return []
         while True:
             assert self._blocks is not None
-            block = self._blocks.next_block()
-            if block is not None:
-                return block
+            blocks = self._blocks.next_blocks(size)
+            if blocks:
+                return blocks
             if self._following is None:
                 # The writer ends a file before it creates the next one. Once there is a next one, this file is final,
                 # but its last rows may have been written after the read above, so that it is read to its end once more.
                 self._following = self._find_next()
                 if self._following is None:
-                    return None
+                    return []
             else:
                 self._step(self._following)
 
-    def _fresh(self, block: bytes) -> list[Row]:
-        try:
-            rows = decode_rows(block)
-        except XlogError as error:
-            if not self._directory.force_recovery:
-                raise
-            self._log.error(f"can't decode row: {error.message}")
-            return []
+    def _decoded(self, blocks: list[bytes], decode: Callable[[bytes], list[T]]) -> list[T]:
+        """Decode blocks together, or one by one if a row is malformed.
+
+        The rows before a malformed one still count: its error is raised by the next read, unless it is in the first
+        block.
+        """
+        if len(blocks) > 1:
+            try:
+                return decode(b"".join(blocks))
+            except XlogError:
+                pass
+        decoded: list[T] = []
+        for number, block in enumerate(blocks):
+            try:
+                decoded += decode(block)
+            except XlogError as error:
+                if self._directory.force_recovery:
+                    self._log.error(f"can't decode row: {error.message}")
+                    continue
+                self._failure = error
+                if not number:
+                    raise
+                break
+        return decoded
+
+    def _fresh(self, rows: list[Row]) -> list[Row]:
+        """Return the rows later than the vclock, and move the vclock past them."""
         vclock, before = self.vclock, self._before
         fresh = []
         for row in rows:

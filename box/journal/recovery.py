@@ -10,6 +10,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.journal.directory import LogDirectory, LogFile, Logger, LogKind, SilentLog
 from box.journal.packet_runs import packet_runs
+from box.journal.plain_runs import PlainRun
 from box.journal.reader import BlockReader, LogReader
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage
@@ -18,8 +19,8 @@ from box.wire.change import request_text
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
-_TRANSACTIONS_AT_ONCE: Final = 64
-"""The transactions that are handed on together where blocks are small: a lone writer makes a block for each."""
+_SCANNED_BYTES: Final = 1 << 20
+"""The number of bytes whose rows are followed together while the last row is looked for."""
 _UNFINISHED: Final = "found a not finished transaction in the log"
 
 
@@ -83,8 +84,8 @@ class Recovery:
         self.end_vclock = files[-1].vclock.copy()
         blocks = BlockReader(self._directory.storage, files[-1].path, force_recovery=True, log=self._log)
         try:
-            while (block := blocks.next_block()) is not None:
-                self._follow_block(block)
+            while found := blocks.next_blocks(_SCANNED_BYTES):
+                self._follow_block(b"".join(found))
         except XlogError as error:
             self._log.error(error.message)
         finally:
@@ -120,58 +121,50 @@ class Recovery:
         """True if the files, after reading, end before `vclock`; see `LogReader.lacks_rows`."""
         return self._reader is not None and self._reader.lacks_rows
 
-    def blocks(self) -> Iterator[list[Row]]:
-        """Yield rows in lists that never split a transaction.
-
-        A file that ends in a torn block, as a killed writer leaves it, is read up to that block: its rows were never
-        acknowledged. With `force_recovery` wrong blocks and missing files are logged and skipped.
-
-        Raises:
-            XlogError: a block is wrong.
-            XlogGapError: a file is missing.
-            BoxSystemError: a file cannot be read.
+    def _parts(self) -> Iterator[list[PlainRun | list[Row]]]:
+        """Yield the rows of some blocks at a time. Raises the errors of `parts`, but for that of an unfinished
+        transaction.
         """
         reader = self.reader()
         try:
-            while (rows := reader.next_rows()) is not None:
-                if rows:
-                    yield rows
+            while (parts := reader.next_parts()) is not None:
+                yield parts
             reader.finish()
         finally:
             reader.close()
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows one by one. Raises the errors of `blocks`."""
-        for block in self.blocks():
-            yield from block
+        """Yield the rows one by one. Raises the errors of `parts`."""
+        for transaction in self.transactions():
+            yield from transaction
 
     def transactions(self) -> Iterator[list[Row]]:
-        """Yield the rows of one transaction at a time. Raises the errors of `transaction_lists`."""
-        for transactions in self.transaction_lists():
-            yield from transactions
+        """Yield the rows of one transaction at a time. Raises the errors of `parts`."""
+        for part in self.parts():
+            yield from part.transactions() if isinstance(part, PlainRun) else [part]
 
-    def transaction_lists(self) -> Iterator[list[list[Row]]]:
-        """Yield transactions, those of one block or of several small ones at a time. Raises the errors of `blocks`.
+    def parts(self) -> Iterator[PlainRun | list[Row]]:
+        """Yield runs of plain transactions, and the rows of one other transaction at a time.
+
+        A file that ends in a torn block, as a killed writer leaves it, is read up to that block: its rows were never
+        acknowledged. With `force_recovery` wrong blocks and missing files are logged and skipped.
 
         Raises:
-            XlogError: the last transaction has no end.
+            XlogError: a block is wrong, or the last transaction has no end.
+            XlogGapError: a file is missing.
+            BoxSystemError: a file cannot be read.
         """
         begun: list[Row] = []
-        ended: list[list[Row]] = []
-        try:
-            for rows in self.blocks():
-                for row in rows:
+        for parts in self._parts():
+            for part in parts:
+                if isinstance(part, PlainRun) and not begun:
+                    yield part
+                    continue
+                for row in part.rows() if isinstance(part, PlainRun) else part:
                     begun.append(row)
                     if row.is_commit:
-                        ended.append(begun)
+                        yield begun
                         begun = []
-                if len(ended) >= _TRANSACTIONS_AT_ONCE or len(rows) >= _TRANSACTIONS_AT_ONCE:
-                    yield ended
-                    ended = []
-        except BoxError:
-            yield ended  # what was read before counts, also for what is told of the error
-            raise
-        yield ended
         if begun:
             error = XlogError(_UNFINISHED)
             if not self._force:

@@ -318,7 +318,7 @@ def _decode_rows(block: bytes, unpacker: Any) -> list[Row]:
             if fields.get(0) != _NOP and body_at < end:
                 skip()
                 pos = tell()
-            rows.append(_row(fields, block[body_at:pos]))
+            rows.append(row_of_log(fields, block[body_at:pos]))
     except StackError:
         raise
     except (IndexError, ValueError, AttributeError, TypeError, msgpack.exceptions.UnpackException):
@@ -333,7 +333,12 @@ def unpacker_of(block: bytes) -> msgpack.Unpacker:
     return unpacker
 
 
-def _row(fields: dict[int, Any], body: bytes) -> Row:
+def row_of_log(fields: dict[int, Any], body: bytes) -> Row:
+    """Return the row with a decoded header.
+
+    Raises:
+        XlogError: a field has a wrong type (`can't parse row`).
+    """
     # The keys as literals, as in `box.wire.row`: 0 type, 2 replica id, 3 lsn, 4 time, 7 group id, 8 lsn - tsn, 9 flags.
     get = fields.get
     row_type, replica_id, lsn = get(0, 0), get(2, 0), get(3, 0)

@@ -68,8 +68,13 @@ _ZERO_CRC: Final = b"\x00"
 """The place for the checksum of the block before, which Tarantool never fills in either."""
 _USUAL_LENGTHS: Final = range(0x10000)
 """The lengths that take at most three bytes, for which one call makes the fixheader."""
-_HEADER_U7: Final = struct.Struct(">4sBBBIB7x").pack
-_HEADER_U16: Final = struct.Struct(">4sBHBBIB5x").pack
+_BEFORE_CRC: Final = 0x00CE
+"""The two bytes before the checksum, as one number: the place for that of the block before, and the mark of a checksum
+of four bytes."""
+_HEADER_U7: Final = struct.Struct(">4sBHIB7x")
+_HEADER_U8: Final = struct.Struct(">4sBBHIB6x")
+_HEADER_U16: Final = struct.Struct(">4sBHHIB5x")
+"""The usual layouts of a fixheader, with a length of one, two or three bytes."""
 _pack = msgpack.Packer().pack
 
 
@@ -160,13 +165,14 @@ def _parse_vclock(text: str) -> VClock:
 
 def fixheader(marker: bytes, length: int, crc: int) -> bytes:
     """Encode the 19 bytes before a block's data; a string of zero bytes pads the numbers to that size."""
-    # Literals, as every write comes here: a checksum of five bytes (ce), a length of one byte or of three (cd), and
-    # a string of seven or five bytes (a0 and its length) that fills the rest.
+    # Literals, as every write comes here: a length of one byte, or of two (cc) or three (cd), and a string of seven to
+    # five bytes (a0 and its length) that fills the rest.
     if crc >= 0x10000 and length in _USUAL_LENGTHS:
         if length < 0x80:
-            return _HEADER_U7(marker, length, 0, 0xCE, crc, 0xA7)
-        if length >= 0x100:
-            return _HEADER_U16(marker, 0xCD, length, 0, 0xCE, crc, 0xA5)
+            return _HEADER_U7.pack(marker, length, _BEFORE_CRC, crc, 0xA7)
+        if length < 0x100:
+            return _HEADER_U8.pack(marker, 0xCC, length, _BEFORE_CRC, crc, 0xA6)
+        return _HEADER_U16.pack(marker, 0xCD, length, _BEFORE_CRC, crc, 0xA5)
     numbers: bytes = marker + _pack(length) + _ZERO_CRC + _pack(crc)
     padding = FIXHEADER_SIZE - len(numbers)
     # The mark of the padding string takes one byte of the padding itself.
@@ -207,9 +213,28 @@ def decode_fixheader(data: bytes, pos: int = 0) -> Fixheader | None:
     Raises:
         XlogError: the bytes are not a fixheader.
     """
-    raw = data[pos : pos + FIXHEADER_SIZE]
-    if len(raw) < FIXHEADER_SIZE:
+    if len(data) - pos < FIXHEADER_SIZE:
         return None
+    # The usual layouts, as `fixheader` makes them.
+    mark = data[pos + MARKER_SIZE]
+    if mark == 0xCD:
+        marker, _, length, before, crc, padding = _HEADER_U16.unpack_from(data, pos)
+        is_usual = padding == 0xA5
+    elif mark == 0xCC:
+        marker, _, length, before, crc, padding = _HEADER_U8.unpack_from(data, pos)
+        is_usual = padding == 0xA6
+    else:
+        marker, length, before, crc, padding = _HEADER_U7.unpack_from(data, pos)
+        is_usual = padding == 0xA7 and length < 0x80
+    if is_usual and before == _BEFORE_CRC:
+        if marker == ROW_MARKER:
+            return Fixheader(False, length, crc)
+        if marker == ZSTD_MARKER:
+            return Fixheader(True, length, crc)
+    return _decode_any_fixheader(data[pos : pos + FIXHEADER_SIZE])
+
+
+def _decode_any_fixheader(raw: bytes) -> Fixheader:
     marker = raw[:MARKER_SIZE]
     if marker not in (ROW_MARKER, ZSTD_MARKER):
         raise XlogError(f"invalid magic: 0x{int.from_bytes(marker, 'little'):x}")
@@ -397,6 +422,47 @@ class XlogDecoder:
             return None
         rows, self._pos = found
         return rows
+
+    def next_blocks(self, size: int) -> list[bytes]:
+        """Return the rows of the next blocks, each alone: one block at least, and more of them up to `size` bytes.
+
+        The list is empty if more bytes are needed or the file has ended. An error in a block that is not the first is
+        raised by the next call.
+
+        Raises:
+            XlogError: the first block is broken.
+        """
+        blocks: list[bytes] = []
+        if self.eof or self.read_meta() is None:
+            return blocks
+        while size > 0:
+            # A block of a short transaction, written out here: a log may consist of millions of them.
+            buffer, pos = self._buffer, self._pos
+            if len(buffer) - pos >= FIXHEADER_SIZE and buffer[pos + MARKER_SIZE] < 0x80:
+                marker, length, before, crc, padding = _HEADER_U7.unpack_from(buffer, pos)
+                rows = buffer[pos + FIXHEADER_SIZE : pos + FIXHEADER_SIZE + length]
+                if (
+                    marker == ROW_MARKER
+                    and before == _BEFORE_CRC
+                    and padding == 0xA7
+                    and len(rows) == length
+                    and extend(_CRC_MASK, rows) ^ _CRC_MASK == crc
+                ):
+                    self._pos = pos + FIXHEADER_SIZE + length
+                    blocks.append(rows)
+                    size -= length
+                    continue
+            try:
+                block = self.next_block()
+            except XlogError:
+                if blocks:
+                    break
+                raise
+            if block is None:
+                break
+            blocks.append(block)
+            size -= len(block)
+        return blocks
 
     def needed(self) -> int:
         """Return the least number of bytes that the next block still needs, or 0 if that is not known yet."""

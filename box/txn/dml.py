@@ -430,7 +430,7 @@ class Dml:
         done = 0
         while done < len(rows):
             part = rows[done : done + _STATEMENTS_A_SIGN]
-            changes = self.load_changes(self._schema, part)
+            changes = self.load_changes(self._schema, [row.type for row in part], [row.body for row in part])
             self._add_changes(ctx, changes, part)
             done += len(changes)
             if len(changes) < len(part):
@@ -438,12 +438,13 @@ class Dml:
             self.on_busy()
         return done
 
-    def load_changes(self, spaces: SpaceSource, rows: list[Row], is_sync: bool | None = None) -> list[Change]:
-        """Execute rows that are in a log already, as far as the fast path can, outside of any transaction.
+    def load_changes(
+        self, spaces: SpaceSource, kinds: list[int], bodies: list[bytes], is_sync: bool | None = None
+    ) -> list[Change]:
+        """Execute changes that are in a log already, as far as the fast path can, outside of any transaction.
 
         `is_sync`: what their spaces have to be; None: either.
         """
-        kinds, bodies = [row.type for row in rows], [row.body for row in rows]
         changes = change_rows(spaces, self._planner, kinds, bodies, is_sync)
         for kind in kinds[: len(changes)]:
             self.counters[kind] += 1

@@ -28,9 +28,10 @@ SYNCHRONOUS_TAIL: Final = bytes((9, SYNCHRONOUS))
 """The pair that ends the headers of such a run, after the time: key 9 and the flags."""
 _MAPS: Final = b"\x84\x85"
 """The first bytes of headers without and with flags: maps of four and of five pairs."""
-_USUAL_TYPES: Final = frozenset(
+USUAL_TYPES: Final = frozenset(
     {RequestType.INSERT, RequestType.REPLACE, RequestType.UPDATE, RequestType.DELETE, RequestType.UPSERT}
 )
+"""The types of rows that change one tuple of a space."""
 
 
 class ChangeRun:
@@ -88,4 +89,4 @@ def origin_of_head(head: bytes) -> int | None:
     # 0, 2 and 3 are the keys of type, replica id and lsn, with values of one byte each between them.
     if len(head) != HEAD_SIZE or head[0] not in _MAPS or head[1] != 0 or head[3] != 2 or head[5] != 3:
         return None
-    return head[4] if head[2] in _USUAL_TYPES and 0 < head[4] < VCLOCK_MAX else None
+    return head[4] if head[2] in USUAL_TYPES and 0 < head[4] < VCLOCK_MAX else None

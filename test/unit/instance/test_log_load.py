@@ -12,7 +12,8 @@ import pytest
 from box import Node
 from box.errors import BoxError
 from box.instance.loader import LogLoader
-from box.journal.reader import LogReader
+from box.journal import reader
+from box.journal.plain_runs import PlainRun
 from box.wire.row import Row
 
 SPACES = ("plain", "indexed", "synced", "own")
@@ -131,16 +132,17 @@ def test_an_error_in_a_plain_transaction_stops_the_start(tmp_path: Path, monkeyp
             )
 
     asyncio.run(make())
-    fresh = LogReader._fresh
+    decode = reader.plain_runs
 
-    def spoiled(self: LogReader, block: bytes) -> list[Row]:
-        rows = fresh(self, block)
-        for row in rows:
-            if row.type == 3 and row.body.endswith(b"\x91\x03"):
-                row.type, row.body = 2, row.body[:-1] + b"\x01"
-        return rows
+    def spoiled(block: bytes) -> list[PlainRun | list[Row]]:
+        parts = decode(block)
+        for part in parts:
+            for number, body in enumerate(part.bodies if isinstance(part, PlainRun) else []):
+                if body.endswith(b"\x91\x03"):  # the replace becomes an insert of a tuple that exists
+                    part.kinds[number], part.bodies[number] = 2, body[:-1] + b"\x01"
+        return parts
 
-    monkeypatch.setattr(LogReader, "_fresh", spoiled)
+    monkeypatch.setattr(reader, "plain_runs", spoiled)
 
     async def start(force: bool) -> list[Any]:
         async with Node(str(tmp_path), force_recovery=force) as node:

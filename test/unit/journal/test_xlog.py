@@ -119,6 +119,36 @@ def test_what_is_written_is_read_in_pieces_of_any_size(rows: list[bytes], step: 
     assert (blocks, decoder.meta, decoder.eof, decoder.position) == (rows, META, closed, len(data))
 
 
+@given(
+    st.lists(st.one_of(st.binary(min_size=1, max_size=300), st.binary(min_size=2000, max_size=3000)), max_size=12),
+    st.integers(1, 4000),
+    st.integers(1, 2000),
+)
+def test_several_blocks_at_once(rows: list[bytes], step: int, size: int) -> None:
+    """Blocks that are read together are those that are read one by one, and stop after the asked size."""
+    encoder = BlockEncoder()
+    data = META.encode() + b"".join(map(encoder.encode, rows)) + EOF_MARKER
+    decoder, found = XlogDecoder(), []
+    for start in range(0, len(data), step):
+        decoder.feed(data[start : start + step])
+        while blocks := decoder.next_blocks(size):
+            assert sum(map(len, blocks[:-1])) < size
+            found += blocks
+    assert (found, decoder.eof, decoder.position) == (rows, True, len(data))
+
+
+def test_a_broken_block_among_several() -> None:
+    """Those before a broken block are returned, and its error is raised by the next call."""
+    decoder = XlogDecoder()
+    decoder.feed(META.encode() + PEER_BLOCK * 3 + PEER_BLOCK[:-1] + b"\x00" + PEER_BLOCK)
+    assert decoder.next_blocks(1 << 20) == [PEER_BLOCK[FIXHEADER_SIZE:]] * 3
+    for _ in range(2):
+        with pytest.raises(XlogError, match="tx checksum mismatch"):
+            decoder.next_blocks(1 << 20)
+    assert decoder.skip()
+    assert decoder.next_blocks(1 << 20) == [PEER_BLOCK[FIXHEADER_SIZE:]]
+
+
 def test_a_torn_block_is_waited_for() -> None:
     """The decoder waits for the rest of a block that is cut at any byte, and gives the blocks before it."""
     whole = META.encode() + PEER_BLOCK
