@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.errors import BoxError
+from box.index.duplicate_key import duplicate_key
 from box.txn.fast_path import CHANGES, HeldChange, undo
 from box.txn.transaction import Statement
 from box.wire.change import REPLACE, Request, decode_change
@@ -21,13 +22,17 @@ from box.wire.entry import JournalEntry, RunEntry
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.txn.synchro import LimboDriver
-    from box.txn.write_plan import Planner
+    from box.txn.write_plan import Planner, WritePlan
     from box.wire.change_run import ChangeRun
     from box.wire.row import Row
 
 Change = tuple["Space", bytes | None, bytes | None]
 """The space of a change, and the tuples before and after it."""
 
+_AT_ONCE: Final = 64
+"""The number of changes whose tuples are decoded together."""
+_FEW: Final = 4
+"""The number of changes from which on that takes less time than to decode one by one."""
 _NO_PREFIX: Final = b"\xc1"
 """A value that no body begins with: MessagePack never uses the byte 0xc1."""
 
@@ -159,10 +164,16 @@ def _change_rows(
     space: Any = None
     plan: Any = None
     prefix, size = _NO_PREFIX, 0
-    for kind, body in zip(kinds, bodies, strict=True):
-        if kind <= REPLACE and body.startswith(prefix):
-            old, new = CHANGES[kind](plan, space, body[size:])  # the change is about the same space as the one before
-            add((space, old, new))
+    number, count = 0, len(bodies)
+    while number < count:
+        kind, body = kinds[number], bodies[number]
+        if kind <= REPLACE and body.startswith(prefix):  # the change is about the same space as the one before
+            raws = _stretch(kinds, bodies, number, size, prefix)
+            if not (plan.has_one_index and len(raws) >= _FEW and _store(plan, space, kind, raws, changes)):
+                for raw in raws:
+                    old, new = CHANGES[kind](plan, space, raw)
+                    add((space, old, new))
+            number += len(raws)
             continue
         if kind not in CHANGES:
             return
@@ -179,6 +190,46 @@ def _change_rows(
             size = len(prefix)
         old, new = CHANGES[kind](changed_plan, changed, request.tuple if kind <= REPLACE else request)
         add((changed, old, new))
+        number += 1
+
+
+def _stretch(kinds: list[int], bodies: list[bytes], first: int, size: int, prefix: bytes) -> list[bytes]:
+    """Return the tuples of the changes from `first` on that are of its kind, and whose bodies begin with the prefix."""
+    kind, stop = kinds[first], first + _AT_ONCE
+    raws = []
+    for other, body in zip(kinds[first:stop], bodies[first:stop], strict=True):
+        if other != kind or not body.startswith(prefix):
+            break
+        raws.append(body[size:])
+    return raws
+
+
+def _store(plan: WritePlan, space: Space, kind: int, raws: list[bytes], changes: list[Change]) -> bool:
+    """Insert or replace tuples in a space with one index.
+
+    Returns False, having done nothing, if one of them does not fit.
+
+    Raises:
+        DuplicateKeyError: TUPLE_FOUND; the tuples before it are stored, and are in `changes`.
+    """
+    sizes = list(map(len, raws))
+    if max(sizes) > plan.max_size or sum(sizes) > plan.memory.room:
+        return False
+    try:
+        keys = list(map(plan.key_of, plan.format.validate_many(raws)))
+    except BoxError:
+        return False
+    add, replace, find = changes.append, plan.replace, plan.find
+    if kind == REPLACE:
+        for key, raw in zip(keys, raws, strict=True):
+            add((space, replace(key, raw), raw))
+        return True
+    for key, raw in zip(keys, raws, strict=True):
+        if (old := find(key)) is not None:
+            raise duplicate_key(space.index(0), space.name, old, raw)
+        plan.put(key, raw)
+        add((space, None, raw))
+    return True
 
 
 def add_statements(statements: list[Statement], changes: list[Change], rows: list[Row], applied: int) -> int:
