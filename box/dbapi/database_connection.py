@@ -67,6 +67,13 @@ class _Repeated:
         self._result = result
         self._rows += result.row_count
 
+    def note_inserted(self, count: int) -> None:
+        """Note the results of the next runs, each of which has inserted a row."""
+        if count:
+            self.done += count
+            self._result = SqlResult((), (), 1)
+            self._rows += count
+
     @property
     def executed(self) -> Executed:
         """The outcome of all runs."""
@@ -251,10 +258,16 @@ class DatabaseConnection:
         """
         if work.changes_rows and not self._autocommit and self._ctx.txn is None:
             self._transactions.begin_now(self._ctx, self._ctx)
-        last = min(work.count, work.done + _STEPS) - 1
+        statements, stop = self._statements, min(work.count, work.done + _STEPS)
+        if stop - work.done > 1:
+            inserted = statements.insert_together(self._ctx, work.text, work.given[work.done : stop])
+            if inserted == stop - work.done:
+                work.note_inserted(inserted - 1)
+                return SqlResult((), (), 1)
+            work.note_inserted(inserted)
         while True:
-            started = self._statements.run_now(self._ctx, work.text, work.given[work.done])
-            if not isinstance(started, SqlResult) or work.done == last:
+            started = statements.run_now(self._ctx, work.text, work.given[work.done])
+            if not isinstance(started, SqlResult) or work.done == stop - 1:
                 return started
             work.note(started)
 

@@ -214,9 +214,10 @@ class Sql:
         """Count a statement that has failed on the fast path."""
         self._count(RequestType.EXECUTE)
 
-    def counted(self, ctx: Context, row_count: int) -> None:
-        """Count a statement that has run on the fast path, and set the value of ROW_COUNT()."""
-        self._count(RequestType.EXECUTE)
+    def counted(self, ctx: Context, row_count: int, times: int = 1) -> None:
+        """Count a statement that has run on the fast path, so many times, and set the value of ROW_COUNT()."""
+        for _ in range(times):
+            self._count(RequestType.EXECUTE)
         ctx.session.storage[ROW_COUNT] = row_count
 
     @staticmethod

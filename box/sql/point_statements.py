@@ -194,7 +194,7 @@ class PointStatements:
             for name, field in zip(names, space.definition.fields, strict=True)
         ]
         row = _places_of(exprs, count)
-        return None if row is None else _PointInsert(self._dml, space, row, insert.action, count)
+        return None if row is None else PointInsert(self._dml, space, row, insert.action, count)
 
     def _update(self, update: sql_nodes.Update, count: int) -> Point | None:
         space = self._table(update.table, "UPDATE")
@@ -386,7 +386,7 @@ class PointSelect:
         return found
 
 
-class _PointInsert:
+class PointInsert:
     """The fast path of `INSERT ... VALUES (?, ...)`, and of `REPLACE`, which removes an existing row."""
 
     is_query: ClassVar[Literal[False]] = False
@@ -433,6 +433,25 @@ class _PointInsert:
         if self._dml.sql_reads.get(ctx, space, 0, key) is not None:
             return self._exchange(ctx, key, raw)
         return 1, self._dml.store(ctx, space, REPLACE, raw)
+
+    @property
+    def takes_many(self) -> bool:
+        """True if rows may be stored together: nothing but the indexes has a say in them."""
+        return self._action != "REPLACE" and not self._space.has_triggers and self._space.sequence is None
+
+    def packed(self, params: Sequence[Any]) -> bytes | None:
+        """Return the tuple for these parameters, or None if a value needs a conversion.
+
+        Raises:
+            ClientError: PROC_RET, an integer has more than 64 bits.
+        """
+        if len(params) != self._count:
+            return None
+        row = params
+        if not self._is_row:
+            values = [*params, *self._constants]
+            row = [values[number] for number in self._numbers]
+        return pack(list(row)) if self._is_plain(row) else None
 
     def _is_plain(self, row: Sequence[Value]) -> bool:
         kinds = tuple(map(type, row))
@@ -569,5 +588,5 @@ def _count_of(raw: bytes) -> int:
 
 _Written = tuple[int, Outcome]
 """The number of changed rows, and the outcome of the write: complete unless it is a `Pending`."""
-PointChange = _PointInsert | _PointUpdate | _PointDelete
+PointChange = PointInsert | _PointUpdate | _PointDelete
 Point = PointSelect | PointChange

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from box.embed.sql_statements import SqlResult, result_at_once, values_of
 from box.errors import BoxError
+from box.sql.point_statements import PointInsert
 from box.sync.thread_commits import WaitingOutcome
+from box.wire.change import INSERT
 
 if TYPE_CHECKING:
     from box.embed.commits import Commits
@@ -84,6 +86,32 @@ class ThreadStatements:
             return WaitingStatement(ctx, counts[0], outcome)
         sql.counted(ctx, counts[0])
         return SqlResult((), (), counts[0])
+
+    def insert_together(self, ctx: Context, text: str, given: Sequence[Parameters]) -> int:
+        """Insert rows in the open transaction while the caller holds the node's turn, as `run_now` does for each.
+
+        Returns how many of the first statements that has done: up to the first that `run_now` has to look at.
+
+        Raises:
+            BoxError: see `Node.execute`; the rows before the wrong one are inserted.
+        """
+        core = self._core
+        point = core.sql.point(ctx, text) if ctx.txn is not None else None
+        if not isinstance(point, PointInsert) or not point.takes_many or point.space.runs_code:
+            return 0
+        raws: list[bytes] = []
+        try:
+            for params in given:
+                raw = None if isinstance(params, Mapping) else point.packed(params)
+                if raw is None:
+                    break
+                raws.append(raw)
+        except (BoxError, TypeError):
+            pass  # `run_now` raises it
+        if raws:
+            self._commits.run(core.dml.store_all, ctx, point.space, INSERT, raws)
+            core.sql.counted(ctx, 1, len(raws))
+        return len(raws)
 
     def ended(self, started: SqlResult | WaitingStatement | None, who: object = None) -> SqlResult | None:
         """Return the result of a statement, without the turn, once its change is written; `who` as for

@@ -31,7 +31,15 @@ from box.txn.deferred_indexes import DeferredIndexes
 from box.txn.dictionary_load import DictionaryLoad
 from box.txn.engines import memtx_of
 from box.txn.fast_path import CHANGES, FastWrite, HeldWrite, undo
-from box.txn.fast_run import Change, RunWrite, SpaceSource, add_statements, change_rows
+from box.txn.fast_run import (
+    STORED_AT_ONCE,
+    Change,
+    RunWrite,
+    SpaceSource,
+    add_statements,
+    change_rows,
+    store_tuples,
+)
 from box.txn.gathered import gather, leave_rows_out
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
@@ -250,14 +258,18 @@ class Dml:
             for raw in raws[1:]:
                 self.store(ctx, space, kind, raw)
             return
-        change, counters, record = CHANGES[kind], self.counters, self._record
-        for raw in raws[1:]:  # the checks for the first tuple hold for the others, too
-            counters[kind] += 1
-            if is_usual:
-                statement = Statement(space, kind, *change(plan, space, raw), None, None)
-            else:
-                statement = storage.change_versions(txn, space, plan, kind, raw)
-            record(txn, statement)
+        self.counters[kind] += len(raws) - 1
+        record = self._record
+        if not is_usual:
+            for raw in raws[1:]:  # the checks for the first tuple hold for the others, too
+                record(txn, storage.change_versions(txn, space, plan, kind, raw))
+            return
+        for start in range(1, len(raws), STORED_AT_ONCE):
+            changes: list[Change] = []
+            try:
+                store_tuples(plan, space, kind, raws[start : start + STORED_AT_ONCE], changes)
+            finally:  # an error undoes what was stored before it with the transaction
+                self._record_all(txn, kind, changes)
 
     @property
     def refuses_writes(self) -> bool:
@@ -290,6 +302,17 @@ class Dml:
         statements = txn.statements
         statements.append(statement)
         if not len(statements) % _STATEMENTS_A_SIGN:
+            self._grows(txn)
+
+    def _record_all(self, txn: Transaction, kind: int, changes: list[Change]) -> None:
+        """Add insertions or replaces that were made on the fast path to an open transaction."""
+        statements, before, applied = txn.statements, len(txn.statements), txn.changes
+        for space, old, new in changes:
+            statement = Statement(space, kind, old, new, None, None)
+            statement.applied = applied = applied + 1
+            statements.append(statement)
+        txn.changes = applied
+        if before // _STATEMENTS_A_SIGN != len(statements) // _STATEMENTS_A_SIGN:
             self._grows(txn)
 
     def _grows(self, txn: Transaction) -> None:

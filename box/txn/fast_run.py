@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Change = tuple["Space", bytes | None, bytes | None]
 """The space of a change, and the tuples before and after it."""
 
-_AT_ONCE: Final = 64
+STORED_AT_ONCE: Final = 64
 """The number of changes whose tuples are decoded together."""
 _FEW: Final = 4
 """The number of changes from which on that takes less time than to decode one by one."""
@@ -169,10 +169,7 @@ def _change_rows(
         kind, body = kinds[number], bodies[number]
         if kind <= REPLACE and body.startswith(prefix):  # the change is about the same space as the one before
             raws = _stretch(kinds, bodies, number, size, prefix)
-            if not (plan.has_one_index and len(raws) >= _FEW and _store(plan, space, kind, raws, changes)):
-                for raw in raws:
-                    old, new = CHANGES[kind](plan, space, raw)
-                    add((space, old, new))
+            store_tuples(plan, space, kind, raws, changes)
             number += len(raws)
             continue
         if kind not in CHANGES:
@@ -195,7 +192,7 @@ def _change_rows(
 
 def _stretch(kinds: list[int], bodies: list[bytes], first: int, size: int, prefix: bytes) -> list[bytes]:
     """Return the tuples of the changes from `first` on that are of its kind, and whose bodies begin with the prefix."""
-    kind, stop = kinds[first], first + _AT_ONCE
+    kind, stop = kinds[first], first + STORED_AT_ONCE
     raws = []
     for other, body in zip(kinds[first:stop], bodies[first:stop], strict=True):
         if other != kind or not body.startswith(prefix):
@@ -204,7 +201,21 @@ def _stretch(kinds: list[int], bodies: list[bytes], first: int, size: int, prefi
     return raws
 
 
-def _store(plan: WritePlan, space: Space, kind: int, raws: list[bytes], changes: list[Change]) -> bool:
+def store_tuples(plan: WritePlan, space: Space, kind: int, raws: list[bytes], changes: list[Change]) -> None:
+    """Insert or replace tuples of one space, at most `STOREDSTORED_AT_ONCE`, and append what was done to `changes`.
+
+    Raises:
+        BoxError: as `box.txn.fast_path.CHANGES`; the tuples before it are stored, and are in `changes`.
+    """
+    if plan.has_one_index and len(raws) >= _FEW and _store_together(plan, space, kind, raws, changes):
+        return
+    change = CHANGES[kind]
+    for raw in raws:
+        old, new = change(plan, space, raw)
+        changes.append((space, old, new))
+
+
+def _store_together(plan: WritePlan, space: Space, kind: int, raws: list[bytes], changes: list[Change]) -> bool:
     """Insert or replace tuples in a space with one index.
 
     Returns False, having done nothing, if one of them does not fit.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _MANY_COMPARED: Final = 64
 """The number of statements from which on writes are compared with the reads of others as sets, not one by one."""
-_LONE_KEYS: Final = 256
+_LONE_KEYS: Final = 768
 """The number of keys from which on a lone transaction gets versions: to add more later would take a long turn."""
 _ATTEMPTS: Final = 4
 """The number of times that a commit gathers what is below its writes, if others change that meanwhile."""
@@ -104,14 +104,40 @@ class MvccStorage(VersionedReads):
 
     def make_versions(self, txn: Transaction) -> None:
         txn.is_lone = False
-        applied = sorted([statement for statement in txn.statements if statement.applied], key=applied_as)
-        for statement in reversed(applied):
-            super().undo(txn, statement)
-        for statement in applied:
-            space, new = statement.space, statement.new
+        self._written[txn] = WriteSet()
+        for statement in sorted([statement for statement in txn.statements if statement.applied], key=applied_as):
+            space, old, new = statement.space, statement.old, statement.new
             assert space is not None
             statement.requires_old = statement.type != REPLACE
-            self._write(txn, space, statement, [] if new is None else keys_of(space, new))
+            old_keys = [] if old is None else keys_of(space, old)
+            new_keys = [] if new is None else keys_of(space, new)
+            writes: list[Write] = []
+            for number, index in enumerate(space.indexes.values()):
+                before, after = old_keys[number] if old_keys else (), new_keys[number] if new_keys else ()
+                for key in after:
+                    writes.append(self._lay(txn, statement, index, key, old if key in before else None, new))
+                    if index.is_unique and index.iid:
+                        self.add_point(txn, index, key)
+                writes += [self._lay(txn, statement, index, key, old, None) for key in before if key not in after]
+            self.add_writes(txn, statement, writes)
+
+    def _lay(
+        self,
+        txn: Transaction,
+        statement: Statement,
+        index: Index,
+        key: SortKey,
+        base: bytes | None,
+        value: bytes | None,
+    ) -> Write:
+        """Put a slot in the place of what a lone transaction has left under a key; `base` was there before."""
+        slot = index.find(key)
+        if type(slot) is not Slot:
+            slot = self._slots.make(index, key, base)
+            self._written[txn].indexes[index] = None
+        write = Write(slot, txn, statement, value)
+        slot.add(write)
+        return write
 
     def add_writes(self, txn: Transaction, statement: Statement, writes: list[Write]) -> None:
         """Note the writes of a statement that has ended without an error."""

@@ -41,12 +41,12 @@ def run(program: list[tuple[int, Any, int]], room: int, max_size: int, at_once: 
         world.dml.max_tuple_size = max_size
         memory = world.schema.memory
         memory.room = room
-        before = fast_run._AT_ONCE
-        fast_run._AT_ONCE = at_once  # type: ignore[misc]
+        before = fast_run.STORED_AT_ONCE
+        fast_run.STORED_AT_ONCE = at_once  # type: ignore[misc]
         try:
             changes = change_rows(world.schema, world.dml._planner, *bodies_of(program))
         finally:
-            fast_run._AT_ONCE = before  # type: ignore[misc]
+            fast_run.STORED_AT_ONCE = before  # type: ignore[misc]
         return [change[1:] for change in changes], world.all(space), memory.room, space.index(0).tuple_bytes
 
     return asyncio.run(body())

@@ -189,14 +189,14 @@ def test_a_long_lone_transaction_gets_versions_by_itself() -> None:
     async def body() -> None:
         way = Way((), is_fast=True, lone=True)
         way.do(0, "begin")
-        for change in _changes(600):
+        for change in _changes(1000):
             way.do(0, change)
         txn = way.players[0].txn
         assert txn is not None
         assert not txn.is_lone
         way.do(0, "commit")
         way.world.journal.write()
-        assert way.do(1, "last") == pack([599, 599, 0, []])
+        assert way.do(1, "last") == pack([999, 999, 0, []])
 
     asyncio.run(body())
 
