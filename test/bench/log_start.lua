@@ -1,7 +1,9 @@
--- Writes a log, or measures a start from it: `EXECUTABLE log_start.lua DIRECTORY fill COUNT SIZE` writes COUNT rows in
--- transactions of SIZE rows, `... start` prints the seconds of processor time of `box.cfg`.
-local directory, what, count, size = arg[1], arg[2], tonumber(arg[3]), tonumber(arg[4])
+-- Writes data, or measures a start from it: `EXECUTABLE log_start.lua DIRECTORY fill COUNT SIZE [FIBERS]` writes COUNT
+-- rows in transactions of SIZE rows to the log, by some fibers at once; with a SIZE of 0 they go to a snapshot.
+-- `... start` prints the seconds of processor time of `box.cfg`.
+local directory, what, count, size, fibers = arg[1], arg[2], tonumber(arg[3]), tonumber(arg[4]), tonumber(arg[5] or 1)
 local clock = require('clock')
+local fiber = require('fiber')
 
 local before = clock.proc()
 box.cfg{work_dir = directory, log = 'bench.log', log_level = 4, checkpoint_interval = 0}
@@ -11,9 +13,23 @@ if what == 'start' then
 end
 local space = box.schema.space.create('bench', {format = {{'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'}}})
 space:create_index('pk')
-for first = 1, count, size do
-    box.begin()
-    for id = first, math.min(count, first + size - 1) do space:replace{id, 'name', 1.5} end
-    box.commit()
+local next_id = 1
+local function fill()
+    while next_id <= count do
+        local first = next_id
+        local last = math.min(count, first + (size == 0 and 1000 or size) - 1)
+        next_id = last + 1
+        if size ~= 1 then box.begin() end
+        for id = first, last do space:replace{id, 'name', 1.5} end
+        if size ~= 1 then box.commit() end
+    end
 end
+local writers = {}
+for _ = 1, fibers do
+    local writer = fiber.new(fill)
+    writer:set_joinable(true)
+    table.insert(writers, writer)
+end
+for _, writer in ipairs(writers) do writer:join() end
+if size == 0 then box.snapshot() end
 os.exit()
