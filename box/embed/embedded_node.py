@@ -262,7 +262,7 @@ class Node:
 
         Raises:
             ModuleNotFoundError: pyarrow is not installed.
-            ClientError: ILLEGAL_PARAMS, the statement gives no rows, or Arrow has no place for a value. Others are
+            ClientError: ILLEGAL_PARAMS, the statement returns no rows, or Arrow cannot represent a value. Others are
                 those of `execute`.
         """
         from box.embed.arrow_tables import pyarrow, table_of
@@ -309,15 +309,15 @@ class Node:
         return function
 
     def on_connect(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function(SessionInfo)` called when a client connects; an exception refuses the client."""
+        """Call `function(SessionInfo)` whenever a client connects; an exception refuses the client."""
         return self._declarations.trigger("on_connect", function)
 
     def on_disconnect(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function(SessionInfo)` called when a client's session ends."""
+        """Call `function(SessionInfo)` whenever a client's session ends."""
         return self._declarations.trigger("on_disconnect", function)
 
     def on_shutdown(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function()` called when `stop` begins, while the node still works; all such functions share 3
+        """Call `function()` when `stop` begins, while the node still works; all such functions share a limit of 3
         seconds.
         """
         return self._declarations.trigger("on_shutdown", function)

@@ -65,11 +65,11 @@ _BINARY: Final = (0, 3)
 
 
 class CopiesWanted(Exception):
-    """Raised in a query whose spaces should be copied: it begins anew."""
+    """Raised to stop a query whose spaces should be copied; the query is then repeated on the copies."""
 
 
 class _CopyState:
-    """What is known of a space: how many rows were read from it, and its copy."""
+    """The state of one space: how many rows queries have read from it, and its copy."""
 
     __slots__ = ("_index", "_version", "changes", "definitions", "is_copied", "last_used", "reads", "size")
 
@@ -86,7 +86,7 @@ class _CopyState:
         self.last_used = 0
 
     def is_of(self, space: Space) -> bool:
-        """Return whether this is the state of the space now: there was no change, or few."""
+        """Return whether the state is still valid: the space has the same definition, and few rows have changed."""
         index = space.primary
         if index is None or index is not self._index() or self.definitions != _definitions(space):
             return False

@@ -31,7 +31,7 @@ _FACTS: Final[dict[bytes, Callable[[Member], Outcome]]] = {
     b"is_payload_current": lambda member: int(member.is_payload_current),
     b"is_dropped": lambda member: int(member.is_dropped),
 }
-"""What Lua asks of a member."""
+"""The values that Lua can read of a member, by name."""
 _NO_INTERFACES: Final = "broadcast has failed - no available interfaces"
 
 
@@ -318,8 +318,8 @@ class SwimBinding(Binding):
 
     @exported("swim_next_event")
     def next_event(self, number: float) -> Outcome:
-        """Wait for an event. Returns the member's number and what has happened, nothing after the end, False to ask
-        again.
+        """Wait for an event. Returns the member's number and the kind of event, None if the instance was deleted, False
+        if the caller has to ask again.
         """
         instance = self._instances.get(int(number))
         if instance is None:
@@ -336,7 +336,7 @@ class SwimBinding(Binding):
         self.node.log.error(decode_error(error).log_text)
 
     def _wake(self, number: int) -> None:
-        """Resume the fiber that waits for an event, if it waits: there is one, or the fiber was cancelled."""
+        """Resume the fiber that waits for an event, because an event has come or the fiber was cancelled."""
         instance = self._instances.get(number)
         if instance is None or not instance.token:
             return

@@ -32,7 +32,7 @@ class TriggerBinding(Binding):
         self._is_telling = False
         """True while the on_election triggers run, or are about to."""
         self._told: tuple[Any, ...] = ()
-        """What the on_election triggers were called for last: role, term and leader."""
+        """The role, term and leader at the last call of the on_election triggers."""
 
     # Spaces
 
