@@ -110,7 +110,7 @@ class Simulation:
         """Run a scenario to its end and return its result.
 
         Raises:
-            Deadlock: nothing is left to do before that.
+            Deadlock: the scenario still waits, but nothing is left that could happen.
         """
         result: _T = self.loop.run_until_complete(scenario)
         return result
