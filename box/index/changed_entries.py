@@ -54,7 +54,7 @@ class ChangedEntries:
         return changes
 
     def close(self) -> None:
-        """Keep nothing any more; safe to call again."""
+        """Stop recording changes and drop those recorded; safe to call again."""
         index = self._index()
         if index is not None and self._changes is not None:
             index.listeners.remove(self._changing)

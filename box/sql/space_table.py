@@ -50,7 +50,7 @@ _MASK: Final = 2**62 - 1
 
 
 class ScanSource(Protocol):
-    """What a scan reads from."""
+    """A source of tuples for a scan."""
 
     def fetch(self, limit: int) -> list[bytes]:
         """Return up to `limit` tuples; fewer only at the end."""
