@@ -104,10 +104,10 @@ majority has no effect (`box.txn.promotion_history`), and an instance that has a
 diverged (`box.txn.decisions`). A leader accepts the rows of all others once a majority has its PROMOTE: from then on,
 rows of former leaders that wait for a decision are NOPs for every leader.
 
-**Differences from Tarantool 2.8.1.** 2.8.1 has only CONFIRM and PROMOTE of the table of decisions, and writes PROMOTE without
-a claim. It writes ROLLBACK at its timeout, whether it leads or not, and a leader accepts no rows of other instances. A
-claim is a CONFIRM of rows that are confirmed already, with keys that 2.8.1 skips: 2.8.1 keeps the row in its log,
-acknowledges it, and does not vote for an instance that lacks it. In a cluster with 2.8.1 these risks remain:
+**Differences from Tarantool 2.8.1.** 2.8.1 has only CONFIRM and PROMOTE of the table of decisions, and writes PROMOTE
+without a claim. It writes ROLLBACK at its timeout, whether it leads or not, and a leader accepts no rows of other
+instances. A claim is a CONFIRM of rows that are confirmed already, with keys that 2.8.1 skips: 2.8.1 keeps the row in
+its log, acknowledges it, and does not vote for an instance that lacks it. In a cluster with 2.8.1 these risks remain:
 
 - Its ROLLBACK, or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE. This stops Lunabox
   instances with "Split-Brain discovered". A ROLLBACK that comes after the PROMOTE stops only rows of its author.
