@@ -75,7 +75,7 @@ class Compiled:
 
     @property
     def is_surely_short(self) -> bool:
-        """Whether its tables are so small that it cannot be long, and no function in it may wait."""
+        """True if its tables are so small that it cannot be long, and no function in it may wait."""
         if "WITH RECURSIVE " in self.sql or _CALL in self.sql:
             return False
         most = max((len(space.primary) if space.primary else 0 for space in self.tables if space.is_plain), default=0)

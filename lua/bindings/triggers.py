@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TriggerBinding(Binding):
-    """Joins the trigger lists of Lua with the core."""
+    """Connects the trigger lists of Lua with the core."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
