@@ -19,7 +19,7 @@ Changes = dict[SortKey, tuple["Entry | None", "Entry | None"]]
 class ChangedEntries:
     """The changed entries of an index, up to a limit. They end with the limit or with `close`.
 
-    The index must not be emptied meanwhile: who replaces it calls `close`.
+    The index must not be emptied meanwhile. Code that replaces the index calls `close` first.
     """
 
     __slots__ = ("_changes", "_index", "_limit")

@@ -498,7 +498,7 @@ class Raft:
         difference = self._log_terms_differ(request)
         if difference > 0:
             return "its log knows of no claim or promotion as late as ours"
-        # A leader of a later term had everything that anybody may have decided about before.
+        # A leader of a later term had all rows that may have been decided about before.
         needed = self._arriving() if difference < 0 else self._needed()
         assert request.vclock is not None
         return "" if request.vclock.covers(needed, ignore_zero=True) else "the vclock is not acceptable"

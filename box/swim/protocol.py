@@ -5,12 +5,13 @@ state          no acknowledgement of ...       a message of the member, or
                                                news of a greater incarnation
 alive       -> suspected after 2 pings         alive
 suspected   -> dead after 3 more               alive
-dead        -> forgotten after 2 more, when everybody was told, if `collects_dead`
-left        -> forgotten when everybody was told
+dead        -> forgotten after 2 more, when all members were told, if `collects_dead`
+left        -> forgotten when all members were told
 ```
 
 A step of a round, each `heartbeat_rate` seconds, sends one packet to one member: a ping, the latest news and a part of
-the member table. Who does not answer within `ack_timeout` is pinged again; a suspected member over two others, too.
+the member table. A member that does not answer within `ack_timeout` is pinged again; a suspected one over two other
+members, too.
 
 A fact about a member wins with a greater incarnation, in equal incarnations with a greater status. A member that hears
 of its own death answers with a greater incarnation. One that is new to this node is pinged before it is believed to
@@ -492,7 +493,7 @@ class Protocol:
         if member is not self.own:
             self._advance(member, Status.LEFT, incarnation)
         elif incarnation >= member.incarnation:
-            # Somebody with the uuid of this member has left.
+            # Another node with the uuid of this member has left.
             events = incarnation_change(member.incarnation, incarnation)
             member.incarnation = incarnation.next()
             self._changed(member, events | MemberEvent.NEW_VERSION)
