@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _leave_soon(code: int) -> None:
-    """Handle `os.exit` of an embedded node: raise SystemExit out of the loop.
+    """Handle `os.exit` of an embedded node: raise SystemExit in the event loop.
 
     `asyncio.run` passes it on after it has cancelled the program's tasks, which stops the node.
     """
@@ -74,7 +74,7 @@ class Node:
 
     `directory` holds its files and is created if its parent exists; None keeps everything in memory. Keywords are the
     options of `box.cfg` (`NodeOptions`). The node logs to `logger`, by default the one called `box`, unless the option
-    `log` says otherwise. `os.exit(code)` in Lua raises SystemExit out of the program's loop.
+    `log` names another destination. `os.exit(code)` in Lua raises SystemExit in the program's event loop.
 
     Raises:
         TypeError: an option does not exist.
