@@ -4,9 +4,9 @@ The file is `~/.config/lunabox/config.toml` (or in `$XDG_CONFIG_HOME`). The sett
 
     completion = "typing"    # while you type; "tab": on request; "off"
     suggestions = true       # show the rest of a statement from the history, in grey
-    help = true              # show the signature of the function at the cursor in the bottom bar
+    help = true              # show the signature of the function at the cursor in the bar
     editing = "emacs"        # or "vi"
-    style = "default"        # or "dark", "light", "mono"; NO_COLOR in the environment means "mono"
+    style = "default"        # or "dark", "light", "mono"; the variable NO_COLOR means "mono"
     pager = "on"             # use $PAGER or less for long output; "off", or a command
     timing = false           # show the time of each statement
     output = "yaml"          # or "lua", "table"
