@@ -251,7 +251,7 @@ ELECTIONS: Final = (
     Mutation(
         "a deposed leader that rolls back by its timeout",
         "box/txn/synchro.py",
-        " or not self.may_decide():\n            return None  # `may_decide` comes last: an empty limbo needs no leader\n"
+        " or not self.may_decide():\n            return None  # `may_decide` is last: an empty limbo needs no leader\n"
         "        return limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
         ":\n            return None\n        return limbo.decide(self._loop.time())\n",
         "set",
