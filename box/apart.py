@@ -29,7 +29,7 @@ class _Stack(greenlet):  # type: ignore[misc]
         super().__init__(self._serve)
         self.caller = getcurrent()
         self.is_busy = False
-        """Whether its function has not ended."""
+        """True while its function has not ended."""
 
     def go_on(self, switch: Callable[..., Any], *args: Any) -> Any:
         """Run until its function waits or ends. Returns what it awaits, or its result and its error."""
@@ -52,7 +52,7 @@ class _Stack(greenlet):  # type: ignore[misc]
 
 
 class _Idle(local):
-    """The stacks of a thread that have nothing to do."""
+    """The idle stacks of a thread, which the next function can use."""
 
     def __init__(self) -> None:
         self.stacks: list[_Stack] = []

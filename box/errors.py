@@ -1,26 +1,26 @@
-"""Errors of the node: one table of codes and texts, and classes for what a program wants to tell apart.
+"""Errors of the node: one table of codes and texts, and classes for the errors that programs handle differently.
 
 ```
 BoxError                        all; `code` is an `ErrorCode`, `type` Tarantool's family
   ClientError                   a request that is wrong or cannot be done
     DuplicateKeyError           a unique index has the key already
     DataError                   a tuple, a key or an operation that does not fit the space
-    ReadOnlyError               the instance takes no changes
+    ReadOnlyError               the instance accepts no changes
     AccessDeniedError           a privilege is missing
     ConfigError                 an option of `box.cfg` is wrong
     NotReadyError               the node is not started yet, or is stopped
-    UnsupportedError            the node cannot do this
+    UnsupportedError            the node does not support the request
     DiskWriteError              the log could not be written
     SchemaError                 an object of the dictionary is missing or wrong
       NoSuchSpaceError          also a KeyError
       NoSuchIndexError          also a KeyError
       AlreadyExistsError
-    TransactionError            a transaction was rolled back, or does not allow this
+    TransactionError            a transaction was rolled back, or does not allow the request
       TransactionConflictError  another transaction came first: try again
       TransactionYieldError     the transaction has waited, without memtx_use_mvcc_engine
       QuorumTimeoutError        also a TimeoutError
     RequestTimeoutError         also a TimeoutError
-  TimeoutError                  a wait with a deadline was too long
+  TimeoutError                  a deadline has passed
   BoxSystemError                a call of the operating system failed: see `errno`
     SocketError, TimedOut, OutOfMemory
   LuajitError                   Lua code has failed
@@ -31,12 +31,12 @@ BoxError                        all; `code` is an `ErrorCode`, `type` Tarantool'
   CustomError                   a program has raised `box.error` with a type of its own
 ```
 
-`from box import ...` finds all of them but XlogError (of `box.journal.xlog_errors`) and XlogGapError (of
-`box.journal.log_gap`). The classes below ClientError follow from the code; Tarantool's `type` is ClientError for each
-but AccessDeniedError. That of BoxSystemError is SystemError.
+All of them can be imported from `box`, except XlogError (of `box.journal.xlog_errors`) and XlogGapError (of
+`box.journal.log_gap`). The code determines the class below ClientError. Tarantool's `type` is ClientError for all
+of these classes but AccessDeniedError. That of BoxSystemError is SystemError.
 
-A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
-client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in Tarantool.
+A `BoxError` travels unchanged from the core to every interface: Lua gets a `box.error` object, a client an IPROTO error
+packet, and Python this exception. `prev` chains the cause, as in Tarantool.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class DataError(ClientError):
 
 
 class ReadOnlyError(ClientError):
-    """The instance takes no changes: it is a replica, `read_only`, or others lead (READONLY)."""
+    """The instance accepts no changes: it is configured as `read_only`, is an orphan, or does not lead (READONLY)."""
 
     __slots__ = ()
 
@@ -270,7 +270,7 @@ class TransactionYieldError(TransactionError):
 
 
 class TimeoutError(BoxError):
-    """A wait with a deadline was too long."""
+    """A deadline has passed."""
 
     __slots__ = ()
 
@@ -282,7 +282,10 @@ class RequestTimeoutError(ClientError, TimeoutError):
 
 
 class QuorumTimeoutError(TransactionError, TimeoutError):
-    """No quorum has confirmed a synchronous transaction in time; it is rolled back (SYNC_QUORUM_TIMEOUT)."""
+    """No quorum has confirmed a synchronous transaction in time (SYNC_QUORUM_TIMEOUT).
+
+    The transaction is rolled back, unless `fields` has `outcome` "unknown": then the next leader decides about it.
+    """
 
     __slots__ = ()
 
@@ -306,7 +309,7 @@ class TimedOut(BoxSystemError, TimeoutError):
 
 
 class OutOfMemory(BoxSystemError):
-    """There is no memory for a tuple."""
+    """A tuple does not fit into `memtx_memory`, or the process gets no more memory."""
 
     __slots__ = ()
 
@@ -318,7 +321,7 @@ class LuajitError(BoxError):
 
 
 class FiberIsCancelled(BoxError):
-    """A call ended before its outcome was known."""
+    """A call was cancelled, or the node was stopped, before the outcome was known."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Sessions: who is connected, and the contexts of the lines of execution that act for them.
+"""Sessions of connected users, and the contexts of the lines of execution that act for them.
 
 A `Context` stands for one fiber of Tarantool: a Lua fiber, a request of a binary connection, an applier or the
 embedding program. It carries the open transaction from call to call; nothing in the core is looked up globally.

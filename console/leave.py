@@ -1,4 +1,4 @@
-"""Ends a process whose work is done."""
+"""Ends the process without waiting for the interpreter's own end."""
 
 from __future__ import annotations
 

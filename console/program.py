@@ -257,7 +257,7 @@ class Program:
         return options.script is None and not options.has_expression and self._has_terminal
 
     def _begins_session(self) -> bool:
-        """Return whether a session follows the script, and greet who has no terminal as Tarantool does."""
+        """Return whether a session follows the script. Without a terminal, also print Tarantool's greeting."""
         self._is_session = self._options.interactive or self._is_terminal_session
         if self._is_session and not sys.stdin.isatty():
             self._say(Level.CRIT, f"{PACKAGE}\ntype 'help' for interactive help")

@@ -278,8 +278,8 @@ class LineTerminal:
         self._echoes = echoes
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """Read one statement; None at the end of the input. What is unfinished there is dropped where lines are
-        echoed, as Tarantool does.
+        """Read one statement; None at the end of the input. If lines are echoed, an unfinished statement at the end is
+        dropped, as in Tarantool.
         """
         text: str = ""
         shown = prompt
@@ -312,7 +312,7 @@ class LineTerminal:
         return OUTPUT.takes_at_once(len(text))
 
     def failed(self, stack: str, position: str) -> None:
-        """Do nothing: the stack of an error is not offered here."""
+        """Do nothing: only the interactive terminal offers the stack of an error."""
 
     name = "tarantool"
     output = "yaml"

@@ -20,7 +20,7 @@ _LONGEST = 107
 
 
 class Service:
-    """The service manager that `address` names; nobody is told anything without one."""
+    """The service manager at `address`. Without an address no messages are sent."""
 
     def __init__(self, address: str | None) -> None:
         self._address = b""

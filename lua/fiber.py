@@ -37,7 +37,7 @@ _TICK_WANTED: Final = 1
 _ROUNDS: Final = 16
 """The number of times that a tick continues with fibers whose writes it has completed itself."""
 _EARLY: Final = 1e-7
-"""Seconds by which a timer may be early."""
+"""A timer that is early by at most this many seconds counts as due."""
 _TIMER_STEP: Final = 0.001
 """The least seconds that an event loop waits, because it counts in milliseconds."""
 _LONG_TICK: Final = 0.01

@@ -110,12 +110,12 @@ class Runtime:
         """The contexts by the id of their fiber; other modules only read them."""
         self._lent: set[int] = set()
         self._make_lent: Callable[[], Any] | None = None
-        """What makes the Context of the fiber in the cell `_LAZY`."""
+        """Makes the Context of the running fiber of a wave (the one in the cell `_LAZY`) when it is first needed."""
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
         self._later: dict[str, Callable[[], object]] = {}
-        """By the prefixes of their names, what binds the functions that are not bound yet."""
+        """Functions that bind other functions for Lua at the first use, by the prefix of the names that they bind."""
         self._cells_memory = array("i", [0] * _CELLS)
         self.cells = memoryview(self._cells_memory)
         """Memory that is shared with Lua: see `internal/cells.lua`."""
@@ -339,13 +339,13 @@ class Runtime:
             self._activations[status] = ended
 
     def start_wave(self, make_context: Callable[[], Any], handle: int, *args: Value) -> Any:
-        """Start a registered function on new fibers, one after another: whenever it waits, the bound function
-        `call_waits(activation, fiber id)` decides whether it is called again.
+        """Run a registered function on a new fiber. Whenever the function waits, the bound function
+        `call_waits(activation, fiber id)` decides whether another fiber begins with it.
 
-        `make_context` makes the Context of the running fiber when something asks for it.
+        `make_context` makes the Context of the running fiber when it is first needed.
 
-        Returns what Lua gives: `(True, values...)` or `(False, error bytes)` of the fiber that has ended; True if each
-        of them waits. Their ends are sent to whom `tell_end` names.
+        Returns `(True, values...)` or `(False, error bytes)` if a fiber has ended without waiting, or True if all of
+        them wait. A fiber that waits passes its outcome to the callback that `tell_end` sets.
         """
         self._make_lent = make_context
         try:

@@ -113,7 +113,7 @@ class StandardOutput:
 
 
 def _ignore(error: OSError) -> None:
-    """Ignore a failure that concerns nobody."""
+    """Ignore a failure that no caller needs to know about."""
 
 
 def _descriptor(stream: TextIO) -> int | None:

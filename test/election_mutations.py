@@ -62,7 +62,7 @@ ELECTIONS: Final = (
         story="test/unit/simulation/test_promotion_unheard_of.py::test_what_is_confirmed_later_is_taken",
     ),
     Mutation(
-        "a promotion without an effect that has one where it comes late",
+        "a promotion without an effect that takes effect if it arrives late",
         "box/txn/promotion_record.py",
         "(row.replica_id, row.lsn) in self.void_promotions",
         "False",
@@ -77,7 +77,7 @@ ELECTIONS: Final = (
         "test_what_is_on_its_way_to_the_log_is_rolled_back_too",
     ),
     Mutation(
-        "a start that asks for what followed a promotion without an effect",
+        "a start that asks for rows after a promotion without an effect",
         "box/instance/loader.py",
         "note_recovered(rows[-1].replica_id, self._promotions, self._ends)",
         "note_recovered(rows[-1].replica_id, self._promotions, {})",
@@ -176,7 +176,7 @@ ELECTIONS: Final = (
         seconds=20,
     ),
     Mutation(
-        "a vote for who has fewer rows",
+        "a vote for a candidate with fewer rows",
         "box/replication/raft.py",
         "        return self._lacks(request)\n\n    def _log_terms_differ",
         '        return ""\n\n    def _log_terms_differ',
@@ -217,7 +217,7 @@ ELECTIONS: Final = (
         seconds=20,
     ),
     Mutation(
-        "rows of who does not lead",
+        "rows of an instance that does not lead",
         "box/replication/elections.py",
         "        return not self.raft.is_enabled or self.raft.leader_id == source\n",
         "        return True\n",
@@ -251,7 +251,7 @@ ELECTIONS: Final = (
     Mutation(
         "a deposed leader that rolls back by its timeout",
         "box/txn/synchro.py",
-        " or not self.may_decide():\n            return None  # where nothing waits nobody asks who leads\n"
+        " or not self.may_decide():\n            return None  # `may_decide` is last: an empty limbo needs no leader\n"
         "        return limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
         ":\n            return None\n        return limbo.decide(self._loop.time())\n",
         "set",

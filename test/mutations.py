@@ -335,7 +335,7 @@ REPLICATION: Final = (
         seconds=20,
     ),
     Mutation(
-        "a join that acknowledges what a crash leaves nothing of",
+        "a join that acknowledges rows which a crash loses",
         "box/instance/startup.py",
         "                await self._replication.give_back_undecided()\n",
         "                if self._replication._synchro.limbo.entries:\n"

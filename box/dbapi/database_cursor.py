@@ -94,7 +94,7 @@ class DatabaseCursor:
         self._check_open()
         start = self.rownumber
         if start is None:
-            raise ProgrammingError("there are no rows: the last statement was no query")
+            raise ProgrammingError("there are no rows: the last statement was not a query")
         found = self._rows[start:] if count is None else self._rows[start : start + max(count, 0)]
         self.rownumber = start + len(found)
         return found

@@ -2,15 +2,15 @@
 
 The types are those of Spark's columns (`box.spark.columns`), with these differences:
 
-| type in SQL        | in the table                                                                                |
+| type in SQL        | type in the Arrow table                                                                     |
 |---|---|
 | unsigned           | uint64                                                                                      |
 | integer            | int64; decimal128(20, 0) if a value is 2^63 or more                                         |
 | decimal            | decimal128(38, 18); decimal256(76, 38) if a value does not fit                              |
-| any                | what its values have in common, as far as the types differ from those of the column: an     |
-|                    | integer, double, decimal, string, boolean or binary type, else JSON text                    |
+| any                | the type that all values have, if it is an integer, double, decimal, string, boolean or     |
+|                    | binary type; otherwise JSON text                                                            |
 
-Tarantool tells some columns another type than their values have; such columns are treated as those of type any.
+As in Tarantool, the values of some columns have another type than the declared one. Such columns are treated as `any`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ The queue is bound by the number of changes and by the bytes of their tuples. A 
 the log first (`box.embed.log_replay`), those that come meanwhile from the queue.
 
 Changes arrive in the order of commits, also those that other instances made and replication brought. A watcher costs
-each change of its space a few microseconds, because the statement no longer takes the shortest way.
+each change of its space a few microseconds, because the statement no longer takes the fast path.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _leave_soon(code: int) -> None:
-    """Handle `os.exit` of an embedded node: raise SystemExit out of the loop.
+    """Handle `os.exit` of an embedded node: raise SystemExit in the event loop.
 
     `asyncio.run` passes it on after it has cancelled the program's tasks, which stops the node.
     """
@@ -74,7 +74,7 @@ class Node:
 
     `directory` holds its files and is created if its parent exists; None keeps everything in memory. Keywords are the
     options of `box.cfg` (`NodeOptions`). The node logs to `logger`, by default the one called `box`, unless the option
-    `log` says otherwise. `os.exit(code)` in Lua raises SystemExit out of the program's loop.
+    `log` names another destination. `os.exit(code)` in Lua raises SystemExit in the program's event loop.
 
     Raises:
         TypeError: an option does not exist.
@@ -262,7 +262,7 @@ class Node:
 
         Raises:
             ModuleNotFoundError: pyarrow is not installed.
-            ClientError: ILLEGAL_PARAMS, the statement gives no rows, or Arrow has no place for a value. Others are
+            ClientError: ILLEGAL_PARAMS, the statement returns no rows, or Arrow cannot represent a value. Others are
                 those of `execute`.
         """
         from box.embed.arrow_tables import pyarrow, table_of
@@ -309,15 +309,15 @@ class Node:
         return function
 
     def on_connect(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function(SessionInfo)` called when a client connects; an exception refuses the client."""
+        """Call `function(SessionInfo)` whenever a client connects; an exception refuses the client."""
         return self._declarations.trigger("on_connect", function)
 
     def on_disconnect(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function(SessionInfo)` called when a client's session ends."""
+        """Call `function(SessionInfo)` whenever a client's session ends."""
         return self._declarations.trigger("on_disconnect", function)
 
     def on_shutdown(self, function: PythonFunction) -> NodeTrigger:
-        """Have `function()` called when `stop` begins, while the node still works; all such functions share 3
+        """Call `function()` when `stop` begins, while the node still works; all such functions share a limit of 3
         seconds.
         """
         return self._declarations.trigger("on_shutdown", function)

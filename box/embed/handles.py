@@ -295,10 +295,10 @@ class SpaceHandle(Generic[R]):
     ) -> IndexHandle[R]:
         """Create an index; the first index of a space is the primary one.
 
-        `type` is "TREE" (the default), "HASH", "BITSET" or "RTREE", which has the options `dimension` and `distance`.
+        `type` is "TREE" (the default), "HASH", "BITSET" or "RTREE". `dimension` and `distance` are options of an RTREE.
         `parts` are names or numbers of fields, or dicts with `field`, `type`, `path`, `is_nullable`, `exclude_null`,
-        `collation`; the default is the first field, and the second one of a bitset or an R-tree. `sequence` fills the
-        first part: True makes a sequence, a name takes an existing one.
+        `collation`. The default is the first field, or the second field for BITSET and RTREE. With `sequence` the
+        first part is filled from a sequence: True creates one, a name selects an existing one.
 
         Raises:
             AlreadyExistsError: an index with this name exists.

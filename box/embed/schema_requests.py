@@ -153,8 +153,8 @@ class SchemaRequests:
         an `is_local` space stay on this instance; those of a `temporary` space are not logged either.
 
         Functions named by `constraint` are called with each tuple and must return true; `create_function` makes them,
-        with `is_deterministic`. A `foreign_key` asks for a tuple of another space. Fields in `format` may have both,
-        too.
+        with `is_deterministic`. A `foreign_key` requires a tuple in another space. A field in `format` can have
+        a constraint and a foreign key of its own.
 
         Raises:
             AlreadyExistsError: SPACE_EXISTS, and `if_not_exists` is not set.

@@ -67,7 +67,7 @@ class SqlResult(list[NamedRow]):
         self.row_count = len(self) if row_count is None else row_count
         """The number of rows that a statement has changed, or that a query has found."""
         self.autoincrement_ids = list(autoincrement_ids)
-        """The values that AUTOINCREMENT columns were given."""
+        """The values that the statement generated for AUTOINCREMENT columns."""
 
     def __repr__(self) -> str:
         return f"<SQL: {list.__repr__(self) if self.columns else f'{self.row_count} rows changed'}>"

@@ -19,7 +19,7 @@ Changes = dict[SortKey, tuple["Entry | None", "Entry | None"]]
 class ChangedEntries:
     """The changed entries of an index, up to a limit. They end with the limit or with `close`.
 
-    The index must not be emptied meanwhile: who replaces it calls `close`.
+    The index must not be emptied meanwhile. Code that replaces the index calls `close` first.
     """
 
     __slots__ = ("_changes", "_index", "_limit")
@@ -54,7 +54,7 @@ class ChangedEntries:
         return changes
 
     def close(self) -> None:
-        """Keep nothing any more; safe to call again."""
+        """Stop recording changes and drop those recorded; safe to call again."""
         index = self._index()
         if index is not None and self._changes is not None:
             index.listeners.remove(self._changing)

@@ -1,6 +1,6 @@
 """The error for a key that a unique index has already: TUPLE_FOUND, in Python `DuplicateKeyError`.
 
-Whoever puts keys into indexes looks for the key first and raises this error before it changes anything:
+All code that puts keys into indexes looks for the key first, and raises this error before it changes anything:
 
 | way | where |
 |---|---|

@@ -113,5 +113,5 @@ class FrozenIndex:
         cursor.read_from(self)
 
     def close(self) -> None:
-        """Keep nothing any more."""
+        """Stop recording the changes of the index."""
         self._index.listeners.remove(self._changing)

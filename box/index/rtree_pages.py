@@ -54,11 +54,11 @@ def key_range(first: SortKey, end: SortKey | None) -> KeyRange:
 
 
 def _nobody() -> None:
-    """Stand for a reference to no node."""
+    """Return None, in place of a weak reference to a node."""
 
 
 class _BelowNode:
-    """What may be below a node."""
+    """The base of pages and nodes, which can be below a node."""
 
     __slots__ = ("_above",)
     _above: Callable[[], BoxNode | None]

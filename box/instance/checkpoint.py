@@ -228,8 +228,9 @@ class Checkpoints:
         return _KnownPromotions(record.kept(), record.void_promotions.known, log_term, claim, owner)
 
     def _trailer(self, known: _KnownPromotions) -> list[Row]:
-        """Return the rows after all tuples: the raft state, or nothing where nobody was elected or promoted, because
-        older instances do not know it. In a directory of Tarantool 2.10 or later the limbo's owner follows.
+        """Return the rows after all tuples: the raft state. There are none if no instance was ever elected or promoted,
+        because older instances do not know such rows. In a directory of Tarantool 2.10 or later the limbo's owner
+        follows.
 
         Term and vote may be later than the checkpoint: they are valid even if the log after it is lost.
         """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ROWS_A_TURN: Final = 64
 """The number of rows of the log that are executed without giving way, which takes one or two milliseconds."""
 _ROWS_A_RUN: Final = 256
-"""The same for rows of plain transactions, which are executed together."""
+"""The number of rows of plain transactions that are executed together and without giving way."""
 _PLAIN_SIZE: Final = 1024
 """The greatest number of rows of a plain transaction that is executed without giving way, in two or three ms."""
 _INSERT_HEADER: Final = bytes((FIXMAP | 1, Key.REQUEST_TYPE, RequestType.INSERT))

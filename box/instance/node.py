@@ -10,11 +10,11 @@ running        in sync with a quorum of its replica set                 unless r
 orphan         could not get in sync                                    no
 ```
 
-Some things are there for the whole life of an instance: its resources, sessions, counters, hooks. Its parts (the
-dictionary, transactions, log, checkpoints, replication, server) are made for one start. When that fails they are
-stopped and all made anew, so that the next attempt finds nothing of the last one; a part knows others by what its
-constructor was given, and so never one of another start. Whoever lives longer than a start (Lua, a console) holds the
-instance and takes a part from it each time. The first parts are made when somebody asks for one, because a program
+Some objects exist for the whole life of an instance: its resources, sessions, counters, hooks. Its parts (the
+dictionary, transactions, log, checkpoints, replication, server) are made for one start. After a failed start they are
+stopped and all made anew, so that the next attempt finds no traces of the last one. A part gets the other parts as
+constructor arguments, so it never refers to those of another start. Objects that live longer than a start (Lua, a
+console) hold the instance and take a part from it each time. The first parts are made on first use, because a program
 that never calls `box.cfg` needs none.
 
 An instance takes its loop, clock, random source, disk, network and threads as arguments and keeps no module-level

@@ -1,10 +1,10 @@
 """The start of an instance: from its own files, from another instance, or as the first of a new replica set.
 
 ```
-a snapshot is there                      recover it and the log after it            -> follow
+there is a snapshot                      recover it and the log after it            -> follow
 a snapshot, another instance runs on it  hot standby: follow its log to its end     -> follow
-no snapshot, somebody else leads         JOIN: snapshot, then the rows since then   -> checkpoint, follow
-no snapshot, nobody else, or we lead     bootstrap the system spaces                -> checkpoint
+no snapshot, another instance leads      JOIN: snapshot, then the rows since then   -> checkpoint, follow
+no snapshot, no other leader             bootstrap the system spaces                -> checkpoint
 ```
 
 Until the log is open, changes go to `box.instance.journal_opening.StartupJournal`, which completes them at once.

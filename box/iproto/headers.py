@@ -32,4 +32,4 @@ def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
 
 
 HEADER_SHAPES: Final = _header_shapes()
-"""A reader and the size of what it reads, by the first byte of the sync."""
+"""For each first byte of the sync: a function that unpacks such a header, and the size of the header in bytes."""

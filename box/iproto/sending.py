@@ -32,7 +32,7 @@ _QUICK_ROWS: Final = 16
 _PUSHED_MOST: Final = 16 * 1024 * 1024
 """The bytes waiting for a client above which an out-of-band message is refused."""
 _BEHIND: Final = Stop.OUTPUT | Stop.LARGE
-"""The reasons for which a client has not read what was sent."""
+"""The reasons to stop input that mean: the client has not read its replies yet."""
 
 
 class SchemaVersion(Protocol):

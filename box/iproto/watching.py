@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from box.events import Events, EventWatcher
 
 _COST: Final = 512
-"""The approximate bytes that a watched key takes besides the key itself."""
+"""The approximate memory in bytes that a watched key takes in addition to its name."""
 _ROOM: Final = 32 * 1024 * 1024
 """The bytes that the watched keys of a connection may take together."""
 

@@ -17,7 +17,7 @@ NORMAL --(write fails)--> ROLLBACK: the wal thread writes nothing, `submit` rais
 any ----(the file cannot be cut back)--> BROKEN: `on_broken` is told first, then entries complete with SystemError
 ```
 
-Rows that a broken file may hold are not refused: whoever is told so before the node stops might find them there later.
+Rows that a broken file may hold are not reported as refused, because the next start may find them in the file.
 
 With `inline_limit` the tx thread writes a small batch itself while the wal thread is idle: waking a thread takes 40 us.
 """

@@ -10,8 +10,8 @@ between two files        the later one names another predecessor than the file r
 after the last file      its end is not the vclock that the log is known to have
 ```
 
-`LogReader` asks the first two, and ignores a gap with `force_recovery`. A follower of the log and a replay, which know
-where they have to arrive, ask the third.
+`LogReader` checks the first two, and ignores a gap with `force_recovery`. A follower of the log and a replay know where
+the log has to end, so they check the third.
 """
 
 from __future__ import annotations

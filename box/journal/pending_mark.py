@@ -8,7 +8,7 @@
 
 A write that fails is cut off again, and other rows get the same lsns. While that may happen to whole blocks (a batch of
 several, or one that has to be synced first), the writer locks the file from the first of them on. Readers take no lock:
-they ask whether there is one and where it begins, so that nobody waits. The lock of a killed process vanishes with it,
+they ask whether there is one and where it begins, so they never wait. The lock of a killed process vanishes with it,
 and its blocks count at the next start. The locks are those of open file descriptions (fcntl(2)), so that they also tell
 a reader of the same process. Where a file system has none, all bytes count at once.
 """

@@ -1,4 +1,4 @@
-"""Log files that are only read: those of a directory whose node is not here, or of one that runs in another process."""
+"""Log files that are only read: those of a directory whose node does not run, or runs in another process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads rows from files: one file block by block (`BlockReader`), or the chain of files in a WAL directory
 (`LogReader`).
 
-Both read what exists now and can be asked again later, so that recovery, `Journal.follow` and a reader outside a node
+Both read what exists now and can continue later, so that recovery, `Journal.follow` and a reader outside a node
 share the code. They block, so they are used in a thread, or before the node serves clients.
 """
 

@@ -63,7 +63,7 @@ class RowEncoder:
     def __init__(self) -> None:
         self.instance_id = 0
         self.makes_packets = False
-        """True if somebody follows the journal, so that rows are also framed for other instances; see
+        """True if the journal has followers, so that rows are also framed for other instances; see
         `take_packets`."""
         self._heads: dict[tuple[int, int, int], bytes] = {}
         self._packets = RunBuilder()

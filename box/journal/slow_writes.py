@@ -22,7 +22,7 @@ class SlowWrites:
         self._log = log
         self._limit = RateLimit()
         self._begun: deque[float] = deque()
-        """When each batch that the thread has was handed over, the oldest first."""
+        """The times at which the batches now in the thread were handed over, oldest first."""
 
     def hand_over(self, now: float) -> None:
         """Note that a batch goes to the thread."""

@@ -22,7 +22,7 @@ from box.journal import pending_mark
 _STANDARD: Final = 2
 """The greatest descriptor of the standard streams."""
 _MODE: Final = 0o644
-"""The permissions of new files, as Tarantool creates them: everybody may read them, unless the umask forbids it."""
+"""The permissions of new files, as in Tarantool: all users may read them, unless the umask forbids it."""
 
 INPROGRESS: Final = ".inprogress"
 """The suffix of an incomplete file. The file loses it by a rename when it is complete."""

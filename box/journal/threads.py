@@ -37,8 +37,8 @@ class Signal(Protocol):
 
 
 Step = Callable[[], "bool | Signal"]
-"""One turn of a thread, in which it takes at least one message from its queue. It returns False at the end, and a
-signal if that has to be waited for before the next turn."""
+"""One turn of a thread, in which it takes at least one message from its queue. Returns False to end the thread, True to
+go on, or a signal that the thread has to wait for before the next turn."""
 
 
 class Worker(Protocol):

@@ -48,7 +48,7 @@ class CheckpointStart(NamedTuple):
 class Written(NamedTuple):
     """A batch on disk: the vclock after it (immutable), its bytes, the offset of its first block, and its rows.
 
-    The rows are packets; they are missing if nobody follows the journal.
+    The rows are packets; they are missing if the journal has no followers.
     """
 
     vclock: VClock

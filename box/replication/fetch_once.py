@@ -9,7 +9,7 @@ case                                                         source of the rows
    connected
 3  another member, and sources are known to have rows        of those sources one that sends everything (5, 6), else
    of it that are not here                                   the one with the fewest members; of equals the first by id
-4  another member, and no such source is known               as case 3, among all sources
+4  another member, and no such source is known               chosen as in case 3, among all sources
 5  a source that has to be asked for everything              sends the rows of all members; case 1 holds as well
 6  an elected leader that is a source                        as case 5: only the rows that it sends are applied
 7  no source                                                 none

@@ -1,6 +1,6 @@
 """The quorum that `box.ctl.promote` asks before it takes over the limbo, if `replication_promote_quorum` is on.
 
-Without the option an instance takes over the limbo with the rows that it has, and asks nobody if its own limbo is
+Without the option an instance takes over the limbo with the rows that it has, and asks no other if its own limbo is
 empty. Suppose the former owner and a quorum had confirmed a transaction that has not arrived here: the members without
 its CONFIRM roll it back, and the others keep it. With the option:
 

@@ -4,30 +4,30 @@
 role        event                                        what happens                                   next
 any         a message of a newer term, or an             the term and an empty vote are to be recorded  FOLLOWER
             acknowledgement that contains one
-FOLLOWER    a candidate asks, no vote and no leader yet  a vote for it is to be recorded, if its log is FOLLOWER
-                                                         as late as ours (see below)
+FOLLOWER    a candidate asks, no vote and no leader yet  a vote for it is to be recorded, unless its    FOLLOWER
+                                                         log is older than ours (see below)
 FOLLOWER    a message of a leader                        it is the leader of the term                   FOLLOWER
 FOLLOWER,   the wait is over                             the next term and a vote for ourselves are     FOLLOWER
 CANDIDATE                                                to be recorded
 FOLLOWER    everything is recorded, the vote is ours     ask for votes, or win if the quorum is one     CANDIDATE,
                                                                                                         LEADER
 FOLLOWER    everything is recorded, no vote, no leader   vote for ourselves                             FOLLOWER
-CANDIDATE   a vote for us completes the quorum           send a message to everybody                    LEADER
+CANDIDATE   a vote for us completes the quorum           send a message to all instances                LEADER
 CANDIDATE   a message of a leader of this term           it is the leader of the term                   FOLLOWER
 LEADER      stopped, or no longer a candidate            the term has no leader                         FOLLOWER
 ```
 
-Events are methods. After each of them the driver does what these ask for: `unrecorded` (a row to write to the log;
-until `recorded` the instance is a follower that neither votes nor leads), `wait` (a timer) and `take_news` (a message
-for everybody). Only what is recorded is sent: an instance that forgot a vote could vote again in the same term.
+Events are methods. After each of them the driver looks at three attributes: `unrecorded` (a row to write to the log;
+until `recorded` the instance is a follower that neither votes nor leads), `wait` (a timer to set) and `take_news` (a
+message for all instances). Only recorded state is sent: an instance that forgot a vote could vote twice in a term.
 
-**Waits.** An instance that may become the leader (`is_candidate`) waits for one of three times: `death_timeout` seconds
-of silence of the leader; the same time for a leader that it does not know yet after a start; or the end of an election,
-which is `election_timeout` and a random part of up to a tenth more, so that not all instances ask at once.
+**Waits.** An instance that may become the leader (`is_candidate`) has one of three waits: `death_timeout` seconds of
+silence of the leader; after a start, the same time until a leader shows up; or the duration of an election, which is
+`election_timeout` and a random part of up to a tenth more, so that not all instances ask for votes at once.
 
-If messages take as long as that tenth, instances that ask at the same time do so again and again, and a candidate that
-others cannot vote for prevents them from asking first. So two waits differ from Tarantool's. They affect only how long
-an instance waits:
+If messages take as long as that tenth, instances that have asked at the same time do so again and again. A candidate
+that others cannot vote for may also keep asking before them. So two waits differ from Tarantool's. They affect only how
+long an instance waits:
 
 ```
 an election without a winner  doubles the random part of the next one, up to `election_timeout`
@@ -35,27 +35,27 @@ a candidate lacks our rows    this instance asks again after half of the time: t
 a candidate has more rows     this instance gives it half of the time more
 ```
 
-**Who may be voted for.** Each leader writes a claim before its PROMOTE. The term of a log is that of the newest of both
-in it; a candidate tells its own.
+**Votes.** Each leader writes a claim before its PROMOTE. The term of a log is the term of the newest claim or PROMOTE
+in it. A candidate sends the term of its log.
 
 ```
 the candidate's log                  vote   because
-is of a later term than ours         yes    it has all that the leader of that term had, and so all that was decided
-                                            before it; what we have beyond that was not
+is of a later term than ours         yes    it has everything that the leader of that term had, and so everything that
+                                            was decided before; the additional rows in our log were never decided
 is of an earlier term                no     it lacks a claim that a majority may have
-is of the same term, or one of the   if its vclock covers ours, but for rows that the newest claim or promotion here
-two terms is not known               has made void (`box.txn.void_rows`)
+is of the same term, or one of the   yes, if its vclock covers ours, apart from rows that the newest claim or promotion
+two terms is not known                      here has made void (`box.txn.void_rows`)
 ```
 
-A follower takes rows in the order of the leader's log. So whoever has a claim has all that its author had when it wrote
-it. Rows that are on their way to a voter's log when it is asked count as well. They get there after its vote, and so
-their acknowledgement contains the later term: a leader of Lunabox does not count it, but a Tarantool 2.8.1, which does
-not read terms there, would confirm what the next leader lacks.
+A follower writes rows in the order of the leader's log. So an instance that has a claim has everything that the author
+had when it wrote the claim. Rows on their way to a voter's log count as well. They are written after the vote, so their
+acknowledgement contains the later term, and a Lunabox leader does not count it. Tarantool 2.8.1 does not read the term
+there, and would confirm rows that the next leader lacks.
 
-**Decisions about synchronous transactions.** An election is won by a majority. So whatever a majority has in its logs
-while it knows of no later term, each later leader has: a voter of that leader has it, and votes for nobody who lacks it
-in a log of the same term; and the leader of any later term that a log is of has it for the same reason. Every decision
-rests on that:
+**Decisions about synchronous transactions.** An election is won by a majority. Suppose that a majority has a row in
+its logs and knows of no later term. Then each later leader has the row: at least one of its voters has it, and in a log
+of the same term a voter does not vote for a candidate that lacks it. If the candidate's log is of a later term, the
+leader of that term had the row for the same reason. Every decision rests on that:
 
 ```
 state of the owner of the limbo        what it may write     why no two instances end with different outcomes
@@ -70,56 +70,60 @@ claim                                                        decision, or has th
 follower                               nothing               it acts on the rows of the leader, in the order of its log
 ```
 
-What a claim says, in this order:
+What a claim confirms; the first line that applies counts:
 
 ```
-an open claim is in the log: no PROMOTE  the same n            its author may have written the PROMOTE. Of two open
-of its term or a later one                                     claims that of the later term counts: its author had the
-                                                               other one, or that reached no majority and nothing was
-                                                               written after it
-a proposal of the former leader          nothing is confirmed  a majority may have it, and its author the ROLLBACK
-otherwise                                all that waits here   what is not here reached no majority
+an open claim is in the log: it has no   the same n            its author may have written the PROMOTE. Of two open
+PROMOTE of its term or a later one                             claims the one of the later term counts: its author had
+                                                               the other claim, or the other claim reached no majority
+                                                               and nothing was written after it
+a proposal of the former leader          nothing               a majority may have it, and its author the ROLLBACK
+otherwise                                all waiting rows      rows that are not here reached no majority
 ```
 
-What may happen in between:
+What may happen meanwhile:
 
 ```
-the leader ends after the claim        who leads next has the claim and repeats it, or lacks it: no majority had it,
-                                       there is no PROMOTE, and the next claim is of a later term
+the leader ends after the claim        the next leader has the claim and repeats it. Or it lacks the claim: then no
+                                       majority had it, there is no PROMOTE, and the next claim is of a later term
 rows come to the leader after the      they had reached no majority when it was elected: its PROMOTE rolls them back
 claim
-the claim reaches a majority late,     acknowledgements tell the term: the leader of an earlier one hears of its end
-when another one has been elected      before it counts them
+the claim reaches a majority only      acknowledgements contain the term, so the leader of the earlier term hears of its
+after another leader was elected       end before it counts them
 a PROMOTE that only its author has     its author and the next leader have written the same decision about the former
-                                       owner; its own rows behind it have reached no majority
+                                       owner; the author's own rows after the PROMOTE have reached no majority
 snapshots, joins                       both keep the term of the log, and an open claim
 ```
 
-Without the claim a PROMOTE had its effect at once where it came first. If its author was cut off then, and somebody led
-who had other rows of the former leader, both decisions had had their effect. Where one vote elects there is no claim.
+Without claims, a PROMOTE would take effect at once wherever it arrives first. If its author were cut off then, a leader
+with other rows of the former leader could decide differently, and both decisions would have taken effect. If a single
+vote elects a leader, there is no claim.
 
 A deposed leader rolls back what it wrote after the last row that the next leader has. A PROMOTE that reached no
 majority has no effect (`box.txn.promotion_history`), and an instance that has already acted on it reports that it has
 diverged (`box.txn.decisions`). A leader accepts the rows of all others once a majority has its PROMOTE: from then on,
 rows of former leaders that wait for a decision are NOPs for every leader.
 
-**Differences from Tarantool 2.8.1.** It has only CONFIRM and PROMOTE of the table, and writes PROMOTE without a claim.
-It writes ROLLBACK when its timeout is over, whether it leads or not, and a leader accepts no rows of other instances. A
-claim is a CONFIRM of what is confirmed already, with keys that 2.8.1 skips: it keeps the row in its log, acknowledges
-it, and does not vote for an instance that lacks it. In a cluster with Tarantool 2.8.1 these risks remain: its ROLLBACK,
-or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE, which stops Lunabox instances with
-"Split-Brain discovered" (a ROLLBACK that comes after the PROMOTE stops only what comes from its author); as a leader it
-confirms what waits although it has a proposal or a claim that says otherwise; and rows that only a former leader has
-arrive when that instance leads again. With a quorum that is not a majority none of the above holds.
+**Differences from Tarantool 2.8.1.** 2.8.1 has only CONFIRM and PROMOTE of the table of decisions, and writes PROMOTE
+without a claim. It writes ROLLBACK at its timeout, whether it leads or not, and a leader accepts no rows of other
+instances. A claim is a CONFIRM of rows that are confirmed already, with keys that 2.8.1 skips: 2.8.1 keeps the row in
+its log, acknowledges it, and does not vote for an instance that lacks it. In a cluster with 2.8.1 these risks remain:
+
+- Its ROLLBACK, or its PROMOTE that reached no majority, may contradict the next leader's PROMOTE. This stops Lunabox
+  instances with "Split-Brain discovered". A ROLLBACK that comes after the PROMOTE stops only rows of its author.
+- As a leader it confirms waiting rows although it has a proposal or a claim that says otherwise.
+- Rows that only a former leader has arrive only when that instance leads again.
+
+With a quorum that is not a majority none of the above holds.
 
 Acknowledgements of Lunabox contain the term, those of Tarantool 2.8.1 do not. Without the term a deposed leader that
-hears nothing else would take acknowledged rows for kept ones, although the others have received them as rolled back.
+hears nothing else would count acknowledged rows as kept, although the others have received them as rolled back.
 
-A former leader keeps rows in its log that were rolled back when another instance took over; nobody needs them.
-Tarantool 2.8.1 does not vote for an instance that lacks them. So if two instances are left, one of which has such rows
-and the other one newer rows of the next leader, neither can win. Lunabox does not require such rows of a candidate
-(`box.txn.void_rows` where the promotion is known here, the terms of the logs where it is not), but accepts them from a
-candidate that has them, because a Tarantool 2.8.1 requires them.
+A former leader keeps rows in its log that were rolled back when another instance took over. No instance needs them, but
+Tarantool 2.8.1 does not vote for a candidate that lacks them. Suppose that two instances are left: one has such rows,
+and the other newer rows of the next leader. Then neither can win. Lunabox does not require such rows of a candidate
+(by `box.txn.void_rows` if it knows the promotion, else by the terms of the logs). It accepts them from a candidate that
+has them, because Tarantool 2.8.1 requires them.
 
 Source: the behaviour of Tarantool 2.8.1.
 """
@@ -238,7 +242,7 @@ class Raft:
         """The share of `election_timeout` by which the wait is shortened, because a candidate of this term lacks rows
         that are here; it is negative, which prolongs the wait, if that candidate has more rows."""
         self.has_news = False
-        """True if there is a message for everybody: see `take_news`."""
+        """True if there is a message for all instances: see `take_news`."""
         self._waits = 0
         self._random = random
         self._own_vclock = own_vclock
@@ -281,7 +285,7 @@ class Raft:
         return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions, log_term)
 
     def take_news(self) -> RaftRequest | None:
-        """Return the message for everybody, or None if nothing has changed since the last call."""
+        """Return the message for all instances, or None if nothing has changed since the last call."""
         if not self.has_news:
             return None
         self.has_news = False
@@ -494,7 +498,7 @@ class Raft:
         difference = self._log_terms_differ(request)
         if difference > 0:
             return "its log knows of no claim or promotion as late as ours"
-        # A leader of a later term had everything that anybody may have decided about before.
+        # A leader of a later term had all rows that may have been decided about before.
         needed = self._arriving() if difference < 0 else self._needed()
         assert request.vclock is not None
         return "" if request.vclock.covers(needed, ignore_zero=True) else "the vclock is not acceptable"
@@ -564,7 +568,7 @@ class Raft:
         self.wait = None
 
     def _announce(self) -> None:
-        """Schedule a message for everybody, and call the functions of `on_change`."""
+        """Schedule a message for all instances, and call the functions of `on_change`."""
         self.has_news = True
         for hook in self.on_change:
             hook()

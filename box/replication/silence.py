@@ -3,11 +3,11 @@
 Masters and replicas send something at least every `replication_timeout` seconds: rows, or a heartbeat or an
 acknowledgement without rows. Silence is counted in units of that option, because a busy instance may be late.
 
-| who | gives up | then |
+| part | gives up | what happens |
 |---|---|---|
 | an applier (`Subscription` in `subscription.py`) | a silent master | TimedOut: it disconnects and tries again |
 | a relay (`Relay` in `relay.py`) | a silent replica | TimedOut: it closes the connection |
-| an applier before the subscription (`applier.py`) | a master that does not answer a request | as above |
+| an applier before the subscription (`applier.py`) | a master that does not answer a request | TimedOut, as above |
 | a follower (`Raft` in `raft.py`) | a silent leader | it asks for votes |
 """
 

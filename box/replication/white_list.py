@@ -48,7 +48,7 @@ class WhiteList:
         """The last lsn of each origin that was skipped since the last position was sent."""
 
     def unwanted(self) -> frozenset[int]:
-        """Return the ids whose rows are not sent. The caller asks for each batch, because members come and go."""
+        """Return the ids whose rows are not sent. Call it for each batch, because members come and go."""
         wanted = self._wanted
         unlisted = {replica_id for replica_id, uuid in self._members().items() if uuid not in wanted}
         return self._left_out | unlisted

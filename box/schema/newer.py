@@ -38,7 +38,7 @@ _NEWER_TYPES: Final = frozenset(
     )
 )
 _NEWER_OBJECTS: Final = frozenset(("lua_eval", "lua_call", "sql"))
-"""What one may grant rights on from 3.0 on."""
+"""Types of objects that privileges can be granted on from 3.0 on, and that are unknown here."""
 _SHOWN: Final = 10
 """The number of space names that one line of the log shows."""
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _KEPT_TESTS: Final = 256
 
 Find = Callable[["Space", "Index", list[Any]], bytes | None]
-"""Returns a tuple of an index with a key, as the writer sees it, or None: of a unique index the one with this full key,
-of others any whose key begins so."""
+"""Finds a tuple by a key as the writer sees it, or returns None. In a unique index the key is a full key; in another
+index any tuple whose key begins with it is found."""
 
 
 def find_present(space: Space, index: Index, key: list[Any]) -> bytes | None:

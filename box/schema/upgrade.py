@@ -149,8 +149,8 @@ class SchemaUpgrade:
     # -- rows of users ------------------------------------------------------------------------------
 
     async def _grant_what_was_free(self) -> None:
-        """Grant what needed no grant before 1.7.7: everybody could log in, and read and write on the universe allowed
-        creating.
+        """Grant rights that needed no grant before 1.7.7: all users could log in, and a user who could read and write
+        the universe could also create objects.
         """
         for user in self._rows(SpaceId.USER):
             if user[3] != "role":

@@ -29,7 +29,7 @@ from box.wire.vclock import VClock
 
 
 class LogBlocks(NamedTuple):
-    """Some consecutive blocks of a log file."""
+    """A range of consecutive blocks of a log file."""
 
     path: str
     blocks: list[Block]

@@ -28,7 +28,7 @@ of each part of the primary key, -1 if the row does not have it.
 _SPACE_ID, _KEY, _TUPLE = int(Key.SPACE_ID), int(Key.KEY), int(Key.TUPLE)
 _NOP = int(RequestType.NOP)
 _UPDATE, _DELETE = int(RequestType.UPDATE), int(RequestType.DELETE)
-"""The requests whose body has the primary key itself (0x20); the others have a tuple (0x21)."""
+"""The requests whose body has the primary key under the key 0x20; the others have a tuple under 0x21."""
 
 
 @compiled

@@ -58,8 +58,8 @@ class KeySpan:
 class MergedSpace:
     """One space in a snapshot and in a log.
 
-    It has the cut, the definitions in the snapshot, and whether the snapshot's tuples still count at the end of the
-    cut.
+    `definitions` are those of the snapshot. `has_base` is False if the log has emptied or created the space, so that
+    the snapshot's tuples do not count at the end of the cut.
     """
 
     space_id: int

@@ -58,8 +58,8 @@ class Folder:
     def fold(self, changes: pa.RecordBatch, base: pa.Array | None, tuple_at: Callable[[int], bytes]) -> Outcomes:
         """Apply sorted changes and return the results.
 
-        `base` has the encoded keys of some tuples of the snapshot, None if there are none; `tuple_at` returns the tuple
-        with a number among them.
+        `base` has the encoded keys of some tuples of the snapshot, or is None if there are none. `tuple_at` returns
+        the tuple for the key at an index of `base`.
         """
         groups = key_groups(changes)
         rows = np.full(len(groups.starts), -1, np.int64)

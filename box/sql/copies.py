@@ -1,21 +1,21 @@
 """Copies of spaces in tables of SQLite, for queries that read many rows of spaces that change seldom.
 
-SQLite calls Python for each row that it reads from a space (`box.sql.space_table`): some microseconds. To copy a row
-costs half as much again, and to read it from the copy next to nothing. So a query runs on copies after so many rows
-have been read from its spaces as would have paid for them. A query that reads many rows itself, or will read them as
-the progress of its outermost loop tells, is stopped and begins anew:
+SQLite calls Python for each row that it reads from a space (`box.sql.space_table`), which takes some microseconds.
+Copying a row costs half as much again; reading it from the copy costs next to nothing. So queries run on copies once
+they have read so many rows of a space that a copy would have paid for itself. If a single query reads that many rows,
+or is going to according to the progress of its outermost loop, it is stopped and repeated on copies:
 
 ```
 rows read from the spaces     few --enough--> copied --many changes--> few
 ```
 
-The rows that have changed since, up to a part of all, are replaced in the copy before the next query. That needs a
-primary key which SQLite compares as the index does; the copy of a space with another one ends with the first change.
+If few rows have changed since, they are replaced in the copy before the next query. That needs a primary key which
+SQLite compares as the index does. With any other primary key, the first change ends the copy.
 
 A copy has the same values in the same order as the virtual table, and an index for each index of the space, so a query
-gives the same rows on both. It is not asked where a difference could be seen: see `Copies.suit`.
+gives the same rows on both. Queries that could show a difference do not run on copies: see `Copies.suit`.
 
-All copies lie in one connection, which serves one query at a time; another query meanwhile reads the spaces.
+All copies are in one connection, which serves one query at a time. Other queries read the spaces meanwhile.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ if TYPE_CHECKING:
     from box.sql.pauses import Pauses
 
 _READS: Final = 1.5
-"""Rows that are read from spaces before they are copied, for each of their rows: to copy a row costs as much."""
+"""The number of rows read per row of the space after which it is copied: copying a row costs as much."""
 _LEAST_READS: Final = 5000
-"""Rows that are read at least: some ten milliseconds."""
+"""The least number of rows read after which a space is copied: they take some ten milliseconds."""
 _BATCH: Final = 256
-"""Rows that are copied at once."""
+"""The number of rows that are copied in one turn."""
 _CHANGED_SHARE: Final = 4
-"""The part of its rows that may change until a copy ends: to replace a row costs twice to three times a copied one."""
+"""The share of the rows that may change before a copy ends: replacing a row costs two to three times as much as copying
+one."""
 _MOST_CHANGED: Final = 50_000
-"""Changed rows at most: they are kept until the next query."""
+"""The most changed rows of a copy, because they are kept in memory until the next query."""
 _TUPLE_GROWTH: Final = 1.2
 _ROW_SIZE: Final = 10
 _ENTRY_SIZE: Final = 20
@@ -65,11 +66,11 @@ _BINARY: Final = (0, 3)
 
 
 class CopiesWanted(Exception):
-    """Raised in a query whose spaces should be copied: it begins anew."""
+    """Raised to stop a query whose spaces should be copied; the query is then repeated on the copies."""
 
 
 class _CopyState:
-    """What is known of a space: how many rows were read from it, and its copy."""
+    """The state of one space: how many rows queries have read from it, and its copy."""
 
     __slots__ = ("_index", "_version", "changes", "definitions", "is_copied", "last_used", "reads", "size")
 
@@ -86,7 +87,7 @@ class _CopyState:
         self.last_used = 0
 
     def is_of(self, space: Space) -> bool:
-        """Return whether this is the state of the space now: there was no change, or few."""
+        """Return whether the state is still valid: the space has the same definition, and few rows have changed."""
         index = space.primary
         if index is None or index is not self._index() or self.definitions != _definitions(space):
             return False
@@ -104,7 +105,7 @@ class _CopyState:
             self.changes = ChangedEntries(index, most)
 
     def end(self) -> None:
-        """Keep no changes any more: the copy has come to its end."""
+        """End the copy: drop the recorded changes and record no more."""
         if self.changes is not None:
             self.changes.close()
 
@@ -234,14 +235,14 @@ class Copies:
                 self._connection.db.execute(f"DROP TABLE spaces.t{space_id}")
 
     def on_alter_spaces(self, spaces: list[Space]) -> None:
-        """Keep no changes of spaces that were altered, emptied or dropped: their copies have come to their end."""
+        """End the copies of spaces that were altered, emptied or dropped."""
         for space in spaces:
             known = self._known.get(space.id)
             if known is not None and not known.is_of(space):
                 known.end()
 
     def end(self) -> None:
-        """Keep no changes any more, so that the indexes can be freed."""
+        """End all copies, so that the indexes can be freed."""
         for known in self._known.values():
             known.end()
 
@@ -313,7 +314,7 @@ def _definitions(space: Space) -> tuple[Any, ...]:
 
 
 def _most_changed(space: Space) -> int:
-    """Return how many of its rows may change until a copy ends."""
+    """Return how many rows of a space may change before its copy ends."""
     primary = _primary(space)
     if not all(part.type.value in _KEY_TYPES and not part.path for part in primary.definition.parts):
         return 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from box.sql.parse.tokens import Token
 
 _BEFORE_TABLES: Final = frozenset(("INTO", "REFERENCES", "ON", "TABLE", "VIEW", "REPLACE"))
-"""What stands before a name of a table that a list in parentheses may follow. Other such names are functions."""
+"""Keywords after which a name followed by a parenthesis is a table. After other tokens such a name is a function."""
 
 
 def with_exact_names(schema: Schema, text: str, more: Iterable[str] = ()) -> str:

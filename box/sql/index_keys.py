@@ -127,7 +127,9 @@ def _precedes(column: Typed, other: Typed) -> bool:
 
 
 def _boolean_range(column: Typed, op: str, bound: sql_nodes.Expr, compile_one: Compile) -> str | None:
-    """As `_range` for booleans, which are compared with more than constants. Every value comes after them."""
+    """Return the condition for a range of boolean keys, or None; see `_range`. Unlike there, `bound` need not be a
+    constant. Values of all other types come after booleans.
+    """
     other = compile_one(bound)
     is_key = isinstance(bound, sql_nodes.Param) and other.kind not in ("bool", "null")
     return _range(column, op, other) if is_key or other.kind in ("str", "bin") else None

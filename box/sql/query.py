@@ -141,7 +141,7 @@ class Query:
 
 
 def _is_ordered_by_groups(select: sql_nodes.Select) -> bool:
-    """Return whether a query gives the groups of its rows, or one row, so that the order of a scan does not show."""
+    """Return whether a query returns groups of rows or a single row, so that the order of a scan is invisible."""
     core = select.cores[0]
     if len(select.cores) > 1 or core.values is not None:
         return False

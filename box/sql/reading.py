@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 ROW_COUNT: Final = "sql_row_count"
 """The key in `Session.storage` of the value of ROW_COUNT()."""
 _CALL: Final = "lb_call("
-"""How the SQL of a compiled query calls a function of a user."""
+"""The text by which a compiled query calls a function of a user."""
 _ORDERED: Final = ("lb_call(", "lb_group_concat(", "lb_last(")
 """Functions that show the order of a scan, or may change what is read."""
 _SMALL: Final = 300
 """A query that looks at fewer combinations of rows takes about a millisecond."""
 _LOOKS: Final = 8
-"""A query without a pause may take so many thousand steps of SQLite, which are two or three milliseconds."""
+"""Thousands of SQLite's steps that a query without a pause may take: two or three milliseconds."""
 _SECONDS: Final = 0.003
-"""And so many seconds: a step may read a row of a megabyte."""
+"""Seconds that a query without a pause may take, because a single step may read a row of a megabyte."""
 _SHARE: Final = 4
 """Copies of spaces take at most this part of `memtx_memory`."""
 _UNTRACKED: Final = 1000
@@ -75,7 +75,7 @@ class Compiled:
 
     @property
     def is_surely_short(self) -> bool:
-        """Whether its tables are so small that it cannot be long, and no function in it may wait."""
+        """True if its tables are so small that it cannot be long, and no function in it may wait."""
         if "WITH RECURSIVE " in self.sql or _CALL in self.sql:
             return False
         most = max((len(space.primary) if space.primary else 0 for space in self.tables if space.is_plain), default=0)

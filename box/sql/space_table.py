@@ -50,7 +50,7 @@ _MASK: Final = 2**62 - 1
 
 
 class ScanSource(Protocol):
-    """What a scan reads from."""
+    """A source of tuples for a scan."""
 
     def fetch(self, limit: int) -> list[bytes]:
         """Return up to `limit` tuples; fewer only at the end."""
@@ -382,8 +382,8 @@ class SpaceCursor:
         return next(self._batch)
 
     def foreseen_reads(self, reads: int) -> float:
-        """Return how many rows will be read until this scan ends, if all goes on as it began. Since then `reads` have
-        been. Returns 0 if the scan reads a part of the table only, whose length is not known.
+        """Estimate how many more rows the statement reads until this scan ends. `reads` is the number of rows read
+        since the scan began. Returns 0 if the scan reads only a part of the table, because its length is unknown.
         """
         plan, ahead = self._plan, length_hint(self._batch)
         if plan.get("equal") or plan.get("low") or plan.get("high") or self._read == ahead:

@@ -102,9 +102,9 @@ class Connection:
         self._env: Environment | None = None
         self._pauses: Pauses | None = None
         self.looks_left: int | None = None
-        """How often SQLite may still ask whether to go on, until the running statement raises `TooLong`."""
+        """The number of progress callbacks after which the running statement raises `TooLong`; None for no limit."""
         self.end = 0.0
-        """The time in seconds at which such a statement raises `TooLong` as well."""
+        """The time in seconds at which a statement with `looks_left` raises `TooLong` in any case."""
         self.being_declared: Space | None = None
         self.may_read_ahead = False
         self.tables: dict[int, SpaceTable] = {}

@@ -1,9 +1,9 @@
-"""SWIM: nodes find each other over UDP, notice who has died, and tell each other what has changed.
+"""SWIM: nodes find each other over UDP, detect failed members, and tell each other what has changed.
 
 ```
-members.py     what is known of a member, and how new it is
-encoding.py    packets as bytes                    decoding.py   bytes as packets; the layout stands there
-detector.py    who owes an acknowledgement         gossip.py     what is still to be told
+members.py     the facts about each member, and how new they are
+encoding.py    packets to bytes                    decoding.py   bytes to packets, and their layout
+detector.py    members that owe an acknowledgement gossip.py     news that other members still have to get
 protocol.py    the member itself: a state machine over a transport, a clock and a random source
 addresses.py   addresses as users write them       cipher.py     encryption of packets
 ```

@@ -17,7 +17,7 @@ def parse_address(text: str, function: str) -> Address:
     """Return the address that a text names; `function` begins the texts of errors.
 
     Raises:
-        BoxError: it is no IPv4 address. Names are not looked up.
+        BoxError: the text is not an IPv4 address. Host names are not looked up.
     """
     uri = parse(text)
     if uri is None or uri.service is None:

@@ -91,7 +91,7 @@ class Cipher:
         """Return the packet.
 
         Raises:
-            BoxError: it was encrypted otherwise, or damaged.
+            BoxError: the packet was encrypted with another key or algorithm, or is damaged.
         """
         if len(data) < self._vector:
             text = "too small message, can't extract IV for decryption"

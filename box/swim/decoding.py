@@ -39,14 +39,14 @@ class BodyKey(IntEnum):
 
 
 class MessageKind(IntEnum):
-    """What a failure detection section is."""
+    """The kind of a failure detection section: a question or its answer."""
 
     PING = 0
     ACK = 1
 
 
 class PacketError(Exception):
-    """A packet that is not as above."""
+    """A packet that does not have the layout at the top of this module."""
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ def decode_body(data: bytes, position: int) -> Body:
     """Decode the second map, which begins at `position`. What follows it is ignored.
 
     Raises:
-        PacketError: it is not even clear who sends. A later mistake is kept in the result.
+        PacketError: the section that names the sender is wrong. A mistake after it is returned in the result.
     """
     reader = _PacketReader(data, position, "invalid message:")
     count = reader.map("root")

@@ -1,4 +1,4 @@
-"""Who owes an acknowledgement, and when it is late."""
+"""Members that owe an acknowledgement, and the time when it is late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST: Final = 1e8
 
 
 class Timer(Protocol):
-    """Something that will happen."""
+    """A scheduled callback, which can be cancelled."""
 
     def cancel(self) -> None: ...
 
@@ -28,7 +28,7 @@ class TimeSource(Protocol):
 
 
 class Alarm:
-    """One timer, which can be set anew."""
+    """A single timer, which can be set again and again."""
 
     __slots__ = ("_callback", "_clock", "_timer", "when")
 
@@ -37,14 +37,14 @@ class Alarm:
         self._callback = callback
         self._timer: Timer | None = None
         self.when = 0.0
-        """The time for which it is set."""
+        """The time in seconds at which it goes off."""
 
     @property
     def is_set(self) -> bool:
         return self._timer is not None
 
     def set(self, delay: float) -> None:
-        """Call back after `delay` seconds, and not at an earlier set time."""
+        """Call back after `delay` seconds, in place of the time set before."""
         self.cancel()
         delay = min(delay, _LONGEST)
         self.when = self._clock.time() + delay
@@ -83,7 +83,7 @@ class AwaitedAcks:
             self._arm()
 
     def remove(self, member: Member) -> None:
-        """Expect nothing of a member."""
+        """Stop waiting for an acknowledgement of this member."""
         if member.ack_deadline is None:
             return
         member.ack_deadline = None
@@ -94,7 +94,7 @@ class AwaitedAcks:
             self._answered = 0
 
     def take_late(self) -> list[Member]:
-        """Return the members whose deadline has passed, and expect nothing of them."""
+        """Return the members whose deadline has passed, and stop waiting for them."""
         now, late = self._clock.time(), []
         while self._heap and self._heap[0][0] <= now:
             deadline, _, member = heapq.heappop(self._heap)
@@ -107,7 +107,7 @@ class AwaitedAcks:
         return late
 
     def close(self) -> None:
-        """Expect nothing of anybody."""
+        """Stop waiting for all acknowledgements."""
         self._alarm.cancel()
         self._heap.clear()
 

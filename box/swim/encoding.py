@@ -76,18 +76,18 @@ class Packet:
         self._add(bytes((BodyKey.SENDER, BIN8, len(uuid))) + uuid)
 
     def add_detection(self, kind: MessageKind, incarnation: Incarnation) -> None:
-        """Ask for an acknowledgement, or give one."""
+        """Add a ping or an acknowledgement, depending on `kind`."""
         generation, version = incarnation
         key = BodyKey.FAILURE_DETECTION
         self._add(_DETECTION.pack(key, FIXMAP | 3, 0, kind, 1, UINT64, generation, 2, UINT64, version))
 
     def add_quit(self, incarnation: Incarnation) -> None:
-        """Say that the sender leaves."""
+        """Add the message that the sender leaves the cluster."""
         generation, version = incarnation
         self._add(_QUIT.pack(BodyKey.QUIT, FIXMAP | 2, 0, UINT64, generation, 1, UINT64, version))
 
     def add_members(self, key: BodyKey, members: Iterable[tuple[Member, bool]]) -> None:
-        """Describe members, the first ones of them that fit; with each stands whether its payload is told."""
+        """Describe as many of the members as fit, from the first on. With each comes whether to include its payload."""
         room = self._room - 4
         if room < 0:
             return
@@ -106,6 +106,6 @@ class Packet:
 
 
 def forwarded(source: Address, route: Route, body: bytes) -> bytes | None:
-    """Return the packet that passes a body on, None if it would not fit into a datagram."""
+    """Return a packet that forwards a body, or None if it would not fit into a datagram."""
     packet = _meta(source, route) + body
     return packet if len(packet) <= PACKET_SIZE else None

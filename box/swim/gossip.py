@@ -1,4 +1,4 @@
-"""What is still to be told to the cluster: members that have changed lately, the oldest news first."""
+"""News that the cluster still has to get: members that have changed lately, the oldest news first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from box.swim.members import Member
 
 
 class Gossip:
-    """Members with news. Each is told a number of times that grows with the logarithm of the cluster's size: that is
-    enough to reach everybody, and leaves room in the packets.
+    """Members with news. The news of a member is sent a number of times that grows with the logarithm of the cluster's
+    size. That is enough to reach all members, and leaves room in the packets.
     """
 
     def __init__(self) -> None:
@@ -20,21 +20,21 @@ class Gossip:
         return len(self._members)
 
     def add(self, member: Member, size: int) -> None:
-        """Tell the state of a member in a cluster of `size` members."""
+        """Begin to spread the state of a member in a cluster of `size` members."""
         self._members.setdefault(member)
         member.status_ttd = ceil(log2(max(size, 1))) + 1
 
     def remove(self, member: Member) -> None:
-        """Tell nothing more about a member."""
+        """Stop spreading news about a member."""
         self._members.pop(member, None)
 
     def news(self) -> Iterator[tuple[Member, bool]]:
-        """Yield the members, and whether their payload is news."""
+        """Yield the members with news, each with True if its payload is news as well."""
         for member in self._members:
             yield member, member.payload_ttd > 0
 
     def told(self) -> list[Member]:
-        """Count one packet with news. Returns the members that need not be told any more."""
+        """Count one packet with all the news. Returns the members whose news has been sent often enough."""
         finished = []
         for member in self._members:
             member.payload_ttd = max(member.payload_ttd - 1, 0)

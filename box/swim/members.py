@@ -1,4 +1,4 @@
-"""What a node knows of the members of its cluster."""
+"""The facts that a node knows about the members of its cluster."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Status(IntEnum):
 
 
 class MemberEvent(IntFlag):
-    """What has happened to a member, with the numbers that triggers get."""
+    """The events that can happen to a member, with the numbers that triggers get."""
 
     NONE = 0
     NEW = 1
@@ -86,7 +86,7 @@ def incarnation_change(old: Incarnation, new: Incarnation) -> MemberEvent:
 
 @dataclass(slots=True)
 class Description:
-    """What a packet says about a member; `payload` is None if it says nothing about that."""
+    """The description of a member in a packet; `payload` is None if the packet does not contain it."""
 
     status: Status = Status.ALIVE
     address: Address = NOWHERE
@@ -111,11 +111,11 @@ class Member:
     """How many pings in a row had no answer since the last news of this member."""
     status_ttd: int = 0
     payload_ttd: int = 0
-    """How often the state and the payload are still to be told."""
+    """How many more packets are to contain the state, and the payload."""
     events: MemberEvent = MemberEvent.NONE
-    """What listeners have not heard yet."""
+    """The events that listeners have not been told yet."""
     ack_deadline: float | None = None
-    """When an awaited acknowledgement is late, None if none is awaited."""
+    """The time in seconds at which an awaited acknowledgement is late; None if none is awaited."""
 
 
 class Members:
@@ -125,7 +125,7 @@ class Members:
         self._random = random
         self._by_uuid: dict[bytes, Member] = {}
         self.round: deque[Member] = deque()
-        """Members that the current round has not come to."""
+        """Members that have not had their turn in the current round."""
 
     def __len__(self) -> int:
         return len(self._by_uuid)
@@ -138,7 +138,7 @@ class Members:
         return self._by_uuid.get(uuid)
 
     def add(self, member: Member) -> None:
-        """Add a member. The next round comes to it, the current one does not."""
+        """Add a member. Its first turn is in the next round."""
         self._by_uuid[member.uuid] = member
 
     def remove(self, member: Member) -> None:

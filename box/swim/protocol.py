@@ -5,12 +5,13 @@ state          no acknowledgement of ...       a message of the member, or
                                                news of a greater incarnation
 alive       -> suspected after 2 pings         alive
 suspected   -> dead after 3 more               alive
-dead        -> forgotten after 2 more, when everybody was told, if `collects_dead`
-left        -> forgotten when everybody was told
+dead        -> forgotten after 2 more, when all members were told, if `collects_dead`
+left        -> forgotten when all members were told
 ```
 
 A step of a round, each `heartbeat_rate` seconds, sends one packet to one member: a ping, the latest news and a part of
-the member table. Who does not answer within `ack_timeout` is pinged again; a suspected member over two others, too.
+the member table. A member that does not answer within `ack_timeout` is pinged again; a suspected one over two other
+members, too.
 
 A fact about a member wins with a greater incarnation, in equal incarnations with a greater status. A member that hears
 of its own death answers with a greater incarnation. One that is new to this node is pinged before it is believed to
@@ -62,10 +63,10 @@ _MISSED_TO_SUSPECT: Final = 2
 _MISSED_TO_DIE: Final = 3
 _MISSED_TO_FORGET: Final = 2
 _INDIRECT_PINGS: Final = 2
-"""Over how many other members a suspected one is pinged. In place of a hop there and back it takes two."""
+"""The number of other members over which a suspected one is pinged. Such a ping takes two hops in each direction."""
 
 _MOST_PROBES: Final = 1000
-"""How many strangers are pinged in a heartbeat: forged packets must not make this node flood others."""
+"""The most unknown addresses that are pinged in a heartbeat: forged packets must not make this node flood others."""
 
 
 class Transport(Interface):
@@ -87,7 +88,7 @@ def swim_error(text: str) -> BoxError:
 
 
 class Protocol:
-    """A member, and what it knows of the others.
+    """This member of the cluster, and its knowledge of the others.
 
     `on_pending` is called when there is an event for listeners, which `next_event` returns. `on_problem` gets a text
     for the log. `tells_all()` is False while packets shall have no more than failure detection.
@@ -119,7 +120,7 @@ class Protocol:
         self._clock = clock
         self._probed: set[Address] = set()
         self._probing_since = float("-inf")
-        """The addresses of strangers that were pinged since then."""
+        """The time since which the addresses in `_probed` were pinged."""
         self._gossip = Gossip()
         self._pending: deque[Member] = deque()
         self._heartbeat = Alarm(clock, self._step)
@@ -136,7 +137,7 @@ class Protocol:
         ack_timeout: float = 0,
         collects_dead: bool | None = None,
     ) -> None:
-        """Begin to take part, or change something. Times that are not positive leave the time as it was.
+        """Join the cluster, or change options. A time that is not positive stays as it was.
 
         Raises:
             BoxError: the first call lacks the address or the uuid, the uuid belongs to another member, or the address
@@ -162,7 +163,7 @@ class Protocol:
             self.collects_dead = collects_dead
 
     def _take_uuid(self, uuid: bytes, address: Address | None) -> None:
-        """Become a member with this uuid; the one that this node was before has left."""
+        """Become the member with this uuid. The member that this node was before leaves the cluster."""
         old = self.own
         if old is None:
             assert address is not None  # `configure` has checked it
@@ -189,7 +190,7 @@ class Protocol:
         """Add a member by hand.
 
         Raises:
-            BoxError: something is missing, or the member is known already.
+            BoxError: the address or the uuid is missing, or the member is known already.
         """
         if address is None or uuid is None or uuid == NIL_UUID:
             raise swim_error("swim.add_member: URI and UUID are mandatory")
@@ -198,7 +199,7 @@ class Protocol:
         self._add(uuid, address, Status.ALIVE, Incarnation(), None)
 
     def remove_member(self, uuid: bytes | None) -> None:
-        """Forget a member, without a word to others. An unknown one is not there already.
+        """Forget a member without telling the others. Does nothing for an unknown member.
 
         Raises:
             BoxError: the uuid is missing, or it is this member's own.
@@ -212,15 +213,15 @@ class Protocol:
             self._drop(member)
 
     def probe(self, addresses: list[Address]) -> None:
-        """Ping whoever is at these addresses; those that answer become members."""
+        """Ping these addresses. Nodes that answer become members."""
         for address in addresses:
             self._send(MessageKind.PING, address)
 
     def set_payload(self, payload: bytes, size: int | None = None) -> None:
-        """Set what others get to know of this member. A caller who knows that the size is wrong gives that alone.
+        """Set the payload that other members get. A caller that knows the size to be wrong passes only the size.
 
         Raises:
-            BoxError: it is too long.
+            BoxError: the payload is too long.
         """
         if not 0 <= (len(payload) if size is None else size) <= MAX_PAYLOAD:
             text = f"Payload should be <= {MAX_PAYLOAD} and >= 0"
@@ -244,7 +245,7 @@ class Protocol:
         self.close()
 
     def close(self) -> None:
-        """End silently."""
+        """Leave the cluster without telling the others, and close the transport."""
         self._heartbeat.cancel()
         self._acks.close()
         self._transport.close()
@@ -253,7 +254,7 @@ class Protocol:
             member.is_dropped = True
 
     def next_event(self) -> tuple[Member, MemberEvent] | None:
-        """Take the oldest event; what has happened to a member meanwhile is one event. None if there is none."""
+        """Take the oldest event, or return None. Everything that has happened to a member meanwhile is one event."""
         while self._pending:
             member = self._pending.popleft()
             events, member.events = member.events, MemberEvent.NONE
@@ -264,7 +265,7 @@ class Protocol:
     # ---- members ----
 
     def _changed(self, member: Member, events: MemberEvent) -> None:
-        """Note that something has happened to a member: it is told to others and to listeners."""
+        """Note that something has happened to a member, so that other members and listeners are told."""
         member.missed_acks = 0
         self._gossip.add(member, len(self.members))
         if self.has_listeners and events:
@@ -300,7 +301,7 @@ class Protocol:
             self._changed(member, MemberEvent.NEW_PAYLOAD)
 
     def _advance(self, member: Member, status: Status, incarnation: Incarnation) -> None:
-        """Take over what somebody says of another member, if that is newer."""
+        """Apply what a packet says about another member, if it is newer than what is known."""
         events = incarnation_change(member.incarnation, incarnation)
         if incarnation < member.incarnation or (not events and status <= member.status):
             return
@@ -313,7 +314,7 @@ class Protocol:
     # ---- sending ----
 
     def _send(self, kind: MessageKind, address: Address, over: Address | None = None) -> bool:
-        """Send a ping or an acknowledgement with all that it may carry, `over` another node if given."""
+        """Send a ping or an acknowledgement, filled up with news and members; `over` another node if one is given."""
         own = self._self
         packet = Packet(own.address, None if over is None else (own.address, address))
         packet.add_sender(own.uuid)
@@ -378,7 +379,7 @@ class Protocol:
     # ---- receiving ----
 
     def receive(self, data: bytes) -> None:
-        """Act on a packet. One that is wrong is reported; what stands before the mistake counts."""
+        """Process a packet. A mistake in it is reported; the sections before the mistake count."""
         try:
             meta, position = decode_meta(data)
             own = self._self.address
@@ -452,8 +453,8 @@ class Protocol:
         return self._add(described.uuid, described.address, described.status, described.incarnation, described.payload)
 
     def _may_probe(self, address: Address) -> bool:
-        """Return whether to ping a stranger there. Once in a heartbeat is enough: if somebody else has that address
-        now, each answer names the stranger again.
+        """Return whether to ping an unknown member at this address. Once in a heartbeat is enough: if another node has
+        the address now, each of its answers may mention the unknown member again.
         """
         now = self._clock.time()
         if now - self._probing_since >= self.heartbeat_rate:
@@ -465,7 +466,7 @@ class Protocol:
         return True
 
     def _refute(self, own: Member, described: Description) -> None:
-        """Correct what others say of this member: they may know a later incarnation, of an earlier start."""
+        """Correct what others say about this member. They may know a later incarnation from before a restart."""
         if described.incarnation > own.incarnation:
             events = incarnation_change(own.incarnation, described.incarnation)
             own.incarnation = described.incarnation
@@ -492,7 +493,7 @@ class Protocol:
         if member is not self.own:
             self._advance(member, Status.LEFT, incarnation)
         elif incarnation >= member.incarnation:
-            # Somebody with the uuid of this member has left.
+            # Another node with the uuid of this member has left.
             events = incarnation_change(member.incarnation, incarnation)
             member.incarnation = incarnation.next()
             self._changed(member, events | MemberEvent.NEW_VERSION)

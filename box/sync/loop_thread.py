@@ -93,7 +93,7 @@ class LoopThread:
         self.loop.stop()
 
     def _complete(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a last coroutine of the loop; no caller is left who could be passed a SystemExit of another task."""
+        """Run a last coroutine of the loop. A SystemExit of another task is dropped: no call is left to raise it."""
         task = self.loop.create_task(work)
         while not task.done():
             with suppress(SystemExit, KeyboardInterrupt):
@@ -107,8 +107,8 @@ class LoopThread:
     # -- a request in the calling thread
 
     def run(self, function: Callable[..., T], *args: Any, who: object = None) -> T:
-        """Run a function while holding the node's turn. The function must not wait. `who` calls it: see `Turn.lone`; by
-        default it is this thread.
+        """Run a function while holding the node's turn. The function must not wait. `who` identifies the caller, for
+        `Turn.lone`; by default it is this thread.
 
         Raises:
             RuntimeError: called in the loop's thread, inside another call of this thread, or after a fork.

@@ -45,11 +45,11 @@ class ThreadTransactions:
         self._core.txns.share(txn)
 
     def end(self, ctx: Context, how: Callable[[Context], Any], who: object = None) -> bool:
-        """End a transaction by `how`, a method of the node that commits or rolls back, and wait until it has ended.
+        """Commit or roll back a transaction and wait for the outcome. `how` is the method of the node that does it;
         `who` as for `LoopThread.run`.
 
-        Returns False, having done nothing, if that belongs in the thread of the loop: it would run triggers or change
-        the dictionary.
+        Returns False, with nothing done, if only the loop's thread may do it, because it runs triggers or changes the
+        dictionary.
 
         Raises:
             BoxError: the error of the commit; FiberIsCancelled, the stop of the node has ended the transaction.

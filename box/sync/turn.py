@@ -1,7 +1,7 @@
 """The node's turn: a lock that the loop holds except while it waits in its selector.
 
 ```
-the loop waits for sockets, timers, other threads     nobody has the turn
+the loop waits for sockets, timers, other threads     no thread has the turn
 a blocking call takes it, runs its request itself     the loop, if it wakes, waits for the turn
 the call has left work for the loop, or a timer       the call wakes the loop, which takes the turn after it
 ```
@@ -37,11 +37,11 @@ class Turn:
         self.is_interrupted = False
         """True if Ctrl-C came in the middle of a request; KeyboardInterrupt is raised after the request."""
         self.lone: object = None
-        """Who has a lone transaction open (`TransactionManager.begin_lone`): a thread's id, or a connection's context.
-        None if nobody has.
+        """The owner of the open lone transaction (`TransactionManager.begin_lone`): a thread's id, or a connection's
+        context. None if no lone transaction is open.
         """
         self.share: Callable[[], None] = lambda: None
-        """Shares the lone transaction; anybody else, and the loop, calls it first in their turn."""
+        """Makes the lone transaction an ordinary one. Every other thread, and the loop, calls it first in its turn."""
 
     def check_interruption(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C came during a request of the main thread."""

@@ -96,6 +96,11 @@ class Cluster:
     options for all nodes.
 
     The user `guest` has all rights, so that clients need no password.
+
+    Raises:
+        TypeError: an option does not exist.
+        ValueError: `size` is less than 1.
+        BoxError, TimeoutError: a node does not start (at the beginning of `async with`).
     """
 
     def __init__(
@@ -178,6 +183,10 @@ class Cluster:
         """Make a node the leader, and wait until it accepts changes.
 
         With `synchronous` the node starts an election; without it, all other running nodes become read-only.
+
+        Raises:
+            BoxError: the node is down, or the election is lost.
+            TimeoutError: the node has won the election but does not accept changes in time.
         """
         if self._is_synchronous:
             await node.eval("box.ctl.promote()")
@@ -211,7 +220,11 @@ class Cluster:
         await node.kill()
 
     async def start(self, node: KillableNode) -> None:
-        """Start a node that was killed or stopped."""
+        """Start a node that was killed or stopped, from its directory.
+
+        Raises:
+            ClientError: ALREADY_RUNNING, the node is up. See `box.Node` for the other errors of a start.
+        """
         await node.start()
 
     async def heal(self, *, timeout: float = TIMEOUT) -> None:

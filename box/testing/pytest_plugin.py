@@ -98,7 +98,7 @@ def box_node() -> Iterator[Node]:
 def box_server() -> Iterator[Node]:
     """Yield a running node in memory for clients of the 2.11 line, at a free port of this host.
 
-    It greets as 2.11.0, keeps transactions open between requests, and anybody may do anything.
+    It greets as 2.11.0 and keeps transactions open between requests. The user guest has all rights.
     """
     from box.sync import Node
 

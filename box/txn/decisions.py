@@ -1,7 +1,7 @@
 """Finds CONFIRM, ROLLBACK and PROMOTE rows that contradict an earlier decision.
 
 ```
-decided here                        a later row                                        is
+decided here                        a later row                                        verdict
 rows m..n of 2 are rolled back      PROMOTE or CONFIRM of a row between m and n        a contradiction
 rows m..n of 2 came as NOPs         PROMOTE or CONFIRM of a row between m and n        a contradiction
 rows of 2 are confirmed up to c     PROMOTE of 2 up to n with 0 < n < c                a contradiction

@@ -2,8 +2,8 @@
 
 Such rows are on disk already and are never undone: if the start fails, the dictionary is made anew. So they need no
 transaction, and the hooks of a rollback are dropped. What remains of the general path are the checks of the tuple, the
-indexes, the system trigger and its commit hooks. The general path is used for spaces with user triggers, and for all
-spaces while tuples have versions because the user has an open transaction.
+indexes, the system trigger and its commit hooks. The general path is used for spaces with user triggers. It is also
+used for all spaces while tuples have versions, which happens if the user has a transaction open.
 """
 
 from __future__ import annotations

@@ -2,16 +2,15 @@
 
 ```
 Dml.store, Dml.write     by the space's plan:
-   general               triggers, sequences, DDL: box.txn.general             ->  done, a commit that is pending, or a
-                                                                                   trigger that waits
-   fast                  writable? allowed? then the indexes: box.txn.fast_path
-      in a transaction   a statement more; with versions: box.txn.versioned_plan
-                                                                               ->  done
-      no log             counted                                               ->  done
-      held               the limbo has a say: HeldWrite                        ->  done, or a commit that is pending
-      else               FastWrite                                             ->  the same
-Dml.write_run            the same for many of another instance, one entry of the journal: box.txn.fast_run
-Dml.write_rows           the same for many in an open transaction
+   general               triggers, sequences, DDL: box.txn.general             ->  done, a pending commit, or a trigger
+                                                                                   that waits
+   fast                  checks mode and rights, changes the indexes: box.txn.fast_path
+      in a transaction   adds a statement; under MVCC: box.txn.versioned_plan  ->  done
+      no log             counts the change                                     ->  done
+      held               waits in the limbo: HeldWrite                         ->  done, or a pending commit
+      otherwise          writes to the log: FastWrite                          ->  done, or a pending commit
+Dml.write_run            many changes of another instance as one journal entry: box.txn.fast_run
+Dml.write_rows           many changes in an open transaction
 ```
 
 Reads are in `box.txn.reads`.

@@ -123,7 +123,7 @@ class TransactionManager:
     def begin_lone(self, ctx: Context) -> Transaction:
         """Open a transaction whose caller calls `share` before any other line of execution runs.
 
-        Until then nobody else can see its changes, so they need no versions: they are as quick as on a node without.
+        Until then no other reader can see its changes, so they need no versions and take as long as without MVCC.
 
         Raises:
             TransactionError: ACTIVE_TRANSACTION.
@@ -283,7 +283,7 @@ class TransactionManager:
             txn.timer = self._loop.call_later(txn.timeout, self._time_is_over, txn)
 
     def _time_is_over(self, txn: Transaction) -> None:
-        """Undo the changes of an open transaction whose time limit is over. Its next statement or commit raises
+        """Undo the changes of an open transaction that has exceeded its time limit. Its next statement or commit raises
         TRANSACTION_TIMEOUT.
         """
         if txn.ctx is None or txn.state in (TxnState.TIMED_OUT, TxnState.ABORTED):

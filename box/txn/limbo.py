@@ -133,7 +133,7 @@ class Limbo:
         self._confirmed_before = 0
         """The value of `confirmed_lsn` to restore if the row cannot be written."""
         self._told = 0
-        """The number of the oldest entries whose callers got the error that the outcome is unknown."""
+        """How many entries, from the oldest on, have callers that already got the error "outcome unknown"."""
         self.proposal = 0
         """The lsn of the row that proposes to roll back the whole queue; 0 if there is none."""
         self._put_off_at = 0.0

@@ -46,7 +46,8 @@ class SpaceLoad:
         self._keyed = Keyed()
         """The keys of the first secondary index, collected while the primary index is built of sorted tuples."""
         self._keys_follow = bool(self._secondary) and not self._secondary[0].has_many_keys
-        """Whether they are collected: those that take longer have turns of their own."""
+        """True if `_keyed` is collected, which needs one key per tuple. Keys of an index with several keys per tuple
+        take longer to make, so they are made in turns of their own."""
 
     def add(self, tuples: list[bytes]) -> None:
         """Add tuples.

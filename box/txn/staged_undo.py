@@ -114,7 +114,7 @@ class _SpaceBefore:
         self._number = 0
 
     def note(self, statements: Sequence[Statement | OneChange]) -> None:
-        """Take in consecutive changes."""
+        """Record the tuples before consecutive changes."""
         present = self._layouts[self._number]
         noted = [before for before in self.indexes if before.index in present]
         if noted:

@@ -72,7 +72,7 @@ class TupleStorage:
         during an index build.
         """
         self._undos: dict[Transaction, StagedUndo] = {}
-        """The prepared undos of transactions whose write has failed, but which have not been told yet."""
+        """The prepared undos of transactions whose write has failed, until the failure is reported to their callers."""
         self.add_work: Callable[[Callable[[], bool]], None] = _do_at_once
         """Accepts a deferred step: each call does some of the work and returns True while there is more."""
 
@@ -99,7 +99,7 @@ class TupleStorage:
     # -- reading
 
     def holds_versions(self, index: Index) -> bool:
-        """Return True if entries of the index may be something else than tuples."""
+        """Return True if entries of the index may be slots with versions instead of tuples."""
         return False
 
     def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:

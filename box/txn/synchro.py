@@ -363,7 +363,7 @@ class LimboDriver:
     def _decision(self) -> Decision | None:
         limbo = self.limbo
         if not limbo.entries or limbo.writing is not None or not self.may_decide():
-            return None  # where nothing waits nobody asks who leads
+            return None  # `may_decide` is last: an empty limbo needs no leader
         return limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)
 
     def were_heard_since(self, moment: float) -> bool:

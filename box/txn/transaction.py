@@ -45,7 +45,7 @@ NO_LSN: Final = -1
 
 WAIT_SYNC: Final = int(Flag.WAIT_SYNC)
 WAIT_SYNC_AND_ACK: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
-"""Flags of the last row of a transaction that the limbo has a say in."""
+"""Flags of the last row of a transaction that has to wait in the limbo."""
 
 StatementHook = Callable[[], None]
 """The undo or the completion of a DDL statement. It must not fail."""

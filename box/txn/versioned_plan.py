@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OF_INDEXES: Final = frozenset({"find", "put", "remove", "replace", "secondary"})
 _COPIED: Final = tuple(name for name in WritePlan.__slots__ if name not in _OF_INDEXES)
-"""What does not depend on the transaction."""
+"""The attributes that a transaction's plan copies from the plan of the space; the others use `VersionedIndex`."""
 
 
 class Versions(Protocol):
@@ -102,16 +102,16 @@ class VersionedIndex:
         return old
 
     def remove(self, key: SortKey) -> None:
-        """Write under a key that there is no tuple."""
+        """Write the absence of a tuple under a key."""
         self.writes.append(self._storage.put(self._txn, self.statement, self._index, key, None))
 
     def move(self, old_key: SortKey, new_key: SortKey, value: bytes) -> None:
-        """Write under one key that there is no tuple, and a tuple under another."""
+        """Write the absence of a tuple under `old_key`, and a tuple under `new_key`."""
         self.remove(old_key)
         self.put(new_key, value)
 
     def exchange(self, old_keys: Keys, new_keys: Keys, value: bytes) -> None:
-        """Write a tuple under its keys, and under the other keys of the tuple that it replaces that there is none."""
+        """Write a tuple under `new_keys`, and the absence of a tuple under the other keys in `old_keys`."""
         for key in old_keys:
             if key not in new_keys:
                 self.remove(key)

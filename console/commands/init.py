@@ -63,7 +63,7 @@ box.once('schema-1', function()
     -- box.schema.user.grant('replicator', 'replication')
 end)
 
--- Administration without a password, for who may use this file: `lunabox connect unix/:{console}`.
+-- Administration without a password, for users who can open the socket: `lunabox connect unix/:{console}`.
 require('console').listen('unix/:' .. fio.pathjoin(here, 'admin.sock'))
 """
 

@@ -21,7 +21,7 @@ from console.interactive.spaces import SpacesError, list_text, space_text
 
 _SESSION: Final = frozenset({"help", "h", "set", "s", "quit", "q"})
 _SESSION_SETTINGS: Final = frozenset({"language", "lang", "l", "output", "o", "delimiter", "delim", "d"})
-_HELP: Final = "\nOf this terminal:\n\n  \\set output table          -- rows as a table\n" + "".join(
+_HELP: Final = "\nCommands of this terminal:\n\n  \\set output table          -- rows as a table\n" + "".join(
     f"  \\{name + ' ' + parameter:<25} -- {COMMANDS[name]}\n"
     for name, parameter in (
         ("dt", ""),

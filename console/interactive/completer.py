@@ -32,13 +32,13 @@ answer."""
 COMMANDS: Final[Mapping[str, str]] = {
     "d": "describe a space",
     "dt": "list the spaces",
-    "help": "all commands",
-    "o": "answers to a file; no name: to the terminal",
-    "|": "the next answer to a command",
+    "help": "list all commands",
+    "o": "send answers to a file; no name: to the terminal",
+    "|": "pipe the next answer to a shell command",
     "quit": "leave",
-    "set": "settings; no name: shows them all",
-    "stack": "the stack of the last error",
-    "timing": "the time of each statement, on or off",
+    "set": "change a setting; no name: show them all",
+    "stack": "show the stack of the last error",
+    "timing": "show the time of each statement, on or off",
 }
 _SESSION_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "language": LANGUAGES,

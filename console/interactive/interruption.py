@@ -1,15 +1,16 @@
 """Ctrl-C while a statement runs: it ends the statement, not the program.
 
-    a statement is read  the process's signals are announced to a thread of ours
+    a statement is read  the signals of the process go to a thread of this module
     Ctrl-C               the loop is asked to cancel what the statement waits for. If Lua runs the statement, or if the
-                         loop does not answer, a hook is put on that raises an error in Lua (internal/interruption.lua)
-    again within 1 s     what is stuck is said
+                         loop does not answer, the thread sets a hook that raises an error in Lua
+                         (internal/interruption.lua)
+    again within 1 s     the console says what the statement is doing
     the next prompt      the signals go where they went before
 
-The interpreter looks for hooks, compiled code does not; Python's own signal handlers would wait for Lua's end. So the
-thread that reads the signals puts the hook on with `lua_sethook` of the library that holds the Lua state; a running Lua
-state does not hold the interpreter's lock. If the library does not export that function, only statements that wait can
-be interrupted.
+Lua's interpreter runs hooks, compiled code does not. Python's own signal handlers would run only after Lua has
+returned. So the thread that reads the signals sets the hook with `lua_sethook` of the library that holds the Lua state;
+a running Lua state does not hold the interpreter's lock. If the library does not export that function, only statements
+that wait can be interrupted.
 """
 
 from __future__ import annotations

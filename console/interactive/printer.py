@@ -88,7 +88,7 @@ class Printer:
         self._say(text, "quiet")
 
     def complain(self, text: str) -> None:
-        """Print what is wrong with a command of the terminal itself."""
+        """Print an error about a command of the terminal itself."""
         self._say(text, "error")
 
     def _say(self, text: str, part: str) -> None:

@@ -2,18 +2,18 @@ r"""Settings of a terminal: defaults, the user's file, `\set NAME VALUE`.
 
 The file is `~/.config/lunabox/config.toml` (or in `$XDG_CONFIG_HOME`). The settings are in its table `[console]`:
 
-    completion = "typing"    # as one types; "tab": when asked for; "off"
-    suggestions = true       # the rest of a statement from the history, in grey
-    help = true              # signature of the function at the cursor in the bottom bar
+    completion = "typing"    # while you type; "tab": on request; "off"
+    suggestions = true       # show the rest of a statement from the history, in grey
+    help = true              # show the signature of the function at the cursor in the bar
     editing = "emacs"        # or "vi"
-    style = "default"        # "dark", "light", "mono"; NO_COLOR in the environment is "mono"
-    pager = "on"             # for what does not fit the screen; "off", or a command
-    timing = false           # the time of each statement
-    output = "yaml"          # "lua", "table"
-    rows = 1000              # of a table that are shown; 0: all
-    width = "auto"           # of tables: the terminal's, a number of columns, 0: no limit
-    stack = false            # with every error; `\stack` shows the last one
-    compile = false          # statements too: then Ctrl-C cannot end their loops
+    style = "default"        # or "dark", "light", "mono"; the variable NO_COLOR means "mono"
+    pager = "on"             # use $PAGER or less for long output; "off", or a command
+    timing = false           # show the time of each statement
+    output = "yaml"          # or "lua", "table"
+    rows = 1000              # rows of a table that are shown; 0: all
+    width = "auto"           # width of tables: that of the terminal, or a number; 0: no limit
+    stack = false            # show the stack with every error; `\stack` shows the last one
+    compile = false          # compile statements; then Ctrl-C cannot end their loops
 """
 
 from __future__ import annotations

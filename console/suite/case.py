@@ -39,7 +39,7 @@ class Settings:
 
     @property
     def program_timeout(self) -> float:
-        """Seconds that a test may take which is a program of its own."""
+        """The time limit in seconds of a test that is a program of its own."""
         return min(self.timeout, self.test_timeout or self.timeout)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def mistake_of(words: list[str], text: str) -> str:
-    """Return what is wrong with a command, given as its words and as a whole."""
+    """Return a text about the mistake in a command, given as its words and as a whole."""
     match words:
         case ["setopt"]:
             return "Wrong token for setopt: expected option name"

@@ -14,7 +14,7 @@ import sys
 from typing import NamedTuple
 
 _WITHOUT_NODES = ("-h", "--h", "--v", "--exe", "--no")
-"""Beginnings of the options with which no nodes are forked."""
+"""Prefixes of the options with which no nodes are forked."""
 
 
 class EarlyFork(NamedTuple):

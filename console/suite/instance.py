@@ -250,7 +250,7 @@ class InstanceProcess:
             await client.wait_closed()
 
     def expect_crash(self) -> None:
-        """Let any end of the process be a clean one."""
+        """Count any end of the process as a clean one."""
         self._crash_expected = True
         self.crash = None
 

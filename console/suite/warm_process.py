@@ -40,7 +40,7 @@ _MODULES: Final = (
     "lua.bindings.sequences",
     "lua.text_console.server",
 )
-"""The modules that import everything that a node needs until it is ready, besides the halves of Lua modules."""
+"""The modules whose import loads everything that a node needs until it is ready, except the halves of Lua modules."""
 _LATER: Final = ("encodings.idna", "lua.bindings.yaml_parser", "tempfile")
 """The modules that nodes import when they need them; without them the first nodes start sooner."""
 

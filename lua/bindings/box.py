@@ -36,7 +36,7 @@ _OF_SCHEMA: Final = (
     "space",
     "tuple",
 )
-"""What the names of the functions begin with that need the schema's modules."""
+"""Prefixes of the names of bound functions that need the schema's modules."""
 
 
 class BoxBindings:

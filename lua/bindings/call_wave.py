@@ -37,7 +37,7 @@ _POSITION, _OUTPUT, _CALLS, _EVALS, _KIND, _VERSION, _CHANGED = range(7)
 _STATE_SIZE: Final = 8
 _INPUT_SIZE: Final = 65536
 _OUTPUT_SIZE: Final = 131072
-"""The bytes of packets and of replies that one wave may have; what is left comes in the next wave."""
+"""The most bytes of packets (input) and of replies (output) in one wave; the rest comes in the next wave."""
 _U32: Final = 0xFFFFFFFF
 """A mask: the schema version has 32 bits in the shared memory, as in replies."""
 _CLEAN, _DIRTY, _OPEN = range(3)
@@ -46,7 +46,8 @@ _NO_RESULTS: Final = bytes((FIXARRAY,))
 
 
 OnWait = Callable[[int, RequestContext, int], bool]
-"""What is called with the type of a request whose function waits, its context and the number of its activation."""
+"""Called when the function of a request waits, with the request type, its context and the number of its activation.
+Returns True if the wave may go on."""
 
 
 class _SharedContext(RequestContext):
@@ -100,7 +101,7 @@ class CallWave(Binding):
         self._size = 0
         """The bytes of packets in `input`."""
         self._on_wait: OnWait | None = None
-        """What the running wave does with a function that waits."""
+        """Called by the running wave for each function that waits; None between waves."""
         self.context: _SharedContext | None = None
         super().__init__(runtime, node)
         node.stats.settle = self._count
@@ -120,7 +121,8 @@ class CallWave(Binding):
 
     @exported("call_is_clean")
     def is_clean(self) -> int:
-        """Return 0 if the next function may use the same context, 2 if a transaction is open in it."""
+        """Return 0 if the next function may use the same context, 2 if a transaction is open in it, 1 if it is unfit
+        for another reason: an error was recorded, or the user has changed."""
         ctx, session = self.context, self._session
         if ctx is None or session is None:
             return _CLEAN

@@ -44,7 +44,7 @@ _DROPPED_LIMIT = 128
 _WINDOW_SIZE = 4096
 """The bytes of the memory in which a look-up leaves its tuple for Lua."""
 _WINDOW_HEADER = 8
-"""The bytes before the tuple there: its size and an unused word."""
+"""The bytes before the tuple in this memory: its size and an unused word."""
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 """The types of key parts for which Lua passes a number."""
 

@@ -18,9 +18,9 @@ _DIGITS: Final = MAX_DECIMAL_DIGITS
 _TRAPS: Final = (InvalidOperation, DivisionByZero, Overflow)
 _CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-1, Emax=_DIGITS - 1, traps=list(_TRAPS))
 _LN_CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-_DIGITS, Emax=_DIGITS - 1, traps=list(_TRAPS))
-"""For logarithms: that of a number near 1 is smaller than other results may be, and is rounded afterwards."""
+"""The context of logarithms: that of a number near 1 may be smaller than other results, and is rounded afterwards."""
 _WIDE: Final = Context(prec=2 * _DIGITS, rounding=ROUND_HALF_UP)
-"""For operations that only change the scale."""
+"""The context of operations that only change the scale."""
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 

@@ -34,10 +34,10 @@ class ErrorBinding(Binding):
 
     @exported("error_travels")
     def travels(self, is_wanted: bool = False) -> bool:
-        """Return whether errors among values become MessagePack extensions in this session, and not their texts.
+        """Return whether this session encodes errors among values as MessagePack extensions, instead of as texts.
 
-        `is_wanted` is the option of msgpack. It does not count for clients of the binary protocol, whose results have
-        the form that they have announced.
+        `is_wanted` is the option `encode_error_as_ext` of msgpack. It has no effect for clients of the binary protocol,
+        who get the form that they have announced.
         """
         session = self.ctx.session
         return bool(_SETTINGS.value(session, ERROR_MARSHALING)) or (is_wanted and session.type != "binary")
@@ -57,12 +57,12 @@ class ErrorBinding(Binding):
 
     @guarded("errinj_get")
     def get_injection(self, name: bytes) -> bytes:
-        """Return the packed value of an injection, or the text that there is none."""
+        """Return the packed value of an injection, or a packed error text if there is no such injection."""
         return codec.pack(self.node.errinj.get(text(name)))
 
     @guarded("errinj_set")
     def set_injection(self, name: bytes, value: bytes) -> Outcome:
-        """Set an injection. Returns 'ok', or the text that there is none."""
+        """Set an injection. Returns 'ok', or an error text if there is no such injection."""
         return self.node.errinj.set(text(name), codec.unpack(value)).encode("utf-8", "surrogateescape")
 
     @exported("errinj_info")

@@ -47,7 +47,7 @@ class FunctionBinding(Binding):
 
     @cached_property
     def _apart(self) -> ModuleType:
-        """What a function waits with that a statement of SQL has called."""
+        """The module `box.apart`, by which functions called from SQL wait; few programs need it."""
         from box import apart
 
         return apart

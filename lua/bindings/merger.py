@@ -88,12 +88,12 @@ class MergerBinding(Binding):
 
     @exported("merger_take")
     def take(self, number: int) -> int:
-        """Return the place of the source whose tuple comes next; 0 at the end."""
+        """Remove the first tuple of the merger `number`, and return the place of its source; 0 at the end."""
         return self._mergers[number].take()
 
     @exported("merger_replace")
     def replace(self, number: int, place: int, raw: bytes) -> Any:
-        """Add the next tuple, with salt, of the source at a place, then take the first of all."""
+        """Add the next tuple (with salt) of the source at `place`, then take the first tuple of all sources."""
         heads = self._mergers[number]
         try:
             heads.add(int(place), raw[:-SALT_SIZE])

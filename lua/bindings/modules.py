@@ -46,7 +46,7 @@ def bind_modules(runtime: Runtime, node: Instance) -> None:
 
 
 def import_halves() -> None:
-    """Import every half, for a process whose forks are to find them imported."""
+    """Import every half, in a process that will be forked, so that the forks need no imports."""
     for half in _HALVES:
         import_module(f"lua.bindings.{half.partition('.')[0]}")
 

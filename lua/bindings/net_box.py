@@ -226,7 +226,8 @@ class NetBoxBinding(Binding):
         self._tell(request)
 
     def _found(self, request: _Request, known: int) -> Outcome:
-        """Return the news for a fiber that has taken `known` pushes, or None if there are none yet."""
+        """Return the next push, the error or the reply for a fiber that has taken `known` pushes; None if none has
+        arrived."""
         if len(request.pushes) > known:
             return _PUSH, request.pushes[known]
         if request.error is not None:

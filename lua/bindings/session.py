@@ -22,7 +22,7 @@ _NOBODY = -1
 
 
 def _user_number(value: float | None) -> int:
-    """Convert a number to a user id; a number that is not an id becomes that of nobody."""
+    """Convert a number from Lua to a user id. Nil, NaN and infinity become `_NOBODY`, which no user has."""
     return int(value) if value is not None and isfinite(value) else _NOBODY
 
 

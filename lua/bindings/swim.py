@@ -31,7 +31,7 @@ _FACTS: Final[dict[bytes, Callable[[Member], Outcome]]] = {
     b"is_payload_current": lambda member: int(member.is_payload_current),
     b"is_dropped": lambda member: int(member.is_dropped),
 }
-"""What Lua asks of a member."""
+"""The values that Lua can read of a member, by name."""
 _NO_INTERFACES: Final = "broadcast has failed - no available interfaces"
 
 
@@ -83,7 +83,7 @@ class SwimBinding(Binding):
         return instance
 
     def _report(self, problem: str) -> None:
-        """Log a problem that somebody in the network may cause at any rate."""
+        """Log a problem. Nodes of the network can cause any number of them, so the rate is limited."""
         suppressed = self._problems.take(self.runtime.loop.time())
         if suppressed is not None:
             if suppressed:
@@ -94,7 +94,7 @@ class SwimBinding(Binding):
 
     @exported("swim_new")
     def new(self, generation: bytes) -> int:
-        """Make an instance that takes part in nothing yet; the generation is 8 bytes. Returns its number."""
+        """Make an instance that is not part of a cluster yet; `generation` is 8 bytes. Returns its number."""
         from box.swim import Protocol  # few programs need it
         from lua.bindings.swim_socket import SwimSocket
 
@@ -152,10 +152,11 @@ class SwimBinding(Binding):
 
     @guarded("swim_set_codec")
     def set_codec(self, number: float, algorithm: float, mode: float, key: bytes, size: float) -> Outcome:
-        """Encrypt packets; algorithm 0 encrypts nothing. `size` is that of the key, which is empty if that is wrong.
+        """Encrypt packets from now on; algorithm 0 ends that. `size` is the size of the key in bytes; if it is wrong,
+        `key` is empty.
 
         Raises:
-            BoxError: the key has a wrong size, or the algorithm is not there.
+            BoxError: the key has a wrong size, or the system's library lacks the algorithm.
         """
         from box.swim import Cipher
 
@@ -199,7 +200,7 @@ class SwimBinding(Binding):
         """Ping an address.
 
         Raises:
-            BoxError: it is none.
+            BoxError: `uri` is missing or is not an address.
         """
         address = self._address(uri, "swim.probe_member:")
         if address is None:
@@ -209,10 +210,10 @@ class SwimBinding(Binding):
 
     @guarded("swim_broadcast")
     def broadcast(self, number: float, port: float) -> Outcome:
-        """Ping a port at all addresses that the interfaces reach; a negative one is the instance's own.
+        """Ping a port at the broadcast addresses of all interfaces. A negative port stands for the instance's own port.
 
         Raises:
-            BoxError: there is no interface.
+            BoxError: no interface is up and has an IPv4 address.
         """
         from box.swim.addresses import parse_address
 
@@ -249,10 +250,10 @@ class SwimBinding(Binding):
 
     @guarded("swim_set_payload")
     def set_payload(self, number: float, payload: bytes, size: float) -> Outcome:
-        """Set the payload. `size` is its size; it is empty if that is wrong.
+        """Set the payload. `size` is its size in bytes; if it is wrong, the payload is empty.
 
         Raises:
-            IllegalParams: it is too long.
+            IllegalParams: the payload is too long.
         """
         self._instance(number).protocol.set_payload(payload, int(size))
         return True
@@ -303,7 +304,7 @@ class SwimBinding(Binding):
 
     @exported("swim_fact")
     def fact(self, number: float, name: bytes) -> Outcome:
-        """Return something about a member: see `_FACTS`. None if Lua holds no such member."""
+        """Return the value `name` of a member (see `_FACTS`), or None if Lua holds no such member."""
         held = self._held.get(int(number))
         return None if held is None else _FACTS[name](held.member)
 
@@ -318,8 +319,8 @@ class SwimBinding(Binding):
 
     @exported("swim_next_event")
     def next_event(self, number: float) -> Outcome:
-        """Wait for an event. Returns the member's number and what has happened, nothing after the end, False to ask
-        again.
+        """Wait for an event. Returns the member's number and the kind of event, None if the instance was deleted, False
+        if the caller has to ask again.
         """
         instance = self._instances.get(int(number))
         if instance is None:
@@ -336,7 +337,7 @@ class SwimBinding(Binding):
         self.node.log.error(decode_error(error).log_text)
 
     def _wake(self, number: int) -> None:
-        """Resume the fiber that waits for an event, if it waits: there is one, or the fiber was cancelled."""
+        """Resume the fiber that waits for an event, because an event has come or the fiber was cancelled."""
         instance = self._instances.get(number)
         if instance is None or not instance.token:
             return

@@ -45,7 +45,8 @@ class SwimSocket:
         return -1 if self._socket is None else self._socket.fileno()
 
     def bind(self, address: Address) -> Address:
-        """Receive at an address, in place of an earlier one. Port 0 is any, or the present one of the same host.
+        """Receive at an address, in place of an earlier one. Port 0 stands for any port, or for the current one if the
+        host stays the same.
 
         Raises:
             SocketError: the address cannot be bound.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TriggerBinding(Binding):
-    """Joins the trigger lists of Lua with the core."""
+    """Connects the trigger lists of Lua with the core."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
@@ -32,7 +32,7 @@ class TriggerBinding(Binding):
         self._is_telling = False
         """True while the on_election triggers run, or are about to."""
         self._told: tuple[Any, ...] = ()
-        """What the on_election triggers were called for last: role, term and leader."""
+        """The role, term and leader at the last call of the on_election triggers."""
 
     # Spaces
 

@@ -122,7 +122,7 @@ class Sockets(Protocol):
         """
 
     def broadcast_hosts(self) -> list[str]:
-        """Return an IPv4 address for each interface: that of all its neighbours, or its own if it has none."""
+        """Return an IPv4 address for each interface that is up: the broadcast address, or its own if it has none."""
 
     def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
         """Call the watcher when the descriptor becomes ready for `mask`, which replaces an earlier one; 0 ends it."""
@@ -153,7 +153,9 @@ _IS_UP, _HAS_BROADCAST = 0x1, 0x2
 
 
 def _broadcast_host(sock: socket.socket, interface: bytes) -> str | None:
-    """Return the address to which a broadcast on an interface goes, None if it is off or has no IPv4 address."""
+    """Return the broadcast address of an interface, or its own address if it has none. Returns None if the interface
+    is down or has no IPv4 address.
+    """
 
     def ask(request: int) -> bytes:
         return fcntl.ioctl(sock, request, struct.pack(f"{_INTERFACE_SIZE}s", interface[:15]))

@@ -150,8 +150,8 @@ function member_methods.payload_str(member)
     return #bytes > 0 and bytes or nil
 end
 
--- Returns the payload as MessagePack says, or as text if it is none. The same object until there is a newer one: the
--- incarnation alone does not tell, because it may be known before its payload.
+-- Returns the payload, decoded from MessagePack, or as a text if it is not MessagePack. Returns the same object until
+-- the payload changes. The incarnation alone does not show a change, because it may be known before its payload.
 function member_methods.payload(member)
     local bytes = fact(member, 'payload', 'payload')
     local version = python.swim_fact(number_of(member.ptr), 'incarnation')
@@ -366,9 +366,9 @@ function methods.member_by_uuid(s, id)
     return id and member_of(s, state, id) or nil
 end
 
--- Returns bytes of memory and their number. Of a number that Python refuses no byte is read.
 local MOST_PAYLOAD, MOST_KEY = 1200, 32
 
+-- Returns bytes of memory and their number. If the number is out of range, returns no bytes, and Python refuses it.
 local function copied(memory_or_text, size, most)
     size = tonumber(ffi.cast('int', size))
     if size < 0 or size > most then

@@ -37,7 +37,7 @@ class Scenario:
     mode: str = ""
     clients: int = 0
     is_large: bool = False
-    """Whether the space has the number of rows of `--rows`, instead of a few."""
+    """True if the space has the number of rows of `--rows`, instead of a few."""
 
 
 SCENARIOS = (

@@ -32,7 +32,7 @@ TEXTS = (
     "box.schema.user.grant('guest', 'read', 'space', 'm",
 )
 ROUNDS = 15
-"""How often each keystroke is measured."""
+"""The number of measurements of each keystroke."""
 LOOPS = {
     "arithmetic, 10,000,000 rounds": "local x = 0 for i = 1, 1e7 do x = x + i % 7 end",
     "replace, 20,000 rows": "for i = 1, 2e4 do s:replace{i, 'x'} end",

@@ -47,7 +47,7 @@ class _Run:
     setup: str = ""
     """A mode of inprocess.lua that runs before, to fill the directory."""
     whole: bool = False
-    """Whether the profiler starts with the first import."""
+    """True if the profiler starts with the first import."""
 
 
 def _runs() -> dict[str, _Run]:

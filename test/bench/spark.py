@@ -47,7 +47,7 @@ THREE = [{"name": "id", "type": "unsigned"}, {"name": "name", "type": "string"},
 TEN = [THREE[0]] + [{"name": f"c{n}", "type": "string" if n % 2 else "double"} for n in range(9)]
 START = VClock({1: 7})
 PYTHON = "python"
-"""What names of Python processes begin with."""
+"""The prefix of the names of Python processes."""
 
 
 def make_files(directory: Path, rows: int, log_rows: int) -> None:

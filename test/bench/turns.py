@@ -69,7 +69,7 @@ class Watch:
             self._longest = max(self._longest, time.thread_time() - max(last, self._since))
 
     def forget(self) -> None:
-        """Ignore the turns so far, the present one included."""
+        """Ignore the turns so far, including the current one."""
         self._longest, self._since = 0.0, time.thread_time()
 
     async def phase(self, name: str, work: Awaitable[Any]) -> None:
@@ -106,7 +106,7 @@ async def _pairs(node: Node) -> None:
 
 
 async def until_freed(node: Node) -> None:
-    """Wait until what was dropped is freed."""
+    """Wait until the memory of dropped objects is freed."""
     while not node._embedding.core.releaser.is_idle:
         await asyncio.sleep(_TICK)
 

@@ -17,7 +17,7 @@ PROGRAM = ROOT / "test/unit/boxlua/hostile.lua"
 _SECONDS_A_CALL = 60
 """Seconds for one call of every function, all together; most take a few milliseconds."""
 _FINDS = ("FIND", "STUCK", "SLOW")
-"""What lines of hostile.lua that report a failure begin with."""
+"""The first words of lines in which hostile.lua reports a failure."""
 
 
 def run_campaign(seed: int, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""The model of work that consists of numbered steps: what is there after a step depends on its number alone."""
+"""The model of work that consists of numbered steps: the state after a step depends on its number alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class StepModel(ABC):
-    """What the steps 1 to `step` have made."""
+    """The state after the steps 1 to `step`."""
 
     def __init__(self) -> None:
         self.step = 0

@@ -129,8 +129,8 @@ def decode_user(raw: bytes) -> User:
 
 
 def _decode_auth(user: User, auth: Any) -> bytes:
-    """Decode the hash of the password. An array is an empty Lua table and means: no password, so nobody can log in with
-    one.
+    """Decode the hash of the password. An array is an empty Lua table and means that there is no password; then no
+    login with a password is possible.
     """
     if auth is None or isinstance(auth, list):
         return bytes(HASH_SIZE)

@@ -289,8 +289,8 @@ async def deferred(schema: Schema, space: Space, work: Work, delay: str, finish:
 
 @contextmanager
 def altering(schema: Schema, space: Space) -> Iterator[None]:
-    """Mark a space as being altered for the duration of the block; nobody else may alter it then. Raises
-    ALTER_SPACE.
+    """Mark a space as being altered for the duration of the block; other requests must not alter it then. Raises
+    ALTER_SPACE if it is marked already.
     """
     check_not_altered(schema, space)
     schema.altered.add(space.id)

@@ -1,4 +1,4 @@
-"""The administrator of a simulated cluster: repairs what people would repair, and reports what nobody should have to.
+"""The administrator of a simulated cluster: repairs what people would repair, and reports what should need no repair.
 
 ```
 a node has been down for long                           it is started

@@ -192,7 +192,7 @@ class Content(Inode):
         self.cut(size)
 
     def cut(self, size: int) -> None:
-        """Cut the file for good."""
+        """Cut the file to `size` bytes; a power failure does not bring the rest back."""
         del self.data[size:]
         self.durable = min(self.durable, size)
         self.syncs = [(end, min(synced, size)) for end, synced in self.syncs]

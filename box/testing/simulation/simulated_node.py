@@ -87,7 +87,7 @@ class WallClock:
         self._loop = loop
 
     def now(self) -> float:
-        """Return the node's time."""
+        """Return the node's time: seconds since 1970."""
         return self._offset + self._loop.time() * (1.0 + self.drift)
 
     def jump(self, seconds: float) -> None:
@@ -99,7 +99,7 @@ class WallClock:
         self._offset, self.drift = EPOCH, 0.0
 
     def set_drift(self, drift: float) -> None:
-        """Run faster or slower from now on."""
+        """Run faster or slower from now on: with 0.1 the clock is fast by a tenth, with -0.1 it is slow by a tenth."""
         self._offset += self._loop.time() * (self.drift - drift)
         self.drift = drift
 
@@ -113,7 +113,10 @@ class StopStage(Enum):
 
 
 class SimulatedNode:
-    """One node of a `Simulation`. The options of `box.cfg` are kept from start to start."""
+    """One node of a `Simulation`, made by `add_node` or `start_cluster`.
+
+    It outlives its processes: its disk, its clock and the options of `box.cfg` are kept from start to start.
+    """
 
     def __init__(self, simulation: World, name: str, *, has_lua: bool, **options: Any) -> None:
         self.name = name
@@ -309,7 +312,7 @@ class SimulatedNode:
         self._loop.call_soon(end, context=_NOBODY)
 
     def crash_after(self, callbacks: int) -> None:
-        """End the process when it has run the given number of callbacks."""
+        """End the process when it has run this many callbacks of its loop. Does nothing if the node is down."""
         if self.is_up:
             self.process.after_callbacks(callbacks, self._crash)
 
@@ -318,20 +321,20 @@ class SimulatedNode:
         self._end(self.process)
 
     def lose_power(self) -> None:
-        """End the process at once, and lose a part of what was not synced."""
+        """End the process at once, and lose a random part of the data that was not synced to the disk."""
         self._simulation.note(self.name, "power")
         if self.is_up:
             self._end(self.process)
         self.disk.lose_power()
 
     def halt(self) -> None:
-        """Stop the process until `go_on`: other nodes see silence."""
+        """Stop the process until `go_on`. Other nodes get no messages from it meanwhile. Does nothing if it is down."""
         if self.is_up and not self.process.is_halted:
             self._simulation.note(self.name, "halt")
             self.process.halt()
 
     def go_on(self) -> None:
-        """Continue after `halt`."""
+        """Let the process continue after `halt`. Does nothing if it is not halted."""
         if self.process.is_halted:
             self._simulation.note(self.name, "go on")
             self.process.go_on()
@@ -384,12 +387,12 @@ class SimulatedNode:
         await self.run(self.instance.configure(options))
 
     def rows(self, space: int) -> list[Any]:
-        """Return all tuples of a space, read without a transaction."""
+        """Return all tuples of the space with this number, decoded, read without a transaction."""
         instance = self.instance
         return Changes(instance, instance.new_context()).select(space)
 
     def has(self, space: int, key: Any) -> bool:
-        """Return True if a space has a tuple with a key now."""
+        """Return True if the space with this number has a tuple with this key."""
         instance = self.instance
         return space in instance.schema.spaces and Changes(instance, instance.new_context()).get(space, key) is not None
 

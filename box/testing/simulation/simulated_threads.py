@@ -6,7 +6,7 @@ a step runs             at one moment; its messages to the tx thread arrive when
 the next step           begins then, or when the signal is set that it has to wait for
 ```
 
-The process may die in between: then data is in the file, but nobody was told.
+The process may die in between: then data is in the file, but its caller never gets the result.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Simulation:
         self.trace = Trace(keeps_messages=keeps_messages)
         self.nodes: dict[str, SimulatedNode] = {}
         self.errors: list[str] = []
-        """Uncaught exceptions, with the processes in which they were raised."""
+        """Uncaught exceptions, as texts with the processes in which they were raised."""
         self._garbage = gc.get_threshold()
         calls = self.random("calls")
         self.loop = SimulatedLoop(lambda: calls.uniform(*_CALL))
@@ -84,14 +84,20 @@ class Simulation:
     # -- nodes
 
     def add_node(self, name: str | None = None, *, lua: bool = False, **options: Any) -> SimulatedNode:
-        """Add a node without starting it. `options` are those of `box.cfg`; with `lua` it has a Lua runtime."""
+        """Add a node without starting it. Its name is `node1`, `node2` and so on unless one is given.
+
+        `options` are those of `box.cfg`. With `lua` the node has a Lua runtime.
+        """
         name = name or f"node{len(self.nodes) + 1}"
         self.network.names.add(name)
         node = self.nodes[name] = SimulatedNode(self, name, has_lua=lua, **options)
         return node
 
     async def start_cluster(self, size: int = 3, *, lua: bool = False, **options: Any) -> list[SimulatedNode]:
-        """Start nodes that all replicate from each other, and return them. The first one founds the replica set."""
+        """Start `size` nodes that all replicate from each other, and return them. The first one founds the replica set.
+
+        `options` are those of `box.cfg`, for all nodes. With `lua` they have Lua runtimes, which take longer to start.
+        """
         nodes = [self.add_node(lua=lua, **USUAL_OPTIONS | options) for _ in range(size)]
         founder, everybody = nodes[0], [node.uri for node in nodes]
         await founder.start()
@@ -110,13 +116,13 @@ class Simulation:
         """Run a scenario to its end and return its result.
 
         Raises:
-            Deadlock: nothing is left to do before that.
+            Deadlock: the scenario still waits, but nothing is left that could happen.
         """
         result: _T = self.loop.run_until_complete(scenario)
         return result
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for simulated seconds."""
+        """Wait for this many simulated seconds."""
         await asyncio.sleep(seconds)
 
     async def until(self, condition: Callable[[], bool], timeout: float, what: str = "a condition") -> None:

@@ -1,4 +1,4 @@
--- Methods of iterators that give iterators: nothing is asked of the source before somebody asks them.
+-- Methods of iterators that return iterators. They take values from their source only when a value is taken from them.
 --
 -- Each keeps what it works with in its parameter and nothing in closures, so that a program that shows an iterator sees
 -- in it what Tarantool's iterators hold. A state that is a pair has a count first and the source's state behind it.

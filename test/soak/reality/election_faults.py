@@ -142,7 +142,7 @@ class ElectionInjector:
         await self._cut_off(fault, [member.name])
 
     async def _split(self, fault: Fault, member: Member) -> None:
-        """Cut the cluster in two; the bits of the fault's amount say who is on the member's side."""
+        """Cut the cluster in two; the bits of the fault's amount choose the members on this member's side."""
         bits = int(fault.amount * 2 ** len(self._members))
         await self._cut_off(
             fault, [name for number, name in enumerate(self._members) if name == member.name or bits >> number & 1]

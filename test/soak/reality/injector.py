@@ -152,7 +152,7 @@ class RealInjector:
         await self._between(fault, lambda: links.isolate(node.name), lambda: links.rejoin(node.name))
 
     async def _split(self, fault: Fault, node: RealNode) -> None:
-        """Cut the cluster in two; the bits of the fault's amount say who is on the node's side."""
+        """Cut the cluster in two; the bits of the fault's amount choose the nodes on this node's side."""
         names = list(self._nodes)
         bits = int(fault.amount * 2 ** len(names))
         here = [name for number, name in enumerate(names) if name == node.name or bits >> number & 1]

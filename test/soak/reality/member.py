@@ -70,7 +70,7 @@ class MemberState:
 
     @property
     def leads(self) -> bool:
-        """Whether the member is the leader and writable."""
+        """True if the member is the leader and writable."""
         return self.role == "leader" and not self.is_read_only
 
 
@@ -95,12 +95,12 @@ class Member:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the member runs Lunabox."""
+        """True if the member runs Lunabox."""
         return self.command == OURS
 
     @property
     def is_up(self) -> bool:
-        """Whether the member has a process that is not known to have ended."""
+        """True if the member has a process that is not known to have ended."""
         return self._process is not None
 
     async def start(self, **once: Any) -> None:

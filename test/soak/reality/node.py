@@ -46,7 +46,7 @@ class RealNode:
         """The number of disk faults so far: an applier that stops after one may have stopped because of it."""
         self.is_halted = False
         self.is_ending = False
-        """Whether SIGTERM was sent and the process has not ended yet."""
+        """True if SIGTERM was sent and the process has not ended yet."""
         self.violations: dict[str, None] = {}
         self._reached: dict[int, int] = {}
         """The vclock of the node's last report, kept over restarts: it must never go back."""
@@ -65,12 +65,12 @@ class RealNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process, or one is being started."""
+        """True if there is a process, or one is being started."""
         return self.process is not None or self._is_beginning
 
     @property
     def is_running(self) -> bool:
-        """Whether the process runs and its instance is configured."""
+        """True if the process runs and its instance is configured."""
         return self.is_up and self.state.is_configured
 
     @property

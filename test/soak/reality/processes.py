@@ -32,7 +32,7 @@ class NodeProcess:
         assert self._process.pid is not None
         self.pid: int = self._process.pid
         self.may_end = False
-        """Whether the test has sent a signal that ends the process; without one an end is a violation."""
+        """True if the test has sent a signal that ends the process; without one an end is a violation."""
         self._gone = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._process.sentinel, self._see_end)
 

@@ -58,7 +58,7 @@ def test_help_fits_eighty_columns(open_terminal: Open, output: str) -> None:
     shown = terminal.answer("help")
     assert "\\set delimiter <delimiter> -- set expression delimiter" in shown
     assert "\\dt                        -- list the spaces" in shown
-    assert "\n  \\| <command>               -- the next answer to a command\n" in shown
+    assert "\n  \\| <command>               -- pipe the next answer to a shell command\n" in shown
     raw = terminal.raw.decode().replace("\r", "")
     assert max(len(line) for line in raw[raw.rindex("To get help") :].split("\n")[:-1]) <= 80
     if output == "table":

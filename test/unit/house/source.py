@@ -20,7 +20,7 @@ class Import:
     imported: str
     line: int
     is_annotation: bool
-    """Whether the import is below `if TYPE_CHECKING:`, so that it never runs."""
+    """True if the import is below `if TYPE_CHECKING:`, so that it never runs."""
 
 
 @dataclass(frozen=True)

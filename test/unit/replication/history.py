@@ -36,7 +36,7 @@ class Change:
     rows: dict[Key, list[Any] | None]
     outcome: Outcome = Outcome.OPEN
     is_frozen: bool = False
-    """Whether the writer has crashed: outcomes that it reports later do not count."""
+    """True if the writer has crashed: outcomes that it reports later do not count."""
 
     def settle(self, error: object) -> None:
         """Record the outcome that the writer reports, unless it has crashed."""

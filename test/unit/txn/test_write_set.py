@@ -121,7 +121,7 @@ def test_a_large_transaction_is_to_readers_what_a_small_one_is(
     ],
 )
 def test_what_a_reader_has_read_decides(read: tuple[str, int, int, int], is_hit: bool) -> None:
-    """Whether a reader conflicts depends on the tuples, keys and ranges that it has read, in any index."""
+    """True if a reader conflicts depends on the tuples, keys and ranges that it has read, in any index."""
     before = [("replace", 0, 0, 0), ("replace", 1, 1, 1)]
     written = [("replace", 1, 1, 2), ("replace", 4, 4, 4), ("replace", 5, 5, 5), ("delete", 4, 0, 0)]
     state, _ = asyncio.run(_outcome(before, [read], written, False, True))
