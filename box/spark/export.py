@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from box.errors import BoxError, illegal_params
 from box.spark.export_options import ExportJob, check_columns, exported_spaces, job_of, names_of
 from box.spark.progress import Progress
+from box.spark.safe_output import check_output, check_page
 from box.spark.sessions import first_line, spark_session
 from box.spark.skips import SkipCount
 from box.spark.table_formats import PACKAGES, is_installed, make_table
@@ -88,7 +89,7 @@ def export(job: ExportJob, spaces: Sequence[str]) -> None:
         if not _is_direct(job.args, str(job.output)):
             _check_package(spark, job.args.to)
         for space in spaces:
-            output = str(job.output) if job.space is not None else f"{job.output}/{space}"
+            output = _output_of(job, space)
             begun = time.monotonic()
             skips = SkipCount()
             count = _write(spark, job, space, output, skips)
@@ -98,6 +99,19 @@ def export(job: ExportJob, spaces: Sequence[str]) -> None:
     finally:
         if is_own:
             spark.stop()
+
+
+def _output_of(job: ExportJob, space: str) -> str:
+    """Return the output directory of a space.
+
+    Raises:
+        BoxError: ILLEGAL_PARAMS, with --all the directory of this space would not be one below OUT.
+    """
+    if job.space is not None:
+        return str(job.output)
+    if "/" in space or space in (".", ".."):
+        raise illegal_params(f"space '{space}' cannot name a directory: export it without --all")
+    return f"{job.output}/{space}"
 
 
 def _write(spark: Any, job: ExportJob, space: str, output: str, skips: SkipCount) -> int:
@@ -175,6 +189,7 @@ def report(job: ExportJob) -> None:
     from box.spark.report.report_page import check_plotly, page
 
     check_plotly()
+    check_page(job.args.report)
     pieces_of(job.directory)
     spark, is_own = _session(job.args)
     try:
@@ -189,17 +204,21 @@ def report(job: ExportJob) -> None:
 
 
 def _check(job: ExportJob, spaces: Sequence[str]) -> None:
-    """Check spaces and columns before Spark starts a Java virtual machine.
+    """Check spaces, columns and outputs before Spark starts a Java virtual machine.
 
     Raises:
-        BoxError: a space or a column does not exist.
+        BoxError: a space or a column does not exist, or an output must not be written.
     """
     from box.spark.source_options import SourceOptions
     from box.spark.table import Table
 
     for space in spaces:
         options = {name: value for name, value in job.options(space).items() if name != "columns"}
-        check_columns(job, [column.name for column in Table.open(SourceOptions.of(options)).columns])
+        table = Table.open(SourceOptions.of(options))
+        check_columns(job, [column.name for column in table.columns])
+        if not job.args.dry_run:
+            sources = [source.path for source in table.sources]
+            check_output(_output_of(job, space), sources, overwrite=job.args.overwrite)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
