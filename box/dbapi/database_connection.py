@@ -21,6 +21,7 @@ from box.dbapi import exceptions
 from box.dbapi.database_cursor import DatabaseCursor
 from box.dbapi.exceptions import InterfaceError, NotSupportedError, ProgrammingError, translated
 from box.dbapi.shared_nodes import SharedNode
+from box.embed.node_options import check_names
 from box.embed.sql_statements import SqlResult, result_of, values_of
 from box.sync import Node
 
@@ -98,6 +99,7 @@ def connect(
             if options:
                 raise ProgrammingError("a node that runs takes no options: use its configure()")
             return DatabaseConnection(database, None, autocommit=autocommit)
+        check_names("connect()", options)
         shared = SharedNode.of(database, {**options})
         try:
             return DatabaseConnection(shared.node, shared, autocommit=autocommit)

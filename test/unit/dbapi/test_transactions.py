@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,3 +153,12 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
             dbapi.connect(tmp_path, read_only=True)
     with dbapi.connect(tmp_path), pytest.raises(BoxError, match="Failed to lock"):
         Node(tmp_path).start()
+
+
+def test_an_unknown_option() -> None:
+    """The error names the function that was called, and the option that was meant."""
+    options: dict[str, Any] = {"listn": 1}
+    with pytest.raises(
+        dbapi.ProgrammingError, match=r"connect\(\) got an unknown option 'listn'; did you mean 'listen'"
+    ):
+        dbapi.connect(**options)
