@@ -201,10 +201,12 @@ def console_node(executable: str, use_mvcc: bool = False) -> Iterator[ConsoleNod
 
 _UNLIKE: list[tuple[str, str]] = [
     (r"\n +", " "),  # where YAML breaks a line depends on the rest of it
-    (r"\.lua:\d+:", ".lua:N:"),  # line numbers of built-in modules
+    (r"builtin/[\w./]+\.lua:\d+:", "builtin:N:"),  # names and lines of built-in modules
     (r"0x[0-9a-f]{6,}", "0xN"),
     (r"function: (?:builtin#\d+|0xN)", "function"),
+    (r"\(no value\)|got (?:no value|nil)\b", "got nil"),  # LuaJIT 2.0 and 2.1 say one or the other
     (r"struct (?:lunabox_decimal|\d+)", "struct decimal"),
+    (r"\bid: \d{3,}", "id: N"),  # numbers of fibers
     (r"console/unix/:\S*", "console"),
     (r"/\S*/lb\w+/n\b", "/cwd"),  # the directory of the node
 ]

@@ -52,10 +52,14 @@ local function where(level)
     return info.short_src ~= '' and info.short_src or 'eval', info.currentline % 2 ^ 32
 end
 
--- Converts a number like a C int: its whole part, 32 lower bits.
+-- Converts a number like C: its whole part as 64 bits, of which a code takes the 32 lower ones.
 local function as_int(number)
-    return number - number == 0 and bit.tobit(math.fmod(number, 2 ^ 32)) or 0
+    local whole = number - math.fmod(number, 1)
+    return whole >= -2 ^ 63 and whole < 2 ^ 63 and bit.tobit(math.fmod(whole, 2 ^ 32)) or 0
 end
+
+-- Texts of errors end with the first zero byte, as strings of C do.
+local cut = errors.cut
 
 -- Fills a template. Its error has no place and no function name, because Tarantool calls string.format from C.
 local function filled(template, ...)
@@ -79,7 +83,7 @@ local function by_type(custom_type, template, ...)
     if type(template) ~= 'string' then
         return nil
     end
-    return {type = 'CustomError', custom_type = custom_type:sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
+    return {type = 'CustomError', custom_type = cut(custom_type):sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
 end
 
 -- Converts a text or a number to a text; returns nil for any other value.
@@ -88,12 +92,12 @@ local function text_of(value)
 end
 
 local function by_table(given)
-    -- Cuts off a fraction, unlike for a bare number. A 64-bit integer becomes 0, as in Tarantool.
+    -- A 64-bit integer becomes 0, as in Tarantool.
     local code = type(given.code) ~= 'cdata' and tonumber(given.code) or 0
-    local facts = {code = as_int(code - math.fmod(code, 1)), message = text_of(given.reason) or ''}
+    local facts = {code = as_int(code), message = text_of(given.reason) or ''}
     local custom_type = text_of(given.type)
     if custom_type ~= nil then
-        facts.type, facts.custom_type = 'CustomError', custom_type:sub(1, CUSTOM_TYPE_SIZE)
+        facts.type, facts.custom_type = 'CustomError', cut(custom_type):sub(1, CUSTOM_TYPE_SIZE)
     end
     return facts
 end
@@ -112,6 +116,7 @@ local function create(level, first, ...)
     if facts == nil then
         return nil
     end
+    facts.message = cut(facts.message)
     facts.file, facts.line = where(level + 1)
     return errors.count(errors.new(facts))
 end

@@ -51,7 +51,6 @@ _RULES: Rules = {
     "digits": ["0", "1.50", "-0.0", "1e20", "1e-20", "123456789.123456789", "1e37"],
     "object": [
         "print",
-        "string",
         "string.len",
         "function() end",
         "io.stdout",
