@@ -21,8 +21,6 @@ _RULES: Rules = {
     ],
     "timeout": ["1", "0", "-1", "1e-9", "<value>"],
     "request": [
-        *["is_async = true", "is_async = <value>", "timeout = <timeout>", "buffer = <value>", "on_push = <value>"],
-        *["on_push_ctx = <value>", "skip_header = <value>", "is_async = true, on_push = print", "nope = 1"],
         *["limit = <value>", "offset = <value>", "iterator = <value>"],
     ],
     "options": ["{<request>}", "{<request>}", "{}", "nil", "<value>"],
@@ -71,7 +69,6 @@ _RULES: Rules = {
             "on_connect",
             "on_disconnect",
             "on_schema_reload",
-            "on_shutdown",
             "timeout",
             "console",
         ],
