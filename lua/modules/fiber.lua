@@ -226,7 +226,7 @@ function methods.join(...)
 end
 
 function methods.testcancel(...)
-    if select('#', ...) ~= 0 and type((...)) ~= 'userdata' then
+    if select('#', ...) ~= 0 then
         error('fiber.testcancel(): bad arguments', 2)
     end
     scheduler.test_cancel()

@@ -41,7 +41,12 @@ end
 
 -- Returns the members of a part that Python needs.
 local function part_of(given)
-    if type(given) ~= 'table' then
+    if type(given) == 'cdata' then
+        local ok, problem = pcall(function() return given.fieldno end)
+        if not ok then
+            error(problem:match('^%S+:%d+: (.*)'), 0)
+        end
+    elseif type(given) ~= 'table' and type(given) ~= 'string' then
         error('attempt to index a ' .. type(given) .. ' value', 0)
     end
     local number = given.fieldno

@@ -70,7 +70,7 @@ local function new_decode(cfg, name, checked)
             if offset == nil then
                 arguments.bad(2, 'number expected, got ' .. type((...)), 2)
             end
-            return decode_string(cfg, name, data, offset, checked)
+            return decode_string(cfg, name, data, offset - offset % 1, checked)
         elseif is_pointer(data) and data ~= nil then
             return decode_memory(cfg, name, data, (...), checked)
         end
@@ -99,8 +99,9 @@ end
 
 -- Returns the size in a header and the pointer after it. `narrow` and `wide` are the tags with sizes of 2 and 4 bytes.
 local function new_header(name, read, narrow, wide)
-    return function(pointer, size)
-        if pointer == nil or size == nil then
+    return function(...)
+        local pointer, size = ...
+        if select('#', ...) ~= 2 then
             error(('Usage: %s(ptr, size)'):format(name), 2)
         elseif not is_pointer(pointer) or pointer == nil then
             error(name .. ": 'char *' expected", 2)

@@ -7,6 +7,9 @@ local msgpack = require('msgpack')
 
 -- Registers a handler for cdata of `ctype`. It returns a plain value, which is encoded instead.
 local function on_encode(ctype, handler)
+    if type(ctype) ~= 'cdata' or type(handler) ~= 'function' then
+        error("Usage: on_encode(ffi.typeof('mytype'), function(buf, obj)")
+    end
     encoder.converters[tonumber(ffi.typeof(ctype))] = handler
 end
 

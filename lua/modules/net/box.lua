@@ -473,13 +473,13 @@ local function local_result(ok, ...)
         end
         box.error(box.error.PROC_LUA, tostring(problem))
     end
-    local values, count = {...}, select('#', ...)
-    for i = 1, count do
+    local values = {...}
+    for i = 1, select('#', ...) do
         if type(values[i]) == 'cdata' then
             values[i] = (msgpack.decode(msgpack.encode_value(values[i])))
         end
     end
-    return unpack(values, 1, count)
+    return unpack(values) -- without trailing nils, as in Tarantool
 end
 
 local itself = {}

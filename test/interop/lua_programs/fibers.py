@@ -25,8 +25,8 @@ _RULES: Rules = {
     "timeout": ["0", "0.001", "-1", "<text>", "{}", "true"],
     "method": ["status", "name", "id", "join", "cancel", "wakeup", "set_joinable", "storage", "kill", "find"],
     "function": [
-        *["create", "new", "self", "find", "id", "status", "name", "wakeup", "cancel", "kill", "join"],
-        *["testcancel", "yield", "time", "set_joinable", "cond", "channel", "nope"],
+        *["create", "new", "self", "find", "status", "name", "wakeup", "cancel", "kill", "join"],
+        *["testcancel", "yield", "set_joinable", "cond", "channel", "nope"],
     ],
     "channel": ["put", "get", "close", "count", "size", "is_empty", "is_full", "has_readers", "has_writers"],
     "fiber": ["f", "fiber.self()", "fiber.find(f:id())", "<value>"],

@@ -16,9 +16,8 @@ _FUNCTIONS = {
     "string": "split startswith endswith strip lstrip rstrip hex fromhex rjust ljust center format rep sub byte char "
     "find match gmatch gsub len lower upper reverse",
     "table": "concat copy deepcopy sort insert remove maxn unpack foreach foreachi getn move",
-    "math": "floor ceil abs max min fmod modf sqrt pow random frexp ldexp log exp",
-    "bit": "band bor bxor bnot lshift rshift arshift rol ror bswap tobit tohex",
-    "os": "time date getenv setenv clock difftime nope",
+    "math": "floor ceil abs fmod modf sqrt pow random frexp ldexp log exp",
+    "os": "time date getenv setenv difftime nope",
     "coroutine": "create wrap resume status yield running",
     "_G": "tonumber tonumber64 tostring type select unpack rawget rawset rawequal next pairs ipairs setmetatable "
     "loadstring load dofile pcall collectgarbage",
@@ -86,6 +85,8 @@ _RULES: Rules = {
         "string.split(<text>, <args>)",
         "('a,b,,c'):split(<args>)",
         "(<text>):<string_method>(<args>)",
+        "math.max(<value>, <args>), math.min(<value>, <value>)",
+        "bit.band(<small>, <plain>), bit.lshift(<small>, <small>), bit.tohex(<small>, <small>)",
         "table.sort({3, 1, 2}, <value>)",
         "table.concat({<value>, <value>}, <value>)",
         "table.deepcopy({<value>, {<value>}})",

@@ -1,10 +1,11 @@
-"""Programs about transactions: each statement of the console is one, because waiting for the next one ends it."""
+"""Programs about transactions. No statement leaves one open: waiting for the next statement may end it, or not."""
 
 from __future__ import annotations
 
 from test.interop.lua_programs.source import Rules, steps_of
 
 _TRY = "function try(f, ...) local r = {pcall(f, ...)} table.insert(log, r[1] and (r[2] or 'ok') or tostring(r[2])) end"
+_RUN = "function run(f, ...) log = {} local r = {pcall(f, ...)} pcall(box.rollback) return log, unpack(r) end"
 _RULES: Rules = {
     "id": ["1", "2", "3", "4", "5", "<value>"],
     "space": ["s", "s", "u"],
@@ -67,22 +68,22 @@ _RULES: Rules = {
     "act": ["<write>", "<write>", "<write>", "<control>", "<control>", "<ddl>"],
     "end": ["box.commit()", "box.commit()", "box.rollback()", "try(box.commit)", ""],
     "step": [
-        "log = {} box.begin() <act> <act> <act> <end> return log",
-        "log = {} box.begin() <act> <act> <end> return log",
-        "log = {} box.begin() <write> p = box.savepoint() <act> <control> <write> <end> return log",
-        "log = {} <control> <write> <control> return log",
-        "log = {} box.begin() <write> fiber.yield() <write> <end> return log",
+        "run(function() box.begin() <act> <act> <act> <end> end)",
+        "run(function() box.begin() <act> <act> <end> end)",
+        "run(function() box.begin() <write> p = box.savepoint() <act> <control> <write> <end> end)",
+        "run(function() <control> <write> <control> end)",
+        "run(function() box.begin() <write> fiber.yield() <write> <end> end)",
+        "run(function() box.begin() <act> <act> error(<value>) end)",
+        "run(function() box.begin() <act> <end> return s:select(), u:select() end)",
         "s:select(), u:select()",
-        "box.<method>(<plain>, <value>)",
-        "type(box.savepoint(<args>))",
-        "pcall(box.<method>, <plain>)",
+        "run(box.<method>, <plain>, <value>)",
+        "run(box.<method>, <plain>)",
+        "run(function() box.begin() return type(box.savepoint(<args>)) end)",
         "box.is_in_txn()",
-        "box.begin() s:replace{1, 1} return box.is_in_txn()",
-        "box.begin() error(<value>)",
-        "log = {} box.begin() <write> fiber.create(function() <write> end) <write> <end> return log, s:select()",
-        "log = {} local f = fiber.new(function() box.begin() <write> fiber.yield() <write> box.commit() end) "
-        "f:set_joinable(true) fiber.yield() <write> return log, f:join()",
-        "log = {} s:on_replace(function(o, n) <act> end) <write> s:on_replace(nil, s:on_replace()[1]) return log",
+        "run(function() box.begin() <write> fiber.create(function() <write> end) <write> <end> end)",
+        "run(function() local f = fiber.new(function() box.begin() <write> fiber.yield() <write> box.commit() end) "
+        "f:set_joinable(true) fiber.yield() <write> return f:join() end)",
+        "run(function() s:on_replace(function(o, n) <act> end) <write> s:on_replace(nil, s:on_replace()[1]) end)",
     ],
     "method": [
         "begin",
@@ -100,7 +101,7 @@ transactions = steps_of(
     start=[
         "s = box.schema.space.create('s') u = box.schema.space.create('u')",
         "_ = s:create_index('pk') _ = u:create_index('pk', {type = 'hash'})",
-        f"log = {{}} {_TRY}",
+        f"log = {{}} {_TRY} {_RUN}",
     ],
 )
 """Transactions with writes, DDL, savepoints, triggers, yields and errors."""

@@ -54,15 +54,14 @@ _RULES: Rules = {
         "s:<on>(nil, f)",
         "s:<on>(<args>)",
         "s:<on>(<value>, <trigger>)",
-        "pcall(s.<on>, <value>)",
         "#s:<on>(), s:<on>()[1] == f",
         "for _, old in ipairs(s:<on>()) do s:<on>(nil, old) end",
-        "log = {} <change> return log",
-        "log = {} local r = {pcall(function() return <change> end)} return r, log",
+        "run(function() <change> end)",
+        "run(function() return <change> end)",
         "<change>",
-        "box.begin() <change>",
-        "log = {} box.begin() s:<on>(<trigger>) <change> box.rollback() return log, #s:<on>()",
-        "log = {} box.begin() <change> <change> box.commit() return log",
+        "run(function() box.begin() <change> end)",
+        "run(function() box.begin() s:<on>(<trigger>) <change> box.rollback() return #s:<on>() end)",
+        "run(function() box.begin() <change> <change> box.commit() end)",
         "s:select(), u:select()",
         "s:run_triggers(<boolean>)",
         "s:run_triggers(<args>)",
@@ -75,13 +74,9 @@ _RULES: Rules = {
         "box.ctl.<control>(<args>)",
         "type(box.ctl.on_shutdown(print)), box.ctl.on_shutdown(nil, print)",
         "box.on_commit(<args>)",
-        "log = {} box.begin() box.on_<end>(<trigger>) <change> box.<end>() return #log",
-        "log = {} box.begin() box.on_commit(function(i) for n, o, w, id in i() do log[#log + 1] = {n, o or 'none', "
-        "w or 'none'} end end) <change> <change> box.commit() return log",
-        "log = {} box.begin() box.on_rollback(function(i) for n, o, w, id in i() do log[#log + 1] = {n, o or 'none', "
-        "w or 'none'} end end) <change> <change> box.rollback() return log",
-        "box.begin() box.on_<end>(f) box.on_<end>(g, f) return box.on_<end>()[1] == g, #box.on_<end>()",
-        "s:drop()",
+        "run(function() box.begin() box.on_<end>(<trigger>) <change> box.<end>() end)",
+        "run(function() box.begin() box.on_<end>(seen) <change> <change> box.<end>() end)",
+        "run(function() box.begin() box.on_<end>(f) box.on_<end>(g, f) return box.on_<end>()[1] == g end)",
     ],
     "end": ["commit", "rollback"],
 }
@@ -91,7 +86,9 @@ triggers = steps_of(
     start=[
         "s = box.schema.space.create('s') u = box.schema.space.create('u')",
         "_ = s:create_index('pk') _ = u:create_index('pk')",
-        "log = {} f = function(o, n) log[#log + 1] = 'f' return n end g = function() log[#log + 1] = 'g' end",
+        "f = function(o, n) log[#log + 1] = 'f' return n end g = function() log[#log + 1] = 'g' end",
+        "function seen(i) for n, o, w in i() do log[#log + 1] = {n, o or 'none', w or 'none'} end end",
+        "function run(f) log = {} local r = {pcall(f)} pcall(box.rollback) return log, unpack(r) end",
     ],
 )
 """Sets, replaces and removes triggers, and makes them return, raise and write everything that they may not."""

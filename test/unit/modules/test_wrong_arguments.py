@@ -139,6 +139,14 @@ TEXTS = {
     "errno('x')": HERE + "bad argument #1 to 'errno' (cannot convert 'string' to 'int')",
     "package.search({})": ("builtin/internal/loader.lua: bad argument #1 to 'searcher' (string expected, got table)"),
     "fiber.channel().is_full(5)": HERE + "bad argument #1 to 'is_full' (fiber.channel expected, got number)",
+    "fiber.cond().signal(5)": HERE + "bad argument #1 to 'signal' (fiber.cond expected, got number)",
+    "fiber.testcancel(fiber.self())": HERE + "fiber.testcancel(): bad arguments",
+    "pickle.pack('A', print)": HERE + "unsupported Lua type 'function'",
+    "key_def.new{box.NULL}": "'void *' has no member named 'fieldno'",
+    "msgpackffi.on_encode('', print)": (
+        "builtin/msgpackffi.lua: Usage: on_encode(ffi.typeof('mytype'), function(buf, obj)"
+    ),
+    "msgpack.decode_map_header(box.NULL, 'a')": HERE + "msgpack.decode_map_header: 'char *' expected",
     "tap.test('a'):isudata(1)": "builtin/tap.lua: attempt to concatenate local 'utype' (a nil value)",
     "tap.test('a'):like({}, {}, 'b')": "builtin/tap.lua: bad argument #2 to 'match' (string expected, got table)",
     "fiber.create(1)": HERE + "fiber.create(function, ...): bad arguments",

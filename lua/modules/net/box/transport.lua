@@ -27,6 +27,8 @@ local error, pcall, tostring = error, pcall, tostring
 
 local CLOSED = 1
 local FINAL = {error = true, closed = true}
+-- Seconds. A condition that waits so long has no limit.
+local TIMEOUT_INFINITY = 500 * 365 * 86400
 local VSPACE, VINDEX, VCOLLATION = 281, 289, 277
 local ITERATE_ALL, NO_LIMIT = 2, 0xFFFFFFFF
 local ALL_PUSHES = 2 ^ 52 -- more than a request has
@@ -215,14 +217,13 @@ end
 
 -- Waits for one of the states `wanted` (a name or a set) or a final state. Returns whether it is a wanted one.
 function methods.wait_state(self, target_state, timeout)
-    local deadline = timeout and fiber.clock() + timeout
+    local deadline = fiber.clock() + (timeout or TIMEOUT_INFINITY)
     while true do
         local is_wanted = self.state == target_state or target_state[self.state] or false
         if is_wanted or FINAL[self.state] then
             return is_wanted
         end
-        local left = deadline and math.max(deadline - fiber.clock(), 0)
-        if not self.changed:wait(left) and deadline then
+        if not self.changed:wait(math.max(deadline - fiber.clock(), 0)) then
             return false
         end
     end
