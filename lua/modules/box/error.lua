@@ -61,9 +61,22 @@ end
 -- Texts of errors end with the first zero byte, as strings of C do.
 local cut = errors.cut
 
+-- Marks a zero byte in an argument: string.format of LuaJIT 2.0 drops it, but the text must end there.
+local MARK = '\27\1\27'
+
+local function ends_at_zero(...)
+    local values, count = {...}, select('#', ...)
+    for i = 1, count do
+        if type(values[i]) == 'string' and values[i]:find('%z') then
+            values[i] = cut(values[i]) .. MARK
+        end
+    end
+    return unpack(values, 1, count)
+end
+
 -- Fills a template. Its error has no place and no function name, because Tarantool calls string.format from C.
 local function filled(template, ...)
-    local ok, text = pcall(string.format, template, ...)
+    local ok, text = pcall(string.format, template, ends_at_zero(...))
     return ok and text or error(text, 0)
 end
 
@@ -116,7 +129,8 @@ local function create(level, first, ...)
     if facts == nil then
         return nil
     end
-    facts.message = cut(facts.message)
+    local marked = facts.message:find(MARK, 1, true)
+    facts.message = cut(marked and facts.message:sub(1, marked - 1) or facts.message)
     facts.file, facts.line = where(level + 1)
     return errors.count(errors.new(facts))
 end

@@ -157,7 +157,7 @@ _RULES: Rules = {
         "box.space._priv:<write>{1, <small>, '<class>', <small>, <small>}",
         "box.space._user:<write>{<small>, <small>, <user>, '<class>', <table>}",
     ],
-    "asked": ["uid", "euid", "user", "effective_user", "has_role", "exists", "peer", "type", "sync", "fd", "id"],
+    "asked": ["uid", "euid", "user", "effective_user", "has_role", "exists", "peer", "type", "sync"],
     "write": ["insert", "replace"],
     "class": ["space", "user", "role", "universe", "function", "nope"],
 }
