@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from box.data import codec
@@ -44,6 +44,16 @@ class Grant(NamedTuple):
 
 def _clear(index: Index) -> None:
     index.clear()
+
+
+_SHOWN_NAME_MAX: Final = 64
+"""The bytes of an unknown name that an error shows."""
+
+
+def _shown_name(name: str) -> str:
+    """Return the beginning of a name, up to a zero byte, as errors of Tarantool show it."""
+    data = name.encode("utf-8", "surrogateescape").partition(b"\0")[0]
+    return data[:_SHOWN_NAME_MAX].decode("utf-8", "surrogateescape")
 
 
 class Schema:
@@ -331,7 +341,7 @@ class Schema:
         """Return the user, not a role, with a name. Raises NO_SUCH_USER."""
         user = self._users_by_name.get(name)
         if user is None or user.is_role:
-            raise client_error(ErrorCode.NO_SUCH_USER, name)
+            raise client_error(ErrorCode.NO_SUCH_USER, _shown_name(name))
         return user
 
     def add_user(self, user: User) -> None:

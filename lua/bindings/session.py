@@ -31,7 +31,7 @@ class SessionBinding(Binding):
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
-        self._saved: list[tuple[Context, Credentials] | None] = []
+        self._saved: list[tuple[Context, Credentials | None] | None] = []
 
     def _user_name(self, uid: int) -> str | None:
         user = self.node.schema.users.get(uid)
@@ -122,16 +122,21 @@ class SessionBinding(Binding):
     def enter(self, credentials: Credentials) -> int:
         """Change the effective user of the running fiber. Returns the number for `su_leave`."""
         ctx = self.ctx
-        self._saved.append((ctx, ctx.credentials))
+        is_session = ctx.credentials is ctx.session.credentials
+        self._saved.append((ctx, None if is_session else ctx.credentials))
         ctx.credentials = credentials
         return len(self._saved)
 
     @exported("session_su_leave")
     def su_leave(self, number: int) -> None:
-        """Restore the effective user. Fibers may leave in any order."""
+        """Restore the effective user: that of the session if it was, even if the session has got another user meanwhile.
+
+        Fibers may leave in any order.
+        """
         saved = self._saved[number - 1]
         assert saved is not None  # each number is used once
-        ctx, ctx.credentials = saved[0], saved[1]
+        ctx, credentials = saved
+        ctx.credentials = ctx.session.credentials if credentials is None else credentials
         self._saved[number - 1] = None
         while self._saved and self._saved[-1] is None:
             self._saved.pop()

@@ -38,11 +38,22 @@ local function of_machine(name)
     end
 end
 
+-- Returns a function that takes no arguments, like the C functions that Tarantool has here.
+local function without_arguments(read)
+    return function(...)
+        if select('#', ...) > 0 then
+            error('wrong number of arguments for function call', 2)
+        end
+        return read()
+    end
+end
+
 local clock = {}
 local readers = python.clock_read == nil and of_system or of_machine
 local NAMES = {time = 'realtime', realtime = 'realtime', monotonic = 'monotonic', proc = 'process', thread = 'thread'}
 for name, source in pairs(NAMES) do
-    clock[name], clock[name .. '64'] = readers(source)
+    local seconds, nanoseconds = readers(source)
+    clock[name], clock[name .. '64'] = without_arguments(seconds), without_arguments(nanoseconds)
 end
 
 -- Returns {seconds of processor time that `fun(...)` took, its results...}.

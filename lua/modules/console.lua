@@ -12,6 +12,7 @@ local serializer = require('internal.serializer')
 local yaml_emitter = require('internal.yaml_emitter')
 local lua_output = require('internal.lua_output')
 local python = require('internal.python')
+local scheduler = require('internal.scheduler')
 local wait = require('internal.wait')
 
 local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_nil = true})
@@ -417,6 +418,8 @@ end
 local server_mt = {
     __index = {
         close = function(self)
+            scheduler.daemon_timers = scheduler.daemon_timers - (self.is_open and 1 or 0)
+            self.is_open = false
             return python.console_unlisten(self.id)
         end,
         name = function(self)
@@ -434,7 +437,9 @@ local function listen(uri)
         end
         error(host)
     end
-    return setmetatable({id = id, host = host, port = port}, server_mt)
+    -- A socket that listens waits with a timer, too.
+    scheduler.daemon_timers = scheduler.daemon_timers + 1
+    return setmetatable({id = id, host = host, port = port, is_open = true}, server_mt)
 end
 
 -- ---- the interactive session ----------------------------------------------------------------

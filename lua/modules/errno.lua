@@ -4,6 +4,7 @@
 -- to 0: a mere print() between a failure and errno() would hide it. If the C library has another number than 0, a later
 -- call through the FFI has set it, and it counts.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 
@@ -39,6 +40,10 @@ return setmetatable({strerror = strerror}, {
         error("Can't create new errno constants")
     end,
     __call = function(_, ...)
-        return last(...)
+        local ok, result = pcall(last, ...)
+        if not ok then
+            arguments.bad(1, result:match('%((cannot convert.*)%)$'), 2)
+        end
+        return result
     end,
 })

@@ -138,8 +138,10 @@ local function set_name(position, record, name, options)
     if type(name) == 'number' then
         name = tostring(name)
     elseif type(name) ~= 'string' then
-        arguments.bad(position, ('string expected, got %s'):format(type(name)), 3)
+        local is_method = debug.getinfo(2, 'n').namewhat == 'method'
+        arguments.bad(is_method and position - 1 or position, ('string expected, got %s'):format(type(name)), 3)
     end
+    name = name:match('^%Z*') -- up to a zero byte, where a string of C ends
     if #name > NAME_LIMIT then
         if type(options) ~= 'table' or options.truncate ~= true then
             error('Fiber name is too long', 3)
@@ -154,13 +156,13 @@ function methods.name(...)
     local count = select('#', ...)
     if type((...)) == 'userdata' then
         local record = check(...)
-        if count == 1 then
+        if count == 1 or count > 3 then
             return record.name
         end
         set_name(2, record, select(2, ...))
         return
     end
-    if count == 0 then
+    if count == 0 or count > 2 then
         return current().name
     end
     set_name(1, current(), ...)
@@ -224,7 +226,7 @@ function methods.join(...)
 end
 
 function methods.testcancel(...)
-    if select('#', ...) ~= 0 and type((...)) ~= 'userdata' then
+    if select('#', ...) ~= 0 then
         error('fiber.testcancel(): bad arguments', 2)
     end
     scheduler.test_cancel()

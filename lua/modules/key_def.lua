@@ -41,7 +41,12 @@ end
 
 -- Returns the members of a part that Python needs.
 local function part_of(given)
-    if type(given) ~= 'table' then
+    if type(given) == 'cdata' then
+        local ok, problem = pcall(function() return given.fieldno end)
+        if not ok then
+            error(problem:match('^%S+:%d+: (.*)'), 0)
+        end
+    elseif type(given) ~= 'table' and type(given) ~= 'string' then
         error('attempt to index a ' .. type(given) .. ' value', 0)
     end
     local number = given.fieldno
@@ -98,16 +103,16 @@ function methods.compare_with_key(self, ...)
     return wait(python.key_def_compare_with_key(packed, raw, values)) - 1
 end
 
-function methods.merge(self, other)
-    local packed = check(self, 'merge(second_key_def)')
-    local tail = check(other, 'merge(second_key_def)')
+function methods.merge(self, ...)
+    local packed = check(select('#', ...) == 1 and self, 'merge(second_key_def)')
+    local tail = check((...), 'merge(second_key_def)')
     return of_parts(decode(wait(python.key_def_merge(packed, tail))))
 end
 
 -- Returns the parts as tables. Their fields are assigned in Tarantool's order, which is the order in which a console
 -- shows them.
-function methods.totable(self)
-    local parts = decode(check(self, 'totable()'))
+function methods.totable(self, ...)
+    local parts = decode(check(select('#', ...) == 0 and self, 'totable()'))
     for i, part in ipairs(parts) do
         local shown = {}
         for _, name in ipairs(SHOWN) do

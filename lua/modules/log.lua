@@ -34,13 +34,11 @@ local function expected(names)
 end
 
 local function message_text(message, ...)
-    local kind = type(message)
-    if kind == 'table' then
-        return json.encode(message)
-    elseif kind == 'string' and select('#', ...) > 0 then
-        -- An error has no place and no name of a function, because Tarantool calls string.format from C.
+    if select('#', ...) > 0 then
         local ok, text = pcall(format, message, ...)
-        return ok and text or error(text, 0)
+        return ok and text or error(text, 4)
+    elseif type(message) == 'table' then
+        return json.encode(message)
     end
     return tostring(message)
 end

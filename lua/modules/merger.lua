@@ -121,8 +121,16 @@ end
 
 local M = {}
 
-local function check_generator(generate, kind)
-    if generate == nil or type(generate) == 'number' then
+local function is_callable(value)
+    if type(value) == 'function' then
+        return true
+    end
+    local metatable = type(value) ~= 'cdata' and debug.getmetatable(value)
+    return metatable and metatable.__call ~= nil
+end
+
+local function check_generator(kind, ...)
+    if select('#', ...) > 3 or not is_callable((...)) then
         error(('Usage: merger.new_%s_source(gen, param, state)'):format(kind), 3)
     end
 end
@@ -134,23 +142,23 @@ function M.new_source_fromtable(list)
     return of_lists(stepper('table', pairs({list})))
 end
 
-function M.new_table_source(generate, param, state)
-    check_generator(generate, 'table')
-    return of_lists(stepper('table', generate, param, state))
+function M.new_table_source(...)
+    check_generator('table', ...)
+    return of_lists(stepper('table', ...))
 end
 
-function M.new_tuple_source(generate, param, state)
-    check_generator(generate, 'tuple')
-    local step = stepper('tuple', generate, param, state)
+function M.new_tuple_source(...)
+    check_generator('tuple', ...)
+    local step = stepper('tuple', ...)
     return new_source(function()
         local value = step()
         return value ~= nil and as_tuple(value) or nil
     end)
 end
 
-function M.new_buffer_source(generate, param, state)
-    check_generator(generate, 'buffer')
-    local step = stepper('buffer', generate, param, state)
+function M.new_buffer_source(...)
+    check_generator('buffer', ...)
+    local step = stepper('buffer', ...)
     return of_lists(function()
         return take_buffer(step())
     end)

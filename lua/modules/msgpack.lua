@@ -1,5 +1,6 @@
 -- require('msgpack'): MessagePack for users, with options, buffers and Tarantool's checks.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local encoder = require('internal.msgpack_encode')
 local own = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
@@ -33,10 +34,7 @@ local function advanced(pointer, count)
 end
 
 local function decode_string(cfg, name, text, offset, checked)
-    if offset ~= nil and type(offset) ~= 'number' then
-        error("bad argument #2 to '?' (number expected, got " .. type(offset) .. ')', 2)
-    end
-    local start = (offset or 1) - 1
+    local start = offset - 1
     if not (start >= 0 and start <= #text) or (start == #text and #text > 0) then
         error(name .. ': offset is out of bounds', 2)
     end
@@ -65,11 +63,16 @@ local function decode_memory(cfg, name, pointer, size, checked)
 end
 
 local function new_decode(cfg, name, checked)
-    return function(data, position)
+    return function(data, ...)
         if type(data) == 'string' then
-            return decode_string(cfg, name, data, position, checked)
+            -- An absent offset is 1, but nil is none.
+            local offset = select('#', ...) == 0 and 1 or arguments.number((...))
+            if offset == nil then
+                arguments.bad(2, 'number expected, got ' .. type((...)), 2)
+            end
+            return decode_string(cfg, name, data, offset - offset % 1, checked)
         elseif is_pointer(data) and data ~= nil then
-            return decode_memory(cfg, name, data, position, checked)
+            return decode_memory(cfg, name, data, (...), checked)
         end
         error(EXPECTED_TEXT:format(name), 2)
     end
@@ -82,7 +85,7 @@ local function new_encode(cfg)
             error('msgpack.encode: a Lua object expected', 2)
         end
         local value, ibuf = ...
-        if count > 1 and ibuf ~= nil and not is_ibuf(ibuf) then
+        if count > 1 and not is_ibuf(ibuf) then
             error("msgpack.encode: argument 2 must be of type 'struct ibuf'", 2)
         end
         local ok, bytes = pcall(encoder.encode, cfg, value)
@@ -96,8 +99,9 @@ end
 
 -- Returns the size in a header and the pointer after it. `narrow` and `wide` are the tags with sizes of 2 and 4 bytes.
 local function new_header(name, read, narrow, wide)
-    return function(pointer, size)
-        if pointer == nil or size == nil then
+    return function(...)
+        local pointer, size = ...
+        if select('#', ...) ~= 2 then
             error(('Usage: %s(ptr, size)'):format(name), 2)
         elseif not is_pointer(pointer) or pointer == nil then
             error(name .. ": 'char *' expected", 2)

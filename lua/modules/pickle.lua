@@ -33,8 +33,19 @@ local function store(cell, value)
     cell[0] = value
 end
 
+-- Raises an error for a value that MessagePack does not know: pack() reads all values as if for that.
+local function check_kind(value)
+    local kind = type(value)
+    if kind == 'function' or kind == 'userdata' or kind == 'thread' then
+        error(("unsupported Lua type '%s'"):format(kind), 3)
+    end
+end
+
 -- Packs a number. Negative numbers are stored in two's complement; too large numbers lose their upper bits.
 local function pack_number(kind, value)
+    if kind.is_float then
+        value = arguments.number(value) or 0
+    end
     local ok = type(value) == 'number' or type(value) == 'cdata'
     if ok and not kind.is_float and type(value) == 'number' then
         ok = value % 1 == 0    -- neither a fraction nor NaN or infinite
@@ -58,7 +69,9 @@ local function pack(format, ...)
         local is_text = letter == 'a' or letter == 'A'
         if i > count then
             error('pickle.pack: argument count does not match the format', 2)
-        elseif is_text then
+        end
+        check_kind(values[i])
+        if is_text then
             parts[i] = check_text(values[i], i + 1)
         elseif kind == nil then
             error(("pickle.pack: unsupported pack format specifier '%s'"):format(letter), 2)

@@ -122,7 +122,7 @@ function methods.isnt(test, got, unexpected, message, extra)
 end
 
 local function matches(got, pattern)
-    return tostring(got):match(pattern) ~= nil
+    return string.match(tostring(got), pattern) ~= nil
 end
 
 function methods.like(test, got, pattern, message, extra)
@@ -190,26 +190,29 @@ end
 -- ---- types -----------------------------------------------------------------------------------
 
 local TYPES = {
-    isnil = 'nil', isnumber = 'number', isstring = 'string', istable = 'table', isboolean = 'boolean',
+    isnumber = 'number', isstring = 'string', istable = 'table', isboolean = 'boolean',
     isfunction = 'function',
 }
 for name, expected in pairs(TYPES) do
     methods[name] = function(test, value, message, extra)
-        local is_it = type(value) == expected
-        if expected == 'nil' and not test.strict then
-            is_it = value == nil
-        end
-        local result = report(test, is_it, message, with_facts(extra, type(value), expected), 1)
+        local result = report(test, type(value) == expected, message, with_facts(extra, type(value), expected), 1)
         return result
     end
 end
 
-function methods.isudata(test, value, expected, message, extra)
-    extra = with_facts(extra, nil, format('userdata<%s>', tostring(expected)))
+-- Checks that a value is nil or, as in Tarantool, `false` or the text 'nil'. Reports show other values as they are.
+function methods.isnil(test, value, message, extra)
+    local got = value and value or 'nil'
+    local result = report(test, same(test, got, 'nil'), message, with_facts(extra, got, 'nil'), 1)
+    return result
+end
+
+function methods.isudata(test, value, utype, message, extra)
+    extra = with_facts(extra, nil, 'userdata<' .. utype .. '>')
     local is_it = false
     if type(value) == 'userdata' then
-        extra.got = format('userdata<%s>', tostring(getmetatable(value)))
-        is_it = getmetatable(value) == expected
+        extra.got = 'userdata<' .. getmetatable(value) .. '>'
+        is_it = getmetatable(value) == utype
     else
         extra.got = type(value)
     end
@@ -239,14 +242,14 @@ local function new_test(parent, name)
     }, test_mt)
 end
 
--- Makes a new test, test(name), or also runs it and checks its plan, test(name, body, ...).
-function methods.test(parent, name, body, ...)
+-- Makes a new test, test(name), or also runs it and checks its plan, test(name, fun, ...).
+function methods.test(parent, name, fun, ...)
     local test = new_test(parent, name)
-    if body == nil then
+    if fun == nil then
         return test
     end
     test:diag('%s', test.name)
-    body(test, ...)
+    fun(test, ...)
     test:diag('%s: end', test.name)
     local result = test:check()
     return result

@@ -76,12 +76,18 @@ local function check_string(value, usage)
     return value
 end
 
-local function check_number(value, position)
-    local number = tonumber(value)
+-- `level` is that of the function of the module, as for error().
+local function check_number(value, position, level)
+    local number = arguments.number(value)
     if number == nil then
-        arguments.bad(position, 'number expected, got ' .. type(value), 3)
+        arguments.bad(position, 'number expected, got ' .. type(value), level or 3)
     end
     return number
+end
+
+-- Returns a number that may be absent. Unlike nil, box.NULL is no absent one.
+local function optional(value, position, default)
+    return type(value) == 'nil' and default or check_number(value, position, 4)
 end
 
 local function absolute(position, size)
@@ -92,8 +98,7 @@ end
 function utf8.len(text, first, last)
     text = check_string(text, 'utf8.len(<string>, [i, [j]])')
     local size = #text
-    first = absolute(first == nil and 1 or check_number(first, 2), size)
-    last = absolute(last == nil and -1 or check_number(last, 3), size)
+    first, last = absolute(optional(first, 2, 1), size), absolute(optional(last, 3, -1), size)
     if first < 1 or first > size + 1 or last > size then
         return nil, 'position is out of string'
     end
@@ -120,9 +125,10 @@ local function positions(text)
 end
 
 -- Returns the characters first..last; negative numbers count from the end.
-function utf8.sub(text, first, last)
-    text = check_string(first ~= nil and text or nil, 'utf8.sub(<string>, [i, [j]])')
-    first, last = check_number(first, 2), last == nil and -1 or check_number(last, 3)
+function utf8.sub(text, ...)
+    local first, last = ...
+    text = check_string(select('#', ...) > 0 and text or nil, 'utf8.sub(<string>, [i, [j]])')
+    first, last = check_number(first, 2), optional(last, 3, -1)
     local starts = positions(text)
     local count = #starts - 1
     if first < 0 then
@@ -167,7 +173,7 @@ end
 -- Returns the next position and the code point at `position`, for loops: `for pos, code in utf8.next, text do`.
 function utf8.next(text, position)
     text = check_string(text, 'utf8.next(<string>, [<byte offset>])')
-    position = position == nil and 1 or check_number(position, 2)
+    position = optional(position, 2, 1)
     if position < 1 then
         -- As in Tarantool, 0 is the position before the first byte.
         position = math.max(absolute(position, #text), 1)

@@ -1,11 +1,13 @@
 """Runs console programs, which are lists of statements, on a node of an executable, and returns the replies.
 
-Each program has a connection of its own. After it all spaces, users, sequences, functions and global names that it has
-made are dropped. If a statement gets no reply in time, the node is killed and the next program starts another one.
+Each program has a connection of its own. After it all spaces, users, sequences, functions, grants, triggers of sessions
+and global names that it has made are dropped. What the node writes to its standard output is in the file `output` of
+its directory. If a statement gets no reply in time, the node is killed and the next program starts another one.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
@@ -20,14 +22,40 @@ _REPLY_END = re.compile(rb"(?:^|\n)\.\.\.\n")
 _GREETING = re.compile(rb"interactive help *\n")
 _START = 60.0
 """Seconds until the console of a new node answers."""
-_REPLY = 30.0
+_REPLY = 15.0
 """Seconds until a statement has its reply."""
+CRASHED = "<ConnectionResetError>"
+"""The reply to a statement that has ended the process."""
+LOST = "<TimeoutError>"
+"""The reply to a statement that has got none in time."""
 _PATH_LIMIT = 90
 """The longest path of a socket in bytes that all systems accept; Linux accepts 107."""
 
 _SCRIPT = """
-box.cfg{log = 'node.log', memtx_memory = 100 * 1024 * 1024, wal_mode = 'none', checkpoint_interval = 0}
+box.cfg{
+    log = 'node.log', memtx_memory = 100 * 1024 * 1024, wal_mode = 'none', checkpoint_interval = 0,
+    listen = 'unix/:./iproto.sock', memtx_use_mvcc_engine = os.getenv('USE_MVCC') == '1',
+}
 known_names = {}
+known_grants = {}
+local function grant_key(t)
+    return table.concat({t[2], t[3], t[4]}, ' ')
+end
+local function restore_grants()
+    local found = {}
+    for _, t in ipairs(box.space._priv:select{}) do
+        local known = known_grants[grant_key(t)]
+        found[grant_key(t)] = known ~= nil and known[5] == t[5]
+        if known == nil then
+            pcall(box.space._priv.delete, box.space._priv, {t[2], t[3], t[4]})
+        end
+    end
+    for key, t in pairs(known_grants) do
+        if not found[key] then
+            pcall(box.space._priv.replace, box.space._priv, t)
+        end
+    end
+end
 function clean_up()
     pcall(box.rollback)
     pcall(box.session.su, 'admin')
@@ -49,11 +77,20 @@ function clean_up()
             pcall(box.schema.func.drop, t[3])
         end
     end
+    restore_grants()
+    for _, name in ipairs{'on_connect', 'on_disconnect', 'on_auth'} do
+        for _, trigger in ipairs(box.session[name]()) do
+            box.session[name](nil, trigger)
+        end
+    end
     for name in pairs(_G) do
         if not known_names[name] then
             _G[name] = nil
         end
     end
+end
+for _, t in ipairs(box.space._priv:select{}) do
+    known_grants[grant_key(t)] = t
 end
 FIRST_FUNCTION = box.space._func.index[0]:max()[1]
 for name in pairs(_G) do
@@ -66,8 +103,9 @@ require('console').listen('unix/:./console.sock')
 class ConsoleNode:
     """A node in a child process that runs programs at its text console."""
 
-    def __init__(self, executable: str, directory: Path) -> None:
+    def __init__(self, executable: str, directory: Path, use_mvcc: bool = False) -> None:
         self._executable = executable
+        self._environment = {**os.environ, "USE_MVCC": str(int(use_mvcc))}
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -104,13 +142,15 @@ class ConsoleNode:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir(parents=True)
         (self._directory / "node.lua").write_text(_SCRIPT)
-        self._process = subprocess.Popen(
-            [self._executable, "node.lua"],
-            cwd=self._directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        with (self._directory / "output").open("wb") as output:
+            self._process = subprocess.Popen(
+                [self._executable, "node.lua"],
+                cwd=self._directory,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+            )
         deadline = time.monotonic() + _START
         while True:
             try:
@@ -149,10 +189,10 @@ class ConsoleNode:
 
 
 @contextmanager
-def console_node(executable: str) -> Iterator[ConsoleNode]:
+def console_node(executable: str, use_mvcc: bool = False) -> Iterator[ConsoleNode]:
     """Run a node for this context, in a temporary directory with a short path, because paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="lb") as directory:
-        node = ConsoleNode(executable, Path(directory) / "n")
+        node = ConsoleNode(executable, Path(directory) / "n", use_mvcc)
         try:
             yield node
         finally:
@@ -161,10 +201,12 @@ def console_node(executable: str) -> Iterator[ConsoleNode]:
 
 _UNLIKE: list[tuple[str, str]] = [
     (r"\n +", " "),  # where YAML breaks a line depends on the rest of it
-    (r"\.lua:\d+:", ".lua:N:"),  # line numbers of built-in modules
+    (r"builtin/[\w./]+\.lua:\d+:", "builtin:N:"),  # names and lines of built-in modules
     (r"0x[0-9a-f]{6,}", "0xN"),
     (r"function: (?:builtin#\d+|0xN)", "function"),
+    (r"\(no value\)|got (?:no value|nil)\b", "got nil"),  # LuaJIT 2.0 and 2.1 say one or the other
     (r"struct (?:lunabox_decimal|\d+)", "struct decimal"),
+    (r"\bid: \d{3,}", "id: N"),  # numbers of fibers
     (r"console/unix/:\S*", "console"),
     (r"/\S*/lb\w+/n\b", "/cwd"),  # the directory of the node
 ]

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from test.interop.console_programs import ConsoleNode, console_node, normalised
-from test.interop.lua_programs import KINDS, MODULES, differences, program
+from test.interop.lua_programs.comparison import compare
+from test.interop.lua_programs.kinds import KINDS, MODULES, program
 
 TARANTOOL = os.environ.get("LUNABOX_TARANTOOL") or shutil.which("tarantool")
 COUNT = int(os.environ.get("LUA_PROGRAMS", "25"))
@@ -47,8 +48,8 @@ def nodes() -> Iterator[tuple[ConsoleNode, ConsoleNode]]:
 @pytest.mark.parametrize("kind", [*KINDS, "mixed"])
 def test_programs_get_the_same_replies(kind: str, nodes: tuple[ConsoleNode, ConsoleNode]) -> None:
     """At most one statement in a hundred has a different reply; the failure shows them."""
-    found, statements = differences(kind, range(SEED, SEED + COUNT), *nodes)
-    assert len(found) <= statements / 100, "\n".join(found)
+    result = compare(kind, range(SEED, SEED + COUNT), *nodes)
+    assert result.equal >= 99, "\n".join(result.differences)
 
 
 def test_programs_follow_from_their_seed() -> None:

@@ -52,14 +52,31 @@ local function where(level)
     return info.short_src ~= '' and info.short_src or 'eval', info.currentline % 2 ^ 32
 end
 
--- Converts a number like a C int: its whole part, 32 lower bits.
+-- Converts a number like C: its whole part as 64 bits, of which a code takes the 32 lower ones.
 local function as_int(number)
-    return number - number == 0 and bit.tobit(math.fmod(number, 2 ^ 32)) or 0
+    local whole = number - math.fmod(number, 1)
+    return whole >= -2 ^ 63 and whole < 2 ^ 63 and bit.tobit(math.fmod(whole, 2 ^ 32)) or 0
+end
+
+-- Texts of errors end with the first zero byte, as strings of C do.
+local cut = errors.cut
+
+-- Marks a zero byte in an argument: string.format of LuaJIT 2.0 drops it, but the text must end there.
+local MARK = '\27\1\27'
+
+local function ends_at_zero(...)
+    local values, count = {...}, select('#', ...)
+    for i = 1, count do
+        if type(values[i]) == 'string' and values[i]:find('%z') then
+            values[i] = cut(values[i]) .. MARK
+        end
+    end
+    return unpack(values, 1, count)
 end
 
 -- Fills a template. Its error has no place and no function name, because Tarantool calls string.format from C.
 local function filled(template, ...)
-    local ok, text = pcall(string.format, template, ...)
+    local ok, text = pcall(string.format, template, ends_at_zero(...))
     return ok and text or error(text, 0)
 end
 
@@ -79,7 +96,7 @@ local function by_type(custom_type, template, ...)
     if type(template) ~= 'string' then
         return nil
     end
-    return {type = 'CustomError', custom_type = custom_type:sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
+    return {type = 'CustomError', custom_type = cut(custom_type):sub(1, CUSTOM_TYPE_SIZE), code = 0, message = filled(template, ...)}
 end
 
 -- Converts a text or a number to a text; returns nil for any other value.
@@ -88,12 +105,12 @@ local function text_of(value)
 end
 
 local function by_table(given)
-    -- Cuts off a fraction, unlike for a bare number. A 64-bit integer becomes 0, as in Tarantool.
+    -- A 64-bit integer becomes 0, as in Tarantool.
     local code = type(given.code) ~= 'cdata' and tonumber(given.code) or 0
-    local facts = {code = as_int(code - math.fmod(code, 1)), message = text_of(given.reason) or ''}
+    local facts = {code = as_int(code), message = text_of(given.reason) or ''}
     local custom_type = text_of(given.type)
     if custom_type ~= nil then
-        facts.type, facts.custom_type = 'CustomError', custom_type:sub(1, CUSTOM_TYPE_SIZE)
+        facts.type, facts.custom_type = 'CustomError', cut(custom_type):sub(1, CUSTOM_TYPE_SIZE)
     end
     return facts
 end
@@ -112,6 +129,8 @@ local function create(level, first, ...)
     if facts == nil then
         return nil
     end
+    local marked = facts.message:find(MARK, 1, true)
+    facts.message = cut(marked and facts.message:sub(1, marked - 1) or facts.message)
     facts.file, facts.line = where(level + 1)
     return errors.count(errors.new(facts))
 end

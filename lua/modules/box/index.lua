@@ -9,7 +9,7 @@ local ffi = require('ffi')
 local finish = require('box.finish')
 local iterator_type = require('box.iterator_type').resolve
 local msgpack = require('internal.msgpack')
-local refuse = require('msgpackffi').refuse
+local READ_OPTIONS = require('msgpackffi').OPTIONS
 local python = require('internal.python')
 local tuples = require('internal.tuple')
 local changes = require('box.changes')
@@ -20,6 +20,7 @@ local select, type = select, type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
 local new_salted, from_images = tuples.new_salted, tuples.from_images
 local encode, encode_args = msgpack.encode_value, msgpack.encode_args
+local encode_array = require('internal.msgpack_encode').encode_array
 local index_get, index_get_key = python.index_get, python.index_get_key
 local index_select_by = python.index_select_by
 local index_update, index_delete = python.index_update, python.index_delete
@@ -33,18 +34,17 @@ local methods = {}
 local EMPTY_KEY = '\144'
 local UNENCODABLE = {['function'] = true, userdata = true, thread = true}
 
--- Encodes a key as a MessagePack array: nil is the empty key, a value is a key of one part.
+-- Encodes the key of a read as a MessagePack array: nil is the empty key, a value is a key of one part.
 local function encode_key(key)
-    if UNENCODABLE[type(key)] then
-        refuse(key)
-    elseif key == nil then
+    if key == nil then
         return EMPTY_KEY
     elseif type(key) == 'table' then
-        return encode_args(unpack(key, 1, #key))
+        local count = #key
+        return encode_array(READ_OPTIONS, {unpack(key, 1, count)}, count)
     elseif is_tuple(key) then
         return tuple_raw(key)
     end
-    return encode_args(key)
+    return encode_array(READ_OPTIONS, {key}, 1)
 end
 
 -- Encodes the key of a change, which must not be a map. Numbers stay unchanged.
@@ -54,8 +54,12 @@ local function encode_exact_key(key)
         return key
     elseif kind == 'table' or UNENCODABLE[kind] then
         return encode(key)
+    elseif key == nil then
+        return EMPTY_KEY
+    elseif is_tuple(key) then
+        return tuple_raw(key)
     end
-    return encode_key(key)
+    return encode_args(key)
 end
 
 local function encode_operations(ops)

@@ -5,6 +5,7 @@ local events = require('box.events')
 local fiber = require('fiber')
 local finish = require('box.finish')
 local python = require('internal.python')
+local scheduler = require('internal.scheduler')
 
 local M = {}
 
@@ -18,6 +19,9 @@ local ALWAYS = {
 -- The members that 2.8.1 has not. They are found by name but not listed by pairs(box).
 local LATER = {'broadcast', 'iproto', 'txn_id', 'txn_isolation_level', 'watch'}
 local later = {}
+
+-- The fibers of a configured instance of Tarantool that wait with a timer, and those of the feedback daemon among them.
+local DAEMONS, FEEDBACK = 13, 2
 
 local closed = {}
 local is_configured = false
@@ -194,6 +198,7 @@ local function configure_first(packed, options)
     end
     show_values(finish.value(python.box_config_values()))
     show_title(box.cfg)
+    scheduler.daemon_timers = scheduler.daemon_timers + (box.cfg.feedback_enabled and DAEMONS or DAEMONS - FEEDBACK)
 end
 
 -- Applies options. After a wrong option or a failed start `box` is as before. A join that was undone starts again.

@@ -16,8 +16,7 @@ local M = {is = is_tuple}
 
 -- A tuple is always an array, so the encoder must not make a map of a table with many holes.
 local OPTIONS = setmetatable({encode_sparse_ratio = 0}, {__index = msgpack.OPTIONS})
--- In operations of the methods of a tuple, a table with many holes is always a map.
-local OPERATION_OPTIONS = setmetatable({encode_sparse_convert = true, encode_sparse_ratio = 2}, {__index = msgpack.OPTIONS})
+local OPERATION_OPTIONS = require('msgpackffi').OPTIONS
 
 local function is_array(raw)
     local first = raw:byte(1)
@@ -176,8 +175,8 @@ end
 
 -- Encodes update operations. A table is always an array here, whatever other keys it has.
 local function encode_operations(ops)
-    local raw = encoder.encode(OPERATION_OPTIONS, ops)
-    return is_array(raw) and raw or msgpack.encode_args(unpack(ops, 1, #ops))
+    local count = #ops
+    return encoder.encode_array(OPERATION_OPTIONS, {unpack(ops, 1, count)}, count)
 end
 
 local function updated(tuple, operation, ops)
@@ -214,7 +213,7 @@ function methods.transform(tuple, ...)
     if #ops == 0 then
         return tuple
     end
-    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), encoder.encode(OPERATION_OPTIONS, ops), 0))
+    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), msgpack.encode_value(ops), 0))
 end
 
 local function check_operations(ops, usage)

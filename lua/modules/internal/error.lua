@@ -173,7 +173,7 @@ function methods.match(err, ...)
 end
 
 function methods.__serialize(err)
-    return facts_of[err].message
+    return is(err) and facts_of[err].message or err._errmsg
 end
 
 function methods.set_prev(err, prev)
@@ -213,8 +213,11 @@ ffi.metatype(error_type, {
     __tostring = function(err)
         return facts_of[err].message
     end,
-    __concat = function(left, right)
-        return (is(left) and tostring(left) or left) .. (is(right) and tostring(right) or right)
+    __concat = function(lhs, rhs)
+        if is(lhs) then
+            return tostring(lhs) .. rhs
+        end
+        return lhs .. tostring(rhs)
     end,
 })
 
@@ -254,13 +257,18 @@ local function text_of(value)
     return ok and type(text) == 'string' and text or 'unknown error'
 end
 
+-- Returns a text up to its first zero byte, where strings of C end.
+function M.cut(text)
+    return text:match('^%Z*')
+end
+
 -- Converts any raised value to an error object: strings and others become a LuajitError.
 function M.from_value(value)
     if is(value) then
         return value
     end
     return new({
-        type = 'LuajitError', code = PROC_LUA, message = text_of(value), file = LUA_ERROR_FILE, line = LUA_ERROR_LINE,
+        type = 'LuajitError', code = PROC_LUA, message = M.cut(text_of(value)), file = LUA_ERROR_FILE, line = LUA_ERROR_LINE,
     })
 end
 
@@ -295,6 +303,9 @@ local function pack(err)
 end
 
 msgpack.register(error_type, function(err, pos, _, cfg)
+    if cfg.fail then
+        cfg.fail("cannot convert 'string' to 'ctype'")
+    end
     local travels = python.error_travels -- nil in a runtime without an instance, which has no sessions
     local option = cfg.encode_error_as_ext
     if option == false or not (travels and travels(option == true)) then

@@ -18,11 +18,12 @@ local methods = {}
 local new, state_of
 
 -- Checks the object and the call of a method. Both errors have the place of the method's caller.
-local function check(object, usage)
+local function check(usage, ...)
+    local object = ...
     local channel = object ~= nil and state_of(object)
     if channel then
         return channel
-    elseif type(object) == 'nil' then
+    elseif select('#', ...) == 0 then
         error('usage: ' .. usage, 3)
     end
     arguments.bad(1, arguments.expected('fiber.channel', object), 3)
@@ -126,14 +127,14 @@ local function try_get(channel)
 end
 
 -- Puts a value. Returns true once it is taken or stored; false after `timeout` seconds or on a closed channel.
-function methods.put(object, ...)
+function methods.put(...)
     local usage = 'channel:put(var [, timeout])'
-    local channel = check(object, usage)
-    if select('#', ...) == 0 then
+    local channel = check(usage, ...)
+    if select('#', ...) < 2 then
         error('usage: ' .. usage, 2)
     end
-    local value = ...
-    local timeout = check_timeout(select(2, ...), usage)
+    local _, value, timeout = ...
+    timeout = check_timeout(timeout, usage)
     if try_put(channel, value) or wait(channel, WRITER, value, timeout, try_put) then
         return true
     end
@@ -142,9 +143,10 @@ function methods.put(object, ...)
 end
 
 -- Takes the next value; nil after `timeout` seconds or on a closed channel.
-function methods.get(object, timeout)
+function methods.get(...)
     local usage = 'channel:get([timeout])'
-    local channel = check(object, usage)
+    local channel = check(usage, ...)
+    local _, timeout = ...
     timeout = check_timeout(timeout, usage)
     local done, carrier = try_get(channel)
     if not done then
@@ -157,8 +159,8 @@ function methods.get(object, timeout)
     return nil
 end
 
-function methods.close(object)
-    local channel = check(object, 'channel:close()')
+function methods.close(...)
+    local channel = check('channel:close()', ...)
     if channel.closed then
         return
     end
@@ -169,33 +171,33 @@ function methods.close(object)
     channel.closed = true
 end
 
-function methods.is_closed(object)
-    return check(object, 'channel:is_closed()').closed
+function methods.is_closed(...)
+    return check('channel:is_closed()', ...).closed
 end
 
-function methods.size(object)
-    return check(object, 'channel:size()').size
+function methods.size(...)
+    return check('channel:size()', ...).size
 end
 
-function methods.count(object)
-    return check(object, 'channel:count()').count
+function methods.count(...)
+    return check('channel:count()', ...).count
 end
 
-function methods.is_full(object)
-    local channel = check(object, 'channel:is_full()')
+function methods.is_full(...)
+    local channel = check('channel:is_full()', ...)
     return channel.count >= channel.size
 end
 
-function methods.is_empty(object)
-    return check(object, 'channel:is_empty()').count == 0
+function methods.is_empty(...)
+    return check('channel:is_empty()', ...).count == 0
 end
 
-function methods.has_readers(object)
-    return first_waiter(check(object, 'channel:has_readers()'), READER) ~= nil
+function methods.has_readers(...)
+    return first_waiter(check('channel:has_readers()', ...), READER) ~= nil
 end
 
-function methods.has_writers(object)
-    return first_waiter(check(object, 'channel:has_writers()'), WRITER) ~= nil
+function methods.has_writers(...)
+    return first_waiter(check('channel:has_writers()', ...), WRITER) ~= nil
 end
 
 function methods.__tostring(object)

@@ -4,17 +4,18 @@ local opaque = require('internal.opaque')
 local scheduler = require('internal.scheduler')
 local wait_queue = require('internal.wait_queue')
 
-local type, error = type, error
+local type, error, select = type, error, select
 
 local methods = {}
 local new, state_of
 
 -- Checks the object and the call of a method. The error has the place of the method's caller.
-local function check(object, usage)
+local function check(usage, ...)
+    local object = ...
     local waiters = object ~= nil and state_of(object)
     if waiters then
         return waiters
-    elseif type(object) == 'nil' then
+    elseif select('#', ...) == 0 then
         error('usage: ' .. usage, 3)
     end
     arguments.bad(1, arguments.expected('fiber.cond', object), 3)
@@ -22,9 +23,10 @@ end
 
 -- Waits. Returns true when signalled or woken, false after `timeout` seconds. Every end of a wait is a cancellation
 -- point.
-function methods.wait(object, timeout)
+function methods.wait(...)
     local usage = 'cond:wait([timeout])'
-    local waiters = check(object, usage)
+    local waiters = check(usage, ...)
+    local _, timeout = ...
     local seconds = arguments.number(timeout)
     if type(timeout) ~= 'nil' and (seconds == nil or seconds < 0) then
         error('usage: ' .. usage, 2)
@@ -40,15 +42,15 @@ function methods.wait(object, timeout)
     return not timed_out
 end
 
-function methods.signal(object)
-    local strand = check(object, 'cond:signal()'):pop()
+function methods.signal(...)
+    local strand = check('cond:signal()', ...):pop()
     if strand then
         scheduler.make_ready(strand)
     end
 end
 
-function methods.broadcast(object)
-    local waiters = check(object, 'cond:broadcast()')
+function methods.broadcast(...)
+    local waiters = check('cond:broadcast()', ...)
     while waiters.count > 0 do
         scheduler.make_ready(waiters:pop())
     end

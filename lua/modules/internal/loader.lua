@@ -201,6 +201,11 @@ setmetatable(loaded, {
 })
 
 function _G.dofile(path)
+    local kind = type(path)
+    if kind ~= 'nil' and kind ~= 'string' and kind ~= 'number' then
+        local arguments = require('internal.arguments')
+        arguments.bad(1, arguments.expected('string', path), 2)
+    end
     local chunk, problem = raw_loadfile(path)
     if chunk == nil then
         error(problem, 0)
@@ -209,6 +214,13 @@ function _G.dofile(path)
 end
 
 function package.search(name)
+    if not name then
+        return 'empty name of module'
+    elseif type(name) == 'number' then
+        name = tostring(name)
+    elseif type(name) ~= 'string' then
+        error(("bad argument #1 to 'searcher' (string expected, got %s)"):format(type(name)))
+    end
     local directory = root() .. '/'
     local path = search(name, directory, LUA_PATTERNS) or search(name, directory, C_PATTERNS)
         or search_rocks(name, ROCKS_LUA, LUA_PATTERNS) or search_rocks(name, ROCKS_C, C_PATTERNS)

@@ -4,6 +4,9 @@
 -- error leaves nothing to clean up. Code of the user (`__serialize`) may itself encode or wait, and finalizers may run
 -- in between: both get another buffer. Leaf functions are small, so that the JIT compiles each as a trace of its own.
 -- Only the walk over the keys of a table stays interpreted (`next` is never compiled).
+--
+-- Options with a function `fail` make the encoder follow the rules of Tarantool's `msgpackffi`, which differ for what is
+-- unusual: tables with holes, large numbers, depth. `fail(text)` raises its errors.
 local ffi = require('ffi')
 local bit = require('bit')
 local located = require('internal.caller').located
@@ -136,6 +139,12 @@ local function put_negative(value, pos)
     return pos + 9
 end
 
+-- Writes a whole number of more than 64 bits as `msgpackffi` does: it becomes 0, the least integer if it is negative.
+local function put_cast(value, pos)
+    number_cell.u = value < 0 and 0x8000000000000000ULL or 0
+    return put_cell(pos, value < 0 and 0xd3 or 0xcf)
+end
+
 local function put_number(cfg, value, pos)
     if floor(value) == value then
         if value >= 0 then
@@ -145,8 +154,11 @@ local function put_number(cfg, value, pos)
         elseif value >= -0x8000000000000000 then
             return put_negative(value, pos)
         end
+        if cfg.fail and value > -1e63 and value < 1e64 then
+            return put_cast(value, pos)
+        end
     end
-    if value - value ~= 0 and not cfg.encode_invalid_numbers then
+    if value - value ~= 0 and not cfg.encode_invalid_numbers and not cfg.fail then
         if not cfg.encode_invalid_as_nil then
             raise('number must not be NaN or Inf')
         end
@@ -239,7 +251,10 @@ local function call_out(serialize, value)
 end
 
 local function unencodable(cfg, value, pos, kind)
-    if cfg.encode_use_tostring then
+    if cfg.fail then
+        -- Tarantool raises the first error while it makes the text of another one.
+        cfg.fail(kind == 'cdata' and "cannot convert 'string' to 'ctype'" or "can not encode Lua type: '" .. kind .. "'")
+    elseif cfg.encode_use_tostring then
         return put_string(call_out(tostring, value), pos)
     elseif cfg.encode_invalid_as_nil then
         buffer[pos] = 0xc0
@@ -359,7 +374,7 @@ end
 
 local function put_plain_table(cfg, value, pos, level)
     local count, greatest = survey(value)
-    if greatest == nil then
+    if greatest == nil or greatest > count and cfg.fail then
         return put_map(cfg, value, count, pos, level)
     end
     if cfg.encode_sparse_ratio > 0 and greatest > cfg.encode_sparse_safe
@@ -394,12 +409,15 @@ local function put_with_hint(cfg, value, hint, pos, level)
     elseif hint == 'seq' or hint == 'sequence' or hint == 'array' then
         return put_sequence(cfg, value, pos, level)
     end
+    if cfg.fail then
+        cfg.fail('Invalid __serialize value')
+    end
     raise('invalid __serialize value')
 end
 
 local function serialize_hint(cfg, value)
     local metatable = getmetatable(value)
-    if type(metatable) ~= 'table' or not cfg.encode_load_metatables then
+    if type(metatable) ~= 'table' or not (cfg.encode_load_metatables or cfg.fail) then
         return nil
     end
     local hint = metatable.__serialize
@@ -410,10 +428,12 @@ local function serialize_hint(cfg, value)
 end
 
 local function put_table(cfg, value, pos, level)
-    if level > cfg.encode_max_depth then
+    if level >= cfg.encode_max_depth and (level > cfg.encode_max_depth or cfg.fail) then
         if cfg.encode_deep_as_nil then
             buffer[pos] = 0xc0
             return pos + 1
+        elseif cfg.fail then
+            cfg.fail('Too high nest level - ' .. cfg.encode_max_depth + 1)
         end
         error(located('Too high nest level - ' .. level), 0)
     end

@@ -1,7 +1,7 @@
 -- How a strand waits: it parks its coroutine until a token has ended, a timer has expired, or it is woken.
 --
 -- internal.scheduler calls `require('internal.parking')(running, make_ready)` once: `running.strand` is the current
--- strand, `make_ready(strand)` lets a strand run in the next round.
+-- strand, `running.timers` the number of the last timer, `make_ready(strand)` lets a strand run in the next round.
 local python = require('internal.python')
 local cells, woken = require('internal.cells'), require('internal.woken')
 
@@ -20,7 +20,7 @@ local NOTHING = {ok = true, n = 0}
 local MUST_NOT_WAIT = 'a finalizer must not wait'
 
 return function(running, make_ready)
-    local timers, last_timer = {}, 0
+    local timers = {}
     local waiting, early = {}, {}
     local parking = {PARK = PARK, FOREVER = FOREVER}
 
@@ -68,7 +68,7 @@ return function(running, make_ready)
         local timer, token = strand.timer, strand.token
         strand.yielding, strand.timer, strand.token = false, nil, nil
         if timer then
-            timers[timer] = nil
+            timers[timer], running.active_timers = nil, running.active_timers - 1
             python.timer_stop(timer)
         end
         if token then
@@ -105,8 +105,8 @@ return function(running, make_ready)
         if timeout ~= timeout then
             timeout = 0
         end
-        local strand, timer = waiting_strand(), last_timer + 1
-        last_timer = timer
+        local strand, timer = waiting_strand(), running.timers + 1
+        running.timers, running.active_timers = timer, running.active_timers + 1
         timers[timer] = strand
         strand.timer = timer
         python.timer_start(timer, timeout)
@@ -114,7 +114,7 @@ return function(running, make_ready)
         if strand.timer ~= timer then
             return true
         end
-        strand.timer, timers[timer] = nil, nil
+        strand.timer, timers[timer], running.active_timers = nil, nil, running.active_timers - 1
         python.timer_stop(timer)
         return false
     end
@@ -126,7 +126,7 @@ return function(running, make_ready)
         if strand == nil then
             return
         end
-        timers[timer] = nil
+        timers[timer], running.active_timers = nil, running.active_timers - 1
         if strand.timer == timer then
             strand.timer = nil
             make_ready(strand)

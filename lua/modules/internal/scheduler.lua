@@ -15,9 +15,10 @@ local python = require('internal.python')
 local cells = require('internal.cells')
 local registry = require('internal.registry')
 local strands = require('internal.strand')
+local yield_order = require('internal.yield_order')
 
 local raw_resume = coroutine.resume
-local unpack = unpack
+local max, unpack = math.max, unpack
 local show_running, want_tick, count_woken = cells.show_running, cells.want_tick, cells.count_woken
 local is_stopped = cells.is_stopped
 local fibers, new_fiber, new_strand = strands.fibers, strands.new_fiber, strands.new
@@ -35,11 +36,14 @@ local MOST_NESTED = 800
 local queue, queue_head, queue_tail = {}, 0, 0
 -- `next_yielded` is the empty table that replaces `yielded` in the next round.
 local yielded, next_yielded, yielded_count = {}, {}, 0
+-- Place among those that yielded -> the number of timers that had been started.
+local started = {}
 local last_activation = 0
 
 -- `strand` and `fiber` are the running ones, or nil; fields, because a call would be too slow for frequent readers.
--- `depth` is the number of nested coroutines, those of the user included.
-local running = {strand = nil, fiber = nil, depth = 0}
+-- `depth` is the number of nested coroutines, those of the user included. `timers` is the number of timers that have
+-- been started, `active_timers` that of those that run.
+local running = {strand = nil, fiber = nil, depth = 0, timers = 0, active_timers = 0}
 
 -- Resumes a strand. While times of fibers are measured or limited other functions do.
 local resume, measure, limit = raw_resume, nil, nil
@@ -90,6 +94,8 @@ local put_off = finalization.put_off
 
 local scheduler = {
     PARK = parking.PARK, FOREVER = parking.FOREVER, fibers = fibers, take_id = cells.take_id, running = running,
+    -- The number of daemons that wait with a timer in Tarantool; it has a say in the order of fibers that yielded.
+    daemon_timers = 1,
     MOST_NESTED = MOST_NESTED, STACK_OVERFLOW = 'C stack overflow', make_ready = make_ready,
     current_strand = waiting_strand, park = parking.park, suspend = parking.suspend, wait = parking.wait,
     fire = parking.fire, deliver = parking.deliver, deliver_error = parking.deliver_error,
@@ -106,14 +112,19 @@ local function promote(batch, place)
     end
 end
 
--- Orders the strands that yielded: the first runs first, then the others from last to second. In Tarantool a yield is a
--- timer, and its heap returns timers of equal time in this order.
+-- Makes the strands that yielded ready, in the order of Tarantool.
 local function promote_yielded()
     local batch, count = yielded, yielded_count
     yielded, next_yielded, yielded_count = next_yielded, batch, 0
-    promote(batch, 1)
-    for i = count, 2, -1 do
-        promote(batch, i)
+    if count == 1 then
+        promote(batch, 1)
+        return
+    end
+    local now = running.timers
+    local before = scheduler.daemon_timers + max(running.active_timers - (now - started[1]), 0)
+    local order = yield_order(before, started, count, now)
+    for i = 1, count do
+        promote(batch, order[i])
     end
 end
 
@@ -166,7 +177,7 @@ function scheduler.yield()
     local strand = waiting_strand()
     strand.yielding = true
     yielded_count = yielded_count + 1
-    yielded[yielded_count] = strand
+    yielded[yielded_count], started[yielded_count] = strand, running.timers
     want_tick()
     park_strand(strand)
 end

@@ -42,9 +42,10 @@ local function check_split(text, separator, limit)
     check_string(text, 1, 'string.split', 3)
     if separator ~= nil then
         check_string(separator, 2, 'string.split', 3)
-        if separator == '' then
-            error("bad argument #2 to 'string.split' (non-empty string expected, got empty string)", 0)
-        end
+    end
+    if separator and #separator == 0 then
+        -- The place is that of the caller's caller, as in Tarantool.
+        error("bad argument #2 to 'string.split' (non-empty string expected, got empty string)", 4)
     end
     if limit ~= nil and (type(limit) ~= 'number' or limit < 0) then
         bad_argument(3, 'string.split', 'positive integer', type(limit), 3)
@@ -87,18 +88,18 @@ end
 
 function string.ljust(text, width, filler)
     local missing, with = check_padding('string.ljust', text, width, filler)
-    return text .. rep(with, missing)
+    return text .. with:rep(missing)
 end
 
 function string.rjust(text, width, filler)
     local missing, with = check_padding('string.rjust', text, width, filler)
-    return rep(with, missing) .. text
+    return with:rep(missing) .. text
 end
 
 function string.center(text, width, filler)
     local missing, with = check_padding('string.center', text, width, filler)
     local left = floor(missing / 2)
-    return rep(with, left) .. text .. rep(with, missing - left)
+    return with:rep(left) .. text .. with:rep(missing - left)
 end
 
 -- Returns the bounds of a part in a text of `length` bytes; negative ones count from the end.
@@ -113,19 +114,19 @@ local function bounds(length, first, last)
     return max(first, 1), min(last, length)
 end
 
-local function check_affix(name, text, affix, first, last)
-    check_string(text, 1, name, 3)
-    check_string(affix, 2, name, 3)
+local function check_bounds(name, first, last, named_type)
     if first ~= nil and type(first) ~= 'number' then
-        bad_argument(3, name, 'integer', type(first), 3)
+        bad_argument(3, name, 'integer', named_type or type(first), 3)
     elseif last ~= nil and type(last) ~= 'number' then
-        bad_argument(4, name, 'integer', type(last), 3)
+        bad_argument(4, name, 'integer', named_type or type(last), 3)
     end
 end
 
 -- Returns whether the part first..last of a text begins with `head`.
 function string.startswith(text, head, first, last)
-    check_affix('string.startswith', text, head, first, last)
+    check_string(text, 1, 'string.startswith', 2)
+    check_string(head, 2, 'string.startswith', 2)
+    check_bounds('string.startswith', first, last)
     if head == '' then
         return true
     end
@@ -133,14 +134,20 @@ function string.startswith(text, head, first, last)
     return last - first + 1 >= #head and sub(text, first, first + #head - 1) == head
 end
 
--- Returns whether the part first..last of a text ends with `tail`.
-function string.endswith(text, tail, first, last)
-    check_affix('string.endswith', text, tail, first, last)
-    if tail == '' then
+-- Returns whether the part first..last of a text ends with `tail`. Asks for the lengths before it checks the types, and
+-- errors about other arguments name the type of `inp`, as in Tarantool.
+function string.endswith(inp, tail, first, last)
+    local size, length = #tail, #inp
+    check_string(inp, 1, 'string.endswith', 2)
+    if type(tail) ~= 'string' then
+        bad_argument(2, 'string.endswith', 'string', type(inp), 2)
+    end
+    check_bounds('string.endswith', first, last, type(inp))
+    if size == 0 then
         return true
     end
-    first, last = bounds(#text, first, last)
-    return last - first + 1 >= #tail and sub(text, last - #tail + 1, last) == tail
+    first, last = bounds(length, first, last)
+    return last - first + 1 >= size and sub(inp, last - size + 1, last) == tail
 end
 
 function string.hex(text)
@@ -164,10 +171,11 @@ end
 
 local function check_strip(name, text, chars)
     check_string(text, 1, name, 3)
-    if chars ~= nil then
-        check_string(chars, 2, name, 3)
+    if chars == nil then
+        return BLANKS
     end
-    return chars and set_of(chars) or BLANKS
+    check_string(chars, 2, name, 3)
+    return set_of(chars)
 end
 
 local function strip_left(text, set)

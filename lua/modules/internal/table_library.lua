@@ -1,4 +1,6 @@
 -- Members that Tarantool adds to `table`: copies, comparison, move.
+local arguments = require('internal.arguments')
+
 local getmetatable, setmetatable, pairs, rawget, type = getmetatable, setmetatable, pairs, rawget, type
 
 local function hook(value, name)
@@ -81,9 +83,31 @@ end
 
 table.equals = equals
 
+-- Raises an error unless an argument of `table.move` is a table.
+local function check_table(position, value)
+    if type(value) ~= 'table' then
+        arguments.bad(position, arguments.expected('table', value), 3)
+    end
+end
+
+-- Returns the whole part of a number.
+local function check_number(position, value)
+    local found = arguments.number(value)
+    if found == nil then
+        arguments.bad(position, arguments.expected('number', value), 3)
+    end
+    return found - math.fmod(found, 1)
+end
+
 -- Copies the elements first..last of `from` to `target` (default: `from`), at `position` and after it.
 local function move(from, first, last, position, target)
-    target = target or from
+    check_table(1, from)
+    first, last = check_number(2, first), check_number(3, last)
+    position = check_number(4, position)
+    if type(target) == 'nil' then
+        target = from
+    end
+    check_table(5, target)
     if position > first and target == from then
         for i = last - first, 0, -1 do
             target[position + i] = from[first + i]

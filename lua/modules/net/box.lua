@@ -54,7 +54,13 @@ local function parse_arguments(first, ...)
     if type(port) == 'table' then
         port, options = nil, port
     end
-    options = table.copy(options or {})
+    local own = {}
+    if options ~= nil then
+        for name, value in pairs(options) do
+            own[name] = value
+        end
+    end
+    options = own
     if port == nil then
         local address = uri.parse(tostring(host))
         if address == nil or address.service == nil then
@@ -252,14 +258,28 @@ function remote_methods.close(remote)
     remote._transport:stop()
 end
 
-for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload', 'on_shutdown'}) do
-    remote_methods[name] = function(remote, ...)
-        check_remote(remote, name)
-        if name == 'on_shutdown' and (...) ~= nil then
-            watchers.watch_shutdown(remote, shut_down)
-        end
-        return remote['_' .. name](...)
+-- Each names its field, because the errors of a wrong receiver do.
+function remote_methods.on_connect(remote, ...)
+    check_remote(remote, 'on_connect')
+    return remote._on_connect(...)
+end
+
+function remote_methods.on_disconnect(remote, ...)
+    check_remote(remote, 'on_disconnect')
+    return remote._on_disconnect(...)
+end
+
+function remote_methods.on_schema_reload(remote, ...)
+    check_remote(remote, 'on_schema_reload')
+    return remote._on_schema_reload(...)
+end
+
+function remote_methods.on_shutdown(remote, ...)
+    check_remote(remote, 'on_shutdown')
+    if (...) ~= nil then
+        watchers.watch_shutdown(remote, shut_down)
     end
+    return remote._on_shutdown(...)
 end
 
 function remote_methods.is_connected(remote)
@@ -298,7 +318,13 @@ function remote_methods.timeout(remote, timeout)
 end
 
 local function left_until(deadline)
-    return deadline and max(0, deadline - fiber.clock())
+    return deadline and max(0, deadline - fiber.clock()) or nil
+end
+
+-- Returns the 32 lower bits of a number, as in C: 0 if it has more than 64.
+local function to_uint32(number)
+    local whole = number - math.fmod(number, 1)
+    return whole >= -2 ^ 63 and whole < 2 ^ 63 and whole % 2 ^ 32 or 0
 end
 
 -- Returns the text that Tarantool's client sends for an expression or statement: an empty one for what is no text.
@@ -325,6 +351,7 @@ end
 -- raises its error.
 function remote_methods._request(remote, method, opts, format, ...)
     opts = opts or {}
+    local buffer = opts.buffer
     if opts.return_raw ~= nil then
         check_option(opts, 'return_raw', 'boolean')
     end
@@ -337,7 +364,7 @@ function remote_methods._request(remote, method, opts, format, ...)
         channel:wait_state('active', left_until(deadline))
     end
     local request, problem = channel:send(method, {
-        format = format, buffer = opts.buffer, skip_header = opts.skip_header, return_raw = opts.return_raw,
+        format = format, buffer = buffer, skip_header = opts.skip_header, return_raw = opts.return_raw,
         on_push = opts.on_push, on_push_ctx = opts.on_push_ctx, stream_id = remote._stream_id,
     }, ...)
     local value
@@ -395,36 +422,36 @@ function remote_methods.eval_16(remote, expression, ...)
     return unpack((remote:_request('eval', nil, nil, text_of(expression), {...})))
 end
 
-local function check_sql(remote, name, options)
-    check_remote(remote, name)
+local function check_sql(name, options)
     if options ~= nil then
         box.error(box.error.UNSUPPORTED, name, 'options')
     end
 end
 
 function remote_methods.execute(remote, statement, params, sql_options, options)
-    check_sql(remote, 'execute', sql_options)
-    if type(statement) ~= 'number' then
-        statement = text_of(statement)
-    end
-    return remote:_request('execute', options, nil, statement, params or {})
+    check_remote(remote, 'execute')
+    check_sql('execute', sql_options)
+    statement = type(statement) == 'number' and to_uint32(statement) or text_of(statement)
+    return remote:_request('execute', options, nil, statement, params or {}, sql_options or {})
 end
 
 -- Prepares a statement. The argument after the statement, descriptions of parameters, is ignored.
 function remote_methods.prepare(remote, statement, _, sql_options, options)
-    check_sql(remote, 'prepare', sql_options)
+    check_remote(remote, 'prepare')
     if type(statement) ~= 'string' then
         box.error(box.error.SQL_PREPARE, 'expected string as SQL statement')
     end
+    check_sql('prepare', sql_options)
     return remote:_request('prepare', options, nil, statement)
 end
 
 function remote_methods.unprepare(remote, id, _, sql_options, options)
-    check_sql(remote, 'unprepare', sql_options)
+    check_remote(remote, 'unprepare')
     if type(id) ~= 'number' then
-        box.error(box.error.PROC_LUA, 'query id is expected to be numeric')
+        box.error('query id is expected to be numeric') -- itself a wrong call, as in Tarantool
     end
-    return remote:_request('unprepare', options, nil, id)
+    check_sql('unprepare', sql_options)
+    return remote:_request('unprepare', options, nil, to_uint32(id))
 end
 
 -- ---- this instance ---------------------------------------------------------------------------
@@ -446,13 +473,13 @@ local function local_result(ok, ...)
         end
         box.error(box.error.PROC_LUA, tostring(problem))
     end
-    local values, count = {...}, select('#', ...)
-    for i = 1, count do
+    local values = {...}
+    for i = 1, select('#', ...) do
         if type(values[i]) == 'cdata' then
             values[i] = (msgpack.decode(msgpack.encode_value(values[i])))
         end
     end
-    return unpack(values, 1, count)
+    return unpack(values) -- without trailing nils, as in Tarantool
 end
 
 local itself = {}
@@ -533,7 +560,14 @@ function M.timeout(timeout, ...)
     return setmetatable({connect = timed_connect, new = timed_connect}, {__index = M})
 end
 
-for _, name in ipairs({'wrap', 'establish_connection', 'create_transport'}) do
+function M.wrap(connection, greeting)
+    if connection == nil or type(greeting) ~= 'table' then
+        error('Usage: netbox.wrap(socket, greeting, [opts])')
+    end
+    box.error(box.error.UNSUPPORTED, 'net.box', 'wrap()')
+end
+
+for _, name in ipairs({'establish_connection', 'create_transport'}) do
     M[name] = function()
         box.error(box.error.UNSUPPORTED, 'net.box', name .. '()')
     end

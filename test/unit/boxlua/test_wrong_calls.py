@@ -9,6 +9,10 @@ from .box_support import Box, Run
 CREATE = "s = box.schema.space.create('s') pk = s:create_index('pk') "
 TEXTS = {
     "s:get(print)": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
+    "s:get{print}": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
+    "s:count{1, {print}}": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
+    "s:select(box.error.new{})": "builtin/msgpackffi.lua: cannot convert 'string' to 'ctype'",
+    "s:get{setmetatable({}, {__serialize = 5})}": "builtin/msgpackffi.lua: Invalid __serialize value",
     "s:insert(print)": "test:1: unsupported Lua type 'function'",
     "s:insert{1, {print}}": "test:1: unsupported Lua type 'function'",
     "s:update(1, {{'=', 2, print}})": "test:1: unsupported Lua type 'function'",

@@ -271,6 +271,38 @@ def test_a_timer_leaves_nothing_behind(run: Run) -> None:
 # ---- conditions and channels ----
 
 
+@pytest.mark.parametrize(
+    ("daemons", "sleeps", "expected"),
+    [
+        (1, False, "1,7,6,5,4,3,2"),
+        (1, True, "1,5,7,6,2,4,3"),
+        (14, True, "1,2,7,6,5,3,4"),
+        (12, True, "1,2,7,3,5,4,6"),
+    ],
+)
+def test_fibers_that_yielded_run_in_the_order_of_a_heap(
+    evaluate: Evaluate, daemons: int, sleeps: bool, expected: str
+) -> None:
+    """The order depends on the number of timers that run, those of daemons included: one before box.cfg{}."""
+    (order,) = evaluate(
+        """
+        local daemons, sleeps = ...
+        require('internal.scheduler').daemon_timers = daemons
+        local fiber, order = require('fiber'), {}
+        for i = 1, 7 do
+            fiber.create(function() fiber.yield() table.insert(order, i) end)
+        end
+        while #order < 7 do
+            fiber.sleep(sleeps and 0.001 or 0)
+        end
+        return table.concat(order, ',')
+        """,
+        daemons,
+        sleeps,
+    )
+    assert order == expected
+
+
 def test_cond_wakes_in_order(evaluate: Evaluate) -> None:
     assert evaluate(
         PRELUDE

@@ -35,6 +35,53 @@ def test_messages_have_their_level_and_place(lua: Lua, tmp_path: Path) -> None:
     assert lines[at : at + 5] == ["I> a 1 x", "I> 100%", 'test.lua:4 W> {"a":1}', "test.lua:5 E> bad", "D> shown"]
 
 
+def test_a_message_that_cannot_be_formatted(lua: Lua, tmp_path: Path) -> None:
+    """The error has the place of the caller, whatever the message is."""
+    texts = lua(
+        """local log = require('log')
+        local function problem(...)
+            local _, text = pcall(function(...) log.info(...) return 1 end, ...)
+            return text
+        end
+        return problem(nil, 1), problem('%d', 'a'), problem({}, 1)""",
+        configure={"log": str(tmp_path / "x.log"), "log_level": 5},
+    )
+    assert texts == [
+        "test.lua:3: bad argument #1 to '?' (string expected, got nil)",
+        "test.lua:3: bad argument #2 to '?' (number expected, got string)",
+        "test.lua:3: bad argument #1 to '?' (string expected, got table)",
+    ]
+
+
+def test_what_a_report_shows_of_a_value_that_is_not_nil(lua: Lua, printed: list[str]) -> None:
+    """`false` and the text 'nil' count as nil."""
+    lua("""
+        local t = require('tap').test('a')
+        t.trace = false
+        t:isnil({1, 2}, 'table') t:isnil(false, 'false') t:isnil('nil', 'text') t:isnil(5, 'number')
+    """)
+    lines = "".join(printed).splitlines()[1:]
+    # LuaJIT 2.1 shows the fields of a report in another order.
+    assert sorted(lines) == sorted(
+        [
+            "not ok - table",
+            "  ---",
+            "  expected: nil",
+            "  got:",
+            "  - 1",
+            "  - 2",
+            "  ...",
+            "ok - false",
+            "ok - text",
+            "not ok - number",
+            "  ---",
+            "  expected: nil",
+            "  got: 5",
+            "  ...",
+        ]
+    )
+
+
 def test_a_place_has_its_folders_in_json_alone(lua: Lua, tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     lua(

@@ -35,6 +35,38 @@ def remote(lua: Lua, tmp_path: Path) -> Any:
     return run
 
 
+def test_wrong_calls_of_a_connection(lua: Lua, tmp_path: Path) -> None:
+    """Numbers of statements are those of C, a state is indexed, and nothing is resolved that no name can be."""
+    address = f"unix/:{tmp_path}/w.sock"
+    assert lua(
+        """local address = ...
+        box.schema.user.grant('guest', 'super')
+        local net_box = require('net.box')
+        local conn = net_box.connect(address)
+        local function text(...)
+            local _, problem = pcall(...)
+            return (tostring(problem):gsub('^%S+:%d+: ', ''))
+        end
+        return text(conn.unprepare, conn, 'x'), text(conn.unprepare, conn, -1), text(conn.execute, conn, 1e300),
+            text(conn.execute, conn, 'SELECT 1', nil, box.NULL), text(conn.wait_state, conn, false),
+            text(conn.on_connect, {}), text(net_box.wrap), conn:timeout(false):ping(),
+            net_box.connect(nil, true).error, net_box.connect('localhost', '0x1').error""",
+        address,
+        configure={"listen": address},
+    ) == [
+        "box.error(): bad arguments",
+        "Prepared statement with id 4294967295 does not exist",
+        "Prepared statement with id 0 does not exist",
+        "Tuple/Key must be MsgPack array",
+        "attempt to index local 'target_state' (a boolean value)",
+        "attempt to call field '_on_connect' (a nil value)",
+        "Usage: netbox.wrap(socket, greeting, [opts])",
+        True,
+        "getaddrinfo: Name or service not known",
+        "getaddrinfo: Servname not supported for ai_socktype",
+    ]
+
+
 def test_connection_shows_its_state(remote: Any) -> None:
     assert remote(
         """return conn.state, conn:is_connected(), conn:ping(), conn.protocol, #conn.peer_uuid, conn:wait_connected(),

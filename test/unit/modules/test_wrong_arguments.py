@@ -75,7 +75,7 @@ TEXTS = {
     "pickle.unpack('bb', 'abc')": "pickle.unpack('bb'): too many bytes: unpacked 2, total 3",
     "utf8.char('x')": HERE + "bad argument #1 to 'char' (number expected, got string)",
     "fiber.kill('x')": HERE + "bad argument #1 to 'kill' (fiber expected, got string)",
-    "fiber.new(print):name({})": HERE + "bad argument #2 to 'name' (string expected, got table)",
+    "fiber.new(print):name({})": HERE + "bad argument #1 to 'name' (string expected, got table)",
     "clock.bench(1)": "builtin/clock.lua: attempt to call local 'fun' (a number value)",
     "fiber.name({})": HERE + "bad argument #1 to 'name' (string expected, got table)",
     "fiber.name(string.rep('x', 300))": HERE + "Fiber name is too long",
@@ -116,6 +116,39 @@ TEXTS = {
     "msgpack.encode{require('ffi').typeof('int64_t')}": HERE + "unsupported Lua type 'cdata'",
     "msgpack.encode(require('ffi').typeof('uint64_t'))": HERE + "unsupported Lua type 'cdata'",
     "msgpack.encode(require('ffi').typeof('struct tuple'))": HERE + "unsupported Lua type 'cdata'",
+    "msgpack.encode(1, nil)": HERE + "msgpack.encode: argument 2 must be of type 'struct ibuf'",
+    "msgpack.decode('a', nil)": HERE + "bad argument #2 to 'decode' (number expected, got nil)",
+    "msgpackffi.decode_unchecked('a', 5)": "builtin/msgpackffi.lua: offset = 5 is out of bounds [1..1]",
+    "msgpackffi.decode_unchecked()": (
+        "builtin/msgpackffi.lua: msgpackffi.decode_unchecked(str, offset) -> res, new_offset | "
+        "msgpackffi.decode_unchecked([const] char *buf) -> res, new_buf"
+    ),
+    "clock.time64(nil)": HERE + "wrong number of arguments for function call",
+    "utf8.len('a', box.NULL)": HERE + "bad argument #2 to 'len' (number expected, got cdata)",
+    "utf8.sub('a', 1, box.NULL)": HERE + "bad argument #3 to 'sub' (number expected, got cdata)",
+    "utf8.sub('a', nil)": HERE + "bad argument #2 to 'sub' (number expected, got nil)",
+    "key_def.new{{fieldno = 1, type = 'string'}}:totable(1)": HERE + "Usage: key_def:totable()",
+    "merger.new_table_source('a')": HERE + "Usage: merger.new_table_source(gen, param, state)",
+    "merger.new_table_source(print, 1, 2, 3)": HERE + "Usage: merger.new_table_source(gen, param, state)",
+    "table.move({}, 1, 2, {})": HERE + "bad argument #4 to 'move' (number expected, got table)",
+    "table.move({}, 1, 2, 1, 5)": HERE + "bad argument #5 to 'move' (table expected, got number)",
+    "string.endswith('a')": (
+        "builtin/internal/string_library.lua: attempt to get length of local 'tail' (a nil value)"
+    ),
+    "string.endswith('a', {})": HERE + "bad argument #2 to 'string.endswith' (string expected, got string)",
+    "errno('x')": HERE + "bad argument #1 to 'errno' (cannot convert 'string' to 'int')",
+    "package.search({})": ("builtin/internal/loader.lua: bad argument #1 to 'searcher' (string expected, got table)"),
+    "fiber.channel().is_full(5)": HERE + "bad argument #1 to 'is_full' (fiber.channel expected, got number)",
+    "fiber.cond().signal(5)": HERE + "bad argument #1 to 'signal' (fiber.cond expected, got number)",
+    "fiber.testcancel(fiber.self())": HERE + "fiber.testcancel(): bad arguments",
+    "pickle.pack('A', print)": HERE + "unsupported Lua type 'function'",
+    "key_def.new{box.NULL}": "'void *' has no member named 'fieldno'",
+    "msgpackffi.on_encode('', print)": (
+        "builtin/msgpackffi.lua: Usage: on_encode(ffi.typeof('mytype'), function(buf, obj)"
+    ),
+    "msgpack.decode_map_header(box.NULL, 'a')": HERE + "msgpack.decode_map_header: 'char *' expected",
+    "tap.test('a'):isudata(1)": "builtin/tap.lua: attempt to concatenate local 'utype' (a nil value)",
+    "tap.test('a'):like({}, {}, 'b')": "builtin/tap.lua: bad argument #2 to 'match' (string expected, got table)",
     "fiber.create(1)": HERE + "fiber.create(function, ...): bad arguments",
     "socket('AF_INET', 'SOCK_STREAM', 'tcp'):write(5)": (
         "builtin/socket.lua: attempt to get length of local 'octets' (a number value)"
@@ -131,7 +164,7 @@ def test_texts(lua: Lua, call: str) -> None:
     """Each wrong call has Tarantool's text; it is no tail call, so that place and name are known."""
     module = re.match(r"\w+", call)
     assert module is not None
-    opening = "" if module[0] == "tonumber64" else f"local {module[0]} = require('{module[0]}') "
+    opening = "" if module[0] in ("tonumber64", "package") else f"local {module[0]} = require('{module[0]}') "
     probe = f"local ok, problem = pcall(function() local result = {call} return result end)"
     (text,) = lua(f"{opening}{probe} return tostring(problem)")
     assert re.sub(r"(builtin/\S+\.lua):\d+:", r"\1:", text) == TEXTS[call]

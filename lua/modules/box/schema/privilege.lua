@@ -83,7 +83,7 @@ local function object_id(object_type, name)
         return ''
     end
     if name == nil and object_type == 'role' then
-        catalog.user_or_role(nil)
+        catalog.user_or_role(name)
     end
     local find, missing = unpack(FINDERS[object_type])
     local id = find(name)
@@ -118,30 +118,22 @@ local function is_role_grant(privilege, object_type, name)
     return object_type == 'role' and name ~= '' and privilege == 'execute'
 end
 
--- Returns the options as a table. A text is refused with the error of a program that indexes a text by mistake.
-local function option_table(options)
-    if type(options) == 'string' then
-        error("attempt to index local 'options' (a string value)", 2)
-    end
-    return options or {}
-end
-
 function M.grant(uid, grantee, privilege, object_type, name, options)
     privilege, object_type, name = expand(privilege, object_type, name)
-    options = option_table(options)
     local bits = checked_bits(privilege, object_type)
     local id = object_id(object_type, name)
-    local grantor
+    options = options or {}
+    -- Kept in the table of the caller, as in Tarantool.
     if options.grantor == nil then
-        grantor = session.euid()
+        options.grantor = session.euid()
     else
-        grantor = catalog.user_or_role(options.grantor)
+        options.grantor = catalog.user_or_role(options.grantor)
     end
     local tuple = box.space._vpriv:get{uid, object_type, id}
     local old_bits = tuple ~= nil and tuple[5] or 0
     bits = bit.bor(bits, old_bits)
     if bits ~= old_bits then
-        box.space._priv:replace{grantor, uid, object_type, id, bits}
+        box.space._priv:replace{options.grantor, uid, object_type, id, bits}
     elseif not options.if_not_exists then
         if is_role_grant(privilege, object_type, name) then
             box_error(box_error.ROLE_GRANTED, grantee, name)
@@ -153,8 +145,8 @@ end
 
 function M.revoke(uid, grantee, privilege, object_type, name, options)
     privilege, object_type, name = expand(privilege, object_type, name)
-    options = option_table(options)
     local bits = checked_bits(privilege, object_type)
+    options = options or {}
     local id = object_id(object_type, name)
     local tuple = box.space._vpriv:get{uid, object_type, id}
     local rest = tuple ~= nil and bit.band(tuple[5], bit.bnot(bits)) or 0

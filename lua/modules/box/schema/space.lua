@@ -96,8 +96,8 @@ function M.format(id, format)
     check.param(id, 'id', 'number')
     if format ~= nil then
         check.param(format, 'format', 'table')
-        local space = box.space._vspace:get(id) or no_such_space(id)
-        format = format_definition(format, {id = id, name = space[NAME]})
+        local space = box.space._vspace:get(id) -- nil for who may not see the space; the update is denied then
+        format = format_definition(format, {id = id, name = space and space[NAME]})
         box.space._space:update(id, {{'=', FORMAT, format}})
         return
     end

@@ -121,10 +121,11 @@ end
 local function to_drop(kind, name, opts)
     opts = opts or {}
     check.options(opts, {if_exists = 'boolean'})
-    if opts.if_exists then
-        return catalog.grantee(kind, name)
+    local uid = catalog.grantee(kind, name)
+    if uid == nil and not opts.if_exists then
+        box_error(NO_SUCH[kind], name)
     end
-    return required(kind, name)
+    return uid
 end
 
 function user.drop(name, opts)
@@ -171,15 +172,10 @@ function role.drop(name, opts)
     return drop(uid)
 end
 
+-- Refuses names only: as in Tarantool, a number passes as its digits.
 local function refuse_system_privilege(given)
-    local is_refused
-    if type(given) == 'number' then
-        is_refused = bit.band(given, privilege.PRIV.S + privilege.PRIV.U) ~= 0
-    else
-        local text = string.lower(given)
-        is_refused = text:find('session', 1, true) or text:find('usage', 1, true)
-    end
-    if is_refused then
+    local text = string.lower(given)
+    if text:find('session', 1, true) or text:find('usage', 1, true) then
         box_error(box_error.GRANT, 'system privilege can not be granted to role')
     end
 end

@@ -141,7 +141,7 @@ end
 
 function bodies.update(space_id, index_id, key, ops)
     return TYPE.update, map(5, SPACE_ID, encode(space_id), INDEX_ID, encode(index_id), INDEX_BASE, '\1',
-        KEY, encode_key(key), TUPLE, encode_tuple(ops))
+        TUPLE, encode_tuple(ops), KEY, encode_key(key))
 end
 
 function bodies.upsert(space_id, tuple, ops)
@@ -188,8 +188,9 @@ local function encode_statement(statement)
     return SQL_TEXT .. encode(statement == nil and '' or tostring(statement))
 end
 
-function bodies.execute(statement, params)
-    return TYPE.execute, map(3, encode_statement(statement), SQL_BIND, encode_params(params), OPTIONS, '\x90')
+function bodies.execute(statement, params, options)
+    return TYPE.execute, map(
+        3, encode_statement(statement), SQL_BIND, encode_params(params), OPTIONS, encode_tuple(options))
 end
 
 function bodies.prepare(statement)

@@ -141,7 +141,7 @@ function methods.result(self)
 end
 
 local function check_timeout(timeout, usage)
-    if timeout ~= nil and (type(timeout) ~= 'number' or not (timeout >= 0)) then
+    if timeout and (type(timeout) ~= 'number' or not (timeout >= 0)) then
         error('Usage: ' .. usage)
     end
 end

@@ -27,6 +27,8 @@ local error, pcall, tostring = error, pcall, tostring
 
 local CLOSED = 1
 local FINAL = {error = true, closed = true}
+-- Seconds. A condition that waits so long has no limit.
+local TIMEOUT_INFINITY = 500 * 365 * 86400
 local VSPACE, VINDEX, VCOLLATION = 281, 289, 277
 local ITERATE_ALL, NO_LIMIT = 2, 0xFFFFFFFF
 local ALL_PUSHES = 2 ^ 52 -- more than a request has
@@ -105,8 +107,33 @@ local function fetch_schema(self)
     until self.id == nil
 end
 
+-- Returns a text as the C functions of Tarantool take it: nil unless it is a text or a number.
+local function c_text(value)
+    return (type(value) == 'string' or type(value) == 'number') and tostring(value) or nil
+end
+
+local UNKNOWN_NAME = 'getaddrinfo: Name or service not known'
+local UNKNOWN_SERVICE = 'getaddrinfo: Servname not supported for ai_socktype'
+
+local function refuse(problem)
+    error(errors.new_here({code = box.error.NO_CONNECTION, message = problem}), 0)
+end
+
+-- Returns the host and the service to connect to. Raises the error of getaddrinfo() for what cannot be any.
+local function resolvable(host, port)
+    host, port = c_text(host), c_text(port)
+    if host == 'unix/' then
+        return host, port or ''
+    elseif port and not port:find('^%w[%w-]*$') and port ~= '' or port and port:find('^%d+%a') then
+        refuse(UNKNOWN_SERVICE)
+    elseif host == nil and port == nil or host and not host:find('^[%w.:%%_-]+$') then
+        refuse(UNKNOWN_NAME)
+    end
+    return host or 'localhost', port ~= '' and port or '0'
+end
+
 local function serve(self)
-    local host, port = tostring(self.host or 'localhost'), tostring(self.port)
+    local host, port = resolvable(self.host, self.port)
     local id, packed = wait(python.netbox_connect(host, port, self.events.connect_timeout()))
     self.id = id
     local greeting = msgpack.decode(packed)
@@ -119,8 +146,9 @@ local function serve(self)
         return fetch_protocol(self, with_errors)
     end)
     set_state(self, 'auth')
-    if self.user ~= nil then
-        wait(python.netbox_auth(self.id, self.user, self.password))
+    if self.user ~= nil and self.user then
+        local password = c_text(self.password) or refuse("Missing mandatory field 'tuple' in request")
+        wait(python.netbox_auth(self.id, c_text(self.user) or '', password))
     end
     while true do
         if self.state == 'graceful_shutdown' or self.events.schema == nil then
@@ -188,15 +216,14 @@ function methods.stop(self)
 end
 
 -- Waits for one of the states `wanted` (a name or a set) or a final state. Returns whether it is a wanted one.
-function methods.wait_state(self, wanted, timeout)
-    local deadline = timeout and fiber.clock() + timeout
+function methods.wait_state(self, target_state, timeout)
+    local deadline = fiber.clock() + (timeout or TIMEOUT_INFINITY)
     while true do
-        local is_wanted = self.state == wanted or (type(wanted) == 'table' and wanted[self.state]) or false
+        local is_wanted = self.state == target_state or target_state[self.state] or false
         if is_wanted or FINAL[self.state] then
             return is_wanted
         end
-        local left = deadline and math.max(deadline - fiber.clock(), 0)
-        if not self.changed:wait(left) and deadline then
+        if not self.changed:wait(math.max(deadline - fiber.clock(), 0)) then
             return false
         end
     end

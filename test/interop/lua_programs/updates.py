@@ -1,0 +1,132 @@
+"""Programs of update and upsert operations with every kind of operator, field and argument."""
+
+from __future__ import annotations
+
+from test.interop.lua_programs.source import Rules, steps_of
+
+_RULES: Rules = {
+    "operator": ["=", "+", "-", "&", "|", "^", ":", "!", "#", "=", "+", "#", "!", "?", "", "==", "s"],
+    "field": [
+        *["1", "2", "3", "4", "5", "6", "7", "8", "9", "0", "-1", "-2", "-9", "1.5", "<value>"],
+        *[
+            "'id'",
+            "'text'",
+            "'map.a'",
+            "'map.b'",
+            "'map.a.b'",
+            "'list[1]'",
+            "'list[2]'",
+            "'list[9]'",
+            "'[5].a'",
+            "'[6][1]'",
+        ],
+        *[
+            "'nope'",
+            "'map['",
+            "'[1'",
+            "'map[\"a\"]'",
+            "'list[0]'",
+            "'list[*]'",
+            "'map.a[1]'",
+            "'text.a'",
+            "'list.a'",
+            "''",
+        ],
+        *["'deep.x.y.z'", "'deep.x.n'", "'deep.l[1].k'", "'deep.x'", "'.id'", "'[\"map\"].a'", "'list[-1]'"],
+    ],
+    "argument": [
+        *[
+            "1",
+            "-1",
+            "1.5",
+            "0",
+            "10",
+            "2^53",
+            "18446744073709551615ULL",
+            "9223372036854775807LL",
+            "-9223372036854775807LL",
+        ],
+        *[
+            "decimal.new('1.5')",
+            "decimal.new('1e37')",
+            "'text'",
+            "''",
+            "{}",
+            "{1}",
+            "{a = 1}",
+            "nil",
+            "box.NULL",
+            "true",
+        ],
+        *["0/0", "1e308", "uuid.fromstr('c8f0fa1f-da29-438c-a040-393f1126ad39')", "ffi.new('float', 1.5)", "<value>"],
+    ],
+    "operation": [
+        "{'<operator>', <field>, <argument>}",
+        "{'<operator>', <field>, <argument>}",
+        "{'<operator>', <field>, <argument>}",
+        "{'=', <field>, <argument>}",
+        "{'+', <number_field>, <argument>}",
+        "{'<bits>', <number_field>, <argument>}",
+        "{':', <field>, <small>, <small>, <argument>}",
+        "{':', 'text', <argument>, <argument>, <argument>}",
+        "{'#', <field>, <count>}",
+        "{'<operator>', <field>}",
+        "{'<operator>'}",
+        "{'<operator>', <field>, <argument>, <argument>}",
+        "{<value>, <field>, <argument>}",
+        "{<args>}",
+        "<value>",
+    ],
+    "number_field": ["2", "3", "4", "'map.a'", "'list[1]'", "'deep.x.n'"],
+    "bits": ["&", "|", "^"],
+    "count": ["1", "2", "0", "-1", "10", "2^32", "<value>"],
+    "operations": [
+        "{<operation>}",
+        "{<operation>}",
+        "{<operation>, <operation>}",
+        "{<operation>, <operation>, <operation>}",
+        "{{'=', <field>, <argument>}, {'<operator>', <field>, <argument>}}",
+        "{'<operator>', <field>, <argument>}",
+        "{}",
+        "<value>",
+    ],
+    "key": ["1", "1", "1", "{1}", "2", "<value>"],
+    "row": ["{1, 0, 0}", "{7, 'new'}", "{<id>, <argument>}", "<value>"],
+    "id": ["1", "7", "<value>"],
+    "step": [
+        "s:update(<key>, <operations>)",
+        "s:update(1, {<operation>})",
+        "s:update(1, {<operation>, <operation>})",
+        "t:update(<operations>)",
+        "t:update({<operation>})",
+        "t:upsert(<operations>)",
+        "t:upsert({<operation>, <operation>})",
+        "s:upsert(<row>, <operations>)",
+        "s:upsert({1, 1}, {<operation>}) return s:get(1)",
+        "s:upsert({8, 1}, {<operation>}) return s:get(8)",
+        "s.index.sk:update(<key>, <operations>)",
+        "s.index.pk:update(1, {<operation>})",
+        "box.tuple.update(<value>, <operations>)",
+        "pcall(s.update, s, <args>)",
+        "s:upsert(<args>)",
+        "t:transform(<small>, <value>, <args>)",
+        "s:get(1)",
+        "s:replace(t)",
+        "plain:update(1, <operations>)",
+        "plain:upsert({1, <argument>}, <operations>) return plain:get(1)",
+    ],
+}
+
+updates = steps_of(
+    _RULES,
+    start=[
+        "ffi = require('ffi') s = box.schema.space.create('s', {format = {{'id', 'unsigned'}, {'n', 'number'}, "
+        "{'i', 'integer'}, {'d', 'any'}, {'map', 'any'}, {'list', 'array', is_nullable = true}, "
+        "{'text', 'string', is_nullable = true}, {'deep', 'map', is_nullable = true}}})",
+        "_ = s:create_index('pk') _ = s:create_index('sk', {parts = {3, 'integer'}, unique = <boolean>})",
+        "t = s:replace{1, 2.5, 3, decimal.new('4'), {a = 5, b = {c = 6}}, {7, 'eight', {9}}, 'some text', "
+        "{x = {y = {z = 1}, n = 2}, l = {{k = 3}}}}",
+        "plain = box.schema.space.create('plain') _ = plain:create_index('pk') return plain:replace{1, 5, 'abc'}",
+    ],
+)
+"""Changes fields of numbers, texts, maps and arrays, by numbers, names and paths, some of them wrong."""
