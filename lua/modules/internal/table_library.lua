@@ -1,4 +1,6 @@
 -- Members that Tarantool adds to `table`: copies, comparison, move.
+local arguments = require('internal.arguments')
+
 local getmetatable, setmetatable, pairs, rawget, type = getmetatable, setmetatable, pairs, rawget, type
 
 local function hook(value, name)
@@ -81,9 +83,28 @@ end
 
 table.equals = equals
 
+-- Raises an error for an argument of a wrong type; as in Tarantool, an absent one is nil.
+local function bad(position, kind, value)
+    arguments.bad(position, kind .. ' expected, got ' .. type(value), 3)
+end
+
+local function whole(number)
+    return number - math.fmod(number, 1)
+end
+
 -- Copies the elements first..last of `from` to `target` (default: `from`), at `position` and after it.
 local function move(from, first, last, position, target)
-    target = target or from
+    if type(from) ~= 'table' then
+        bad(1, 'table', from)
+    end
+    first = whole(arguments.number(first) or bad(2, 'number', first))
+    last = whole(arguments.number(last) or bad(3, 'number', last))
+    position = whole(arguments.number(position) or bad(4, 'number', position))
+    if target == nil then
+        target = from
+    elseif type(target) ~= 'table' then
+        bad(5, 'table', target)
+    end
     if position > first and target == from then
         for i = last - first, 0, -1 do
             target[position + i] = from[first + i]

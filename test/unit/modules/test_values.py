@@ -448,8 +448,8 @@ def test_quotes_of_csv_that_stand_alone(lua: Lua) -> None:
     assert lua(
         """
         local csv = require('csv')
-        return csv.load('"",a""'), csv.load('a"'), csv.load('a\n\rb'), csv.load(',,', {quote_char = ','}),
-            csv.dump({'a\0b', 'c"'})"""
+        return csv.load('"",a""'), csv.load('a"'), csv.load('a\\n\\rb'), csv.load(',,', {quote_char = ','}),
+            csv.dump({'a\\0b', 'c"'})"""
     ) == [[['"', 'a"']], [["a"]], [["a"], ["b"]], [["", "", ""]], 'a,c""\n']
 
 
