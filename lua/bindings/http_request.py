@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import re
 import socket
 import zlib
 from contextlib import suppress
@@ -20,6 +21,9 @@ from box.errors import system_error
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+_NUMBERS: Final = re.compile(r"[0-9.]+")
+"""Hosts that are numbers. Unlike the system, libcurl takes only those of four parts for addresses."""
+_IPV4_DOTS: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 30
 """The most redirections that are followed."""
@@ -103,9 +107,13 @@ class WebRequest:
             host, port = parts.hostname or "", parts.port
         except ValueError as error:
             raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
-        if not host:
+        if not host or any(char.isspace() for char in host):
             raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL)
+        if _NUMBERS.fullmatch(host) and host.count(".") != _IPV4_DOTS:
+            raise socket.gaierror(f"no host has the name {host}")
         options = self._options
+        if "interface" in options:
+            _check_interface(str(options["interface"]))
         timeout = options.get("timeout")
         source = (str(options["interface"]), 0) if "interface" in options else None
         connection: HTTPConnection
@@ -127,6 +135,20 @@ class WebRequest:
         connection.endheaders(self._body or None)
         response = connection.getresponse()
         return _head(response), _decoded(response, response.read(), self._options)
+
+
+def _check_interface(interface: str) -> None:
+    """Check that requests can be sent from an address.
+
+    Raises:
+        BoxSystemError: no socket can be bound to it.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(interface, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as sock:
+            sock.bind(address)
+    except (OSError, UnicodeError) as error:
+        raise system_error("curl: Failed binding local connection end", errno.EINVAL) from error
 
 
 def _unix_socket(path: str, timeout: float | None) -> socket.socket:

@@ -15,7 +15,6 @@ _HALVES: Final = {
     "digest.DigestBinding": ("digest",),
     "fio.FioBinding": ("fio", "process", "pwd"),
     "http_client.HttpClientBinding": ("http",),
-    "iconv.IconvBinding": ("iconv",),
     "key_def.KeyDefBinding": ("key",),
     "log.LogBinding": ("log",),
     "merger.MergerBinding": ("merger",),

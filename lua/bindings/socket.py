@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import socket
 import struct
 from collections.abc import Callable
@@ -33,6 +34,9 @@ _TEXT_OPTIONS: Final = frozenset({"SO_BINDTODEVICE", "TCP_CONGESTION"})
 _STRUCT_OPTIONS: Final = frozenset({"SO_LINGER", "TCP_INFO"})
 _INT, _STRUCT, _TEXT = 1, 0, 2
 _PORT_MAX: Final = 65535
+_PATH_MAX: Final = 107
+"""The longest path of a unix socket in bytes."""
+_LEADING_NUMBER: Final = re.compile(r"\s*[+-]?\d+")
 
 
 def _constants(prefix: str) -> dict[str, int]:
@@ -178,13 +182,16 @@ class SocketBinding(Binding):
     @staticmethod
     def _address(sock: Socket, host: bytes, port: Any) -> Any:
         if sock.family == socket.AF_UNIX:
-            return os.fsdecode(port if isinstance(port, bytes) else str(int(port)).encode())
-        try:
-            number = int(port or 0)
-        except (ValueError, OverflowError):
-            number = -1
-        if not 0 <= number <= _PORT_MAX:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            if text(host) != UNIX_HOST:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            path = os.fsdecode(port if isinstance(port, bytes) else str(int(port)).encode())
+            if len(os.fsencode(path)) > _PATH_MAX:
+                raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+            # As in Tarantool, an empty path is the whole field, which is the name of a socket without a file.
+            return path or b"\0" * (_PATH_MAX + 1)
+        # As C's `atoi` and the 16 bits of a port have it: what is no number is 0.
+        found = _LEADING_NUMBER.match(text(port) if isinstance(port, bytes) else str(int(port or 0)))
+        number = int(found[0]) & _PORT_MAX if found else 0
         return text(host), number
 
     @exported("socket_connect")

@@ -38,8 +38,8 @@ local function bytes(size, position)
     if not number then
         local _ = position and position + size
         error(("bad argument #2 to '?' (cannot convert '%s' to 'size_t')"):format(type(size)), 3)
-    elseif number ~= number then
-        return 0
+    elseif number ~= number or number == -math.huge then
+        return 2 ^ 63
     end
     return number >= 0 and math.floor(number) or number + 2 ^ 64
 end
@@ -82,10 +82,19 @@ function methods.reset(buffer)
     buffer.rpos, buffer.wpos = buffer.buf, buffer.buf
 end
 
-local function grow(buffer, size)
+-- Raises an error that shows a size as C does: numbers that 64 bits do not hold are the least one.
+local function raise_no_memory(size)
+    local number = tonumber(size)
+    local shown = number > -2 ^ 63 and number < 2 ^ 63 and ('%.0f'):format(number - math.fmod(number, 1))
+        or '-9223372036854775808'
+    error(('Failed to allocate %s bytes in ibuf'):format(shown))
+end
+
+-- Makes room for `size` bytes, of which the user has written `given`.
+local function grow(buffer, size, given)
     local used, read = tonumber(buffer.wpos - buffer.buf), tonumber(buffer.rpos - buffer.buf)
     if size > LARGEST then
-        error(('Failed to allocate %.0f bytes in ibuf'):format(size))
+        raise_no_memory(given)
     end
     local capacity = 16384
     while capacity - OVERHEAD < used + size do
@@ -94,7 +103,7 @@ local function grow(buffer, size)
     capacity = capacity - OVERHEAD
     local memory = ffi.cast(char_pointer, ffi.C.realloc(buffer.buf, capacity))
     if memory == nil then
-        error(('Failed to allocate %.0f bytes in ibuf'):format(size))
+        raise_no_memory(given)
     end
     buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = memory, memory + read, memory + used, memory + capacity
 end
@@ -102,9 +111,9 @@ end
 -- Make room for `size` more bytes. Returns a pointer to it.
 function methods.reserve(buffer, size)
     check(buffer, 'reserve')
-    size = bytes(size, buffer.wpos)
-    if buffer.epos - buffer.wpos < size then
-        grow(buffer, size)
+    local count = bytes(size, buffer.wpos)
+    if buffer.epos - buffer.wpos < count then
+        grow(buffer, count, size)
     end
     return buffer.wpos
 end
@@ -112,12 +121,12 @@ end
 -- Make room for `size` more bytes and count them as written. Returns a pointer to them.
 function methods.alloc(buffer, size)
     check(buffer, 'alloc')
-    size = bytes(size, buffer.wpos)
-    if buffer.epos - buffer.wpos < size then
-        grow(buffer, size)
+    local count = bytes(size, buffer.wpos)
+    if buffer.epos - buffer.wpos < count then
+        grow(buffer, count, size)
     end
     local position = buffer.wpos
-    buffer.wpos = position + size
+    buffer.wpos = position + count
     return position
 end
 

@@ -2,6 +2,8 @@
 local python = require('internal.python')
 local ffi = require('ffi')
 
+local error, select = error, select
+
 ffi.cdef([[
     struct lunabox_timespec { long tv_sec; long tv_nsec; };
     int clock_gettime(int clock_id, struct lunabox_timespec *time);
@@ -51,6 +53,16 @@ end
 local clock = {}
 local readers = python.clock_read == nil and of_system or of_machine
 local NAMES = {time = 'realtime', realtime = 'realtime', monotonic = 'monotonic', proc = 'process', thread = 'thread'}
+-- Like C functions, those of the module refuse arguments.
+local function without_arguments(read)
+    return function(...)
+        if select('#', ...) > 0 then
+            error('wrong number of arguments for function call', 2)
+        end
+        return read()
+    end
+end
+
 for name, source in pairs(NAMES) do
     local seconds, nanoseconds = readers(source)
     clock[name], clock[name .. '64'] = without_arguments(seconds), without_arguments(nanoseconds)

@@ -30,7 +30,11 @@ local function new_collector(what, compute)
         if self._pieces == nil then
             return error(what .. ' not initialized')
         end
-        self._pieces[#self._pieces + 1] = text
+        -- Errors call what is no text `input`, as in Tarantool.
+        local input = text
+        if input:len() > 0 then
+            self._pieces[#self._pieces + 1] = input
+        end
     end
 
     function methods.result(self)

@@ -2,7 +2,7 @@
 -- object with a method `read`.
 local log = require('log')
 
-local error, pairs, tostring, type = error, pairs, tostring, type
+local error, pairs, string, tostring, type = error, pairs, string, tostring, type
 
 local CHUNK_SIZE = 4096
 local READ_USAGE = 'Usage: load(string or object with method read(num)returns string)'
@@ -10,8 +10,6 @@ local READ_USAGE = 'Usage: load(string or object with method read(num)returns st
 local function read_all(readable, size)
     if type(readable) == 'string' then
         return readable
-    elseif type(readable.read) ~= 'function' then
-        error(READ_USAGE)
     end
     local parts = {}
     while true do
@@ -29,8 +27,13 @@ local function literal(char)
     return (char:gsub('%W', '%%%0'))
 end
 
--- Returns the text of the quoted part that begins at `position`, and its end; nil if it does not end.
+-- Returns the text of the quoted part that begins at `position`, and its end; nil if it does not end. As in Tarantool,
+-- two quotes outside of a quoted part are a quote, not an empty part.
 local function read_quoted(text, position, quote)
+    local first = text:sub(position, position)
+    if first == quote or first == '' then
+        return first, position + #first
+    end
     local parts = {}
     while true do
         local found = text:find(quote, position, true)
@@ -63,8 +66,10 @@ local function new_field()
     return {text = '', quoted = 0}
 end
 
+-- The two bytes of a line end may come in any order.
 local function after_line_end(text, position)
-    return text:sub(position, position + 1) == '\r\n' and position + 2 or position + 1
+    local pair = text:sub(position, position + 1)
+    return (pair == '\r\n' or pair == '\n\r') and position + 2 or position + 1
 end
 
 -- Returns the fields of the record at `position` and the position of the next one; nil if a quote does not end.
@@ -74,7 +79,7 @@ local function read_record(text, position, format)
         local found = text:find(format.special, position)
         add_plain(field, text:sub(position, (found or #text + 1) - 1))
         local char = found and text:sub(found, found)
-        if char == format.quote then
+        if char == format.quote and char ~= format.delimiter then
             local part
             part, position = read_quoted(text, found + 1, format.quote)
             if part == nil then
@@ -106,27 +111,37 @@ local function step(state, number)
     end
 end
 
--- Returns the byte of an option; a number is the byte itself. As in Tarantool, only the first byte of a text counts.
-local function separator(value)
-    if value == '' then
-        error("cannot convert 'nil' to 'char'", 3)
-    end
-    return type(value) == 'number' and string.char(value % 256) or value:sub(1, 1)
+-- Sets what the options lack; as in Tarantool, in the table of the user.
+local function complete(opts)
+    opts.delimiter = opts.delimiter or ','
+    opts.quote_char = opts.quote_char or '"'
 end
 
+-- Returns the separators of the options: as in Tarantool, only the first byte of a text counts.
 local function separators(opts)
-    return separator(opts.delimiter or ','), separator(opts.quote_char or '"')
+    local delimiter, quote = string.byte(opts.delimiter), string.byte(opts.quote_char)
+    if delimiter == nil or quote == nil then
+        error("cannot convert 'nil' to 'char'")
+    end
+    return string.char(delimiter), string.char(quote)
 end
 
 -- Iterates over the records: for i, fields in csv.iterate(text) do.
 local function iterate(readable, opts)
     opts = opts or {}
+    if type(readable) ~= 'string' and type(readable.read) ~= 'function' then
+        error(READ_USAGE)
+    end
+    opts.chunk_size = opts.chunk_size or CHUNK_SIZE
+    complete(opts)
+    opts.skip_head_lines = opts.skip_head_lines or 0
+    local text = read_all(readable, opts.chunk_size)
     local delimiter, quote = separators(opts)
     local state = {
-        text = read_all(readable, opts.chunk_size or CHUNK_SIZE), position = 1,
-        delimiter = delimiter, quote = quote, special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
+        text = text, position = 1, delimiter = delimiter, quote = quote,
+        special = '[\r\n' .. literal(delimiter) .. literal(quote) .. ']',
     }
-    return step, state, -(opts.skip_head_lines or 0)
+    return step, state, -opts.skip_head_lines
 end
 
 local function load(readable, opts)
@@ -137,9 +152,10 @@ local function load(readable, opts)
     return result
 end
 
--- Like Tarantool, doubles quotes in every field, but encloses only fields that contain a delimiter or a line end.
+-- Like Tarantool, doubles quotes in every field, but encloses only fields that contain a delimiter or a line end, and
+-- ends a field before a zero byte.
 local function escape(value, delimiter, quote)
-    local text = tostring(value)
+    local text = tostring(value):match('^[^%z]*')
     local doubled = text:gsub(literal(quote), ((quote .. quote):gsub('%%', '%%%%')))
     if text:find(delimiter, 1, true) or text:find('[\r\n]') then
         return quote .. doubled .. quote
@@ -150,18 +166,19 @@ end
 -- Returns the text of a table of records, or of one record. With `target`, an object with a method `write`, writes it
 -- there instead.
 local function dump(records, opts, target)
-    if type(records) ~= 'table' or (target ~= nil and type(target.write) ~= 'function') then
+    opts = opts or {}
+    complete(opts)
+    if (target ~= nil and type(target.write) ~= 'function') or type(records) ~= 'table' then
         error('Usage: dump(table[, opts, writable])')
     end
-    opts = opts or {}
-    local delimiter, quote = opts.delimiter or ',', opts.quote_char or '"'
+    local delimiter, quote = separators(opts)
     local lines = {}
     for _, record in pairs(type(records[1]) == 'table' and records or {records}) do
         local fields = {}
         for _, value in pairs(record) do
             fields[#fields + 1] = escape(value, delimiter, quote)
         end
-        local line = table.concat(fields, delimiter) .. '\n'
+        local line = table.concat(fields, opts.delimiter) .. '\n'
         if target then
             target:write(line)
         else

@@ -37,7 +37,10 @@ local function crc32_update(state, data)
         error(("bad argument #1 to '?' (cannot convert '%s' to 'unsigned int')"):format(type(state)), 2)
     end
     local number = tonumber(state)
-    return python.digest_crc32(number - number == 0 and math.floor(number) % 2 ^ 32 or 0, data)
+    if number - number ~= 0 then
+        number = 0
+    end
+    return python.digest_crc32((number - math.fmod(number, 1)) % 2 ^ 32, data)
 end
 
 local crc_methods = {}
@@ -121,12 +124,12 @@ local number_cell = ffi.new('uint64_t[1]')
 
 -- Returns the bucket of a number. When the count of buckets changes, most numbers keep their bucket.
 function digest.guava(state, buckets)
+    if type(state) ~= 'number' and type(state) ~= 'cdata' then
+        error(("bad argument #1 to '?' (cannot convert '%s' to 'uint64_t')"):format(type(state)), 2)
+    end
     local count = tonumber(buckets)
     if count == nil then
         error(("bad argument #2 to '?' (cannot convert '%s' to 'int')"):format(type(buckets)), 2)
-    end
-    if type(state) ~= 'number' and type(state) ~= 'cdata' then
-        error(("bad argument #1 to '?' (cannot convert '%s' to 'uint64_t')"):format(type(state)), 2)
     end
     number_cell[0] = state
     return python.digest_guava(ffi.string(number_cell, 8), bit.tobit(count))

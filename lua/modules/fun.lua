@@ -25,18 +25,25 @@ end
 -- Makes a range: range(stop) counts from 1, or down from -1; range(start, stop) counts towards stop, which is included
 -- if a step ends on it.
 function fun.range(start, stop, step)
-    if stop == nil then
-        if start == 0 then
-            -- As in Tarantool, the bare step is returned, not an iterator.
-            return iterator.no_step, nil, nil
-        end
-        start, stop = start > 0 and 1 or -1, start
-    end
     if step == nil then
+        if stop == nil then
+            if start == 0 then
+                -- As in Tarantool, the bare step is returned, not an iterator.
+                return iterator.no_step, nil, nil
+            end
+            start, stop = start > 0 and 1 or -1, start
+        end
         step = start <= stop and 1 or -1
     end
+    assert(type(start) == 'number', 'start must be a number')
+    assert(type(stop) == 'number', 'stop must be a number')
+    assert(type(step) == 'number', 'step must be a number')
     assert(step ~= 0, 'step must not be zero')
-    return iterator.new(step > 0 and range_up or range_down, {stop, step}, start - step)
+    if step > 0 then
+        return iterator.new(range_up, {stop, step}, start - step)
+    elseif step < 0 then
+        return iterator.new(range_down, {stop, step}, start - step)
+    end
 end
 
 local function one_step(value, count)
@@ -105,42 +112,57 @@ local FUNCTIONS = {
     [1] = {
         'all every', 'any some', 'drop', 'drop_n', 'drop_while', 'each for_each foreach', 'filter remove_if', 'grep',
         'index index_of elem_index', 'indexes indices elem_indexes elem_indices', 'intersperse', 'map',
-        'max_by maximum_by', 'min_by minimum_by', 'nth', 'partition', 'span split split_at', 'take', 'take_n',
+        'max_by', 'min_by minimum_by', 'nth', 'partition', 'span split split_at', 'take', 'take_n',
         'take_while',
     },
     [2] = {'foldl reduce'},
 }
 
+-- By the number of arguments: a method, and a function, that call the function of a list with step, parameter and state.
+local METHODS = {
+    [0] = function(call)
+        return function(self) return call(self.gen, self.param, self.state) end
+    end,
+    [1] = function(call)
+        return function(self, argument) return call(argument, self.gen, self.param, self.state) end
+    end,
+    [2] = function(call)
+        return function(self, first, second) return call(first, second, self.gen, self.param, self.state) end
+    end,
+}
+local open = iterator.open
 local CALLS = {
-    [0] = function(method)
-        return function(...) return method((fun.iter(...))) end
+    [0] = function(call)
+        return function(object, param, state) return call(open(object, param, state)) end
     end,
-    [1] = function(method)
-        return function(argument, ...) return method((fun.iter(...)), argument) end
+    [1] = function(call)
+        return function(argument, object, param, state) return call(argument, open(object, param, state)) end
     end,
-    [2] = function(method)
-        return function(first, second, ...) return method((fun.iter(...)), first, second) end
+    [2] = function(call)
+        return function(first, second, object, param, state)
+            return call(first, second, open(object, param, state))
+        end
     end,
 }
 
 for count, entries in pairs(FUNCTIONS) do
     for _, names in ipairs(entries) do
         local name = names:match('^%S+')
-        local method = lazy[name] or eager[name]
+        local call = lazy[name] or eager[name]
+        local method, exported = METHODS[count](call), CALLS[count](call)
         for alias in names:gmatch('%S+') do
-            iterator.methods[alias], fun[alias] = method, CALLS[count](method)
+            iterator.methods[alias], fun[alias] = method, exported
         end
     end
 end
 
--- zip and chain take several iterables; as methods, the iterator is the first of them.
+-- zip, chain and is_prefix_of take several iterables; as methods, the iterator is the first of them.
 iterator.methods.zip, fun.zip = lazy.zip, lazy.zip
 iterator.methods.chain, fun.chain = lazy.chain, lazy.chain
-iterator.methods.is_prefix_of = eager.is_prefix_of
-iterator.methods.unwrap = eager.unwrap
+iterator.methods.is_prefix_of, fun.is_prefix_of = eager.is_prefix_of, eager.is_prefix_of
 
-function fun.is_prefix_of(one, other)
-    return eager.is_prefix_of(fun.iter(one), other)
+function iterator.methods.unwrap(self)
+    return self.gen, self.param, self.state
 end
 
 fun.xrepeat, fun.replicate = fun.duplicate, fun.duplicate
@@ -171,10 +193,18 @@ function operator.intdiv(a, b)
 end
 
 fun.operator, fun.op = operator, operator
+iterator.methods.operator, iterator.methods.op = operator, operator
 
--- require('fun')() makes all members of the module global.
-return setmetatable(fun, {__call = function(members)
+-- require('fun')() makes all members of the module global. Globals that exist are left alone, unless `override` is set.
+return setmetatable(fun, {__call = function(members, override)
     for name, member in pairs(members) do
-        _G[name] = member
+        local is_new = rawget(_G, name) == nil
+        if is_new or override then
+            rawset(_G, name, member)
+        end
+        if not is_new then
+            local said = 'function ' .. name .. ' already exists in global scope.'
+            print((override and 'WARNING: %s Overwritten.' or 'NOTICE: %s Skipped.'):format(said))
+        end
     end
 end})

@@ -13,11 +13,23 @@ local function check_count(count)
     end
 end
 
+-- Any value that has fields may hold options; those of a text are the functions of `string`.
+local INDEXABLE = {table = true, string = true, cdata = true}
+
+local function first_option(overrides)
+    return overrides.encode_sparse_convert
+end
+
 local function call_cfg(cfg, count, overrides)
     if count == 1 then
         return cfg
-    elseif type(overrides) ~= 'table' then
+    elseif not INDEXABLE[type(overrides)] then
         error(format('attempt to index a %s value', type(overrides)), 3)
+    end
+    local ok, problem = pcall(first_option, overrides)
+    if not ok then
+        -- As of C code: without a place.
+        error(type(problem) == 'string' and problem:gsub('^builtin/json%.lua:%d+: ', '') or problem, 0)
     end
     return serializer.with_options(cfg, overrides)
 end

@@ -6,7 +6,7 @@ local python = require('internal.python')
 local tuples = require('internal.tuple')
 local wait = require('internal.wait')
 
-local error, ipairs, rawget, setmetatable, type = error, ipairs, rawget, setmetatable, type
+local error, ipairs, pcall, rawget, select, type = error, ipairs, pcall, rawget, select, type
 
 local USAGE = 'Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]'
     .. '[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}'
@@ -14,7 +14,7 @@ local SHOWN = {'type', 'fieldno', 'path', 'is_nullable', 'exclude_null', 'collat
 local OPTIONS = {'type', 'is_nullable', 'exclude_null', 'collation_id', 'collation', 'path'}
 
 -- Python identifies a definition by the MessagePack of its parts: a program may hold a mere reference to the object.
-ffi.cdef('struct key_def { uint32_t part_count; uint32_t size; uint8_t parts[?]; };')
+ffi.cdef('struct key_def { uint32_t lunabox_count; uint32_t lunabox_size; uint8_t lunabox_parts[?]; };')
 local key_def_type = ffi.typeof('struct key_def')
 
 local function is_key_def(value)
@@ -25,13 +25,13 @@ local function check(value, usage)
     if not is_key_def(value) then
         error('Usage: key_def:' .. usage, 3)
     end
-    return ffi.string(value.parts, value.size)
+    return ffi.string(value.lunabox_parts, value.lunabox_size)
 end
 
 local function of_parts(parts)
     local packed = msgpack.encode(parts)
     local object = key_def_type(#packed, #parts, #packed)
-    ffi.copy(object.parts, packed, #packed)
+    ffi.copy(object.lunabox_parts, packed, #packed)
     return object
 end
 
@@ -68,18 +68,32 @@ local function part_of(given)
     return part
 end
 
-local function new(given)
-    if type(given) ~= 'table' then
+-- Returns the parts, checked and described by names.
+local function checked(parts)
+    return decode(wait(python.key_def_parts(msgpack.encode(parts))))
+end
+
+local function new(...)
+    local given = ...
+    if select('#', ...) ~= 1 or type(given) ~= 'table' then
         error(USAGE, 2)
     end
     local parts = {}
-    for i, part in ipairs(given) do
-        parts[i] = part_of(part)
+    for i = 1, #given do
+        local ok, part = pcall(part_of, given[i])
+        if not ok then
+            -- A mistake in an earlier part is told first.
+            if i > 1 then
+                checked(parts)
+            end
+            error(part, 0)
+        end
+        parts[i] = part
     end
     if #parts == 0 then
         wrong('Key definition can only be constructed by using at least 1 key_part')
     end
-    return of_parts(decode(wait(python.key_def_parts(msgpack.encode(parts)))))
+    return of_parts(checked(parts))
 end
 
 local methods = {}

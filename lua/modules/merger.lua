@@ -122,17 +122,16 @@ end
 local M = {}
 
 local function is_callable(value)
-    if type(value) == 'function' then
-        return true
-    end
-    local metatable = type(value) ~= 'cdata' and debug.getmetatable(value)
-    return metatable and metatable.__call ~= nil
+    local metatable = type(value) == 'table' and debug.getmetatable(value)
+    return type(value) == 'function' or metatable and metatable.__call ~= nil
 end
 
-local function check_generator(kind, ...)
+-- Returns generator, parameter and state out of the arguments of a function.
+local function generator_of(kind, ...)
     if select('#', ...) > 3 or not is_callable((...)) then
         error(('Usage: merger.new_%s_source(gen, param, state)'):format(kind), 3)
     end
+    return ...
 end
 
 function M.new_source_fromtable(list)
@@ -143,13 +142,13 @@ function M.new_source_fromtable(list)
 end
 
 function M.new_table_source(...)
-    check_generator('table', ...)
-    return of_lists(stepper('table', ...))
+    local generate, param, state = generator_of('table', ...)
+    return of_lists(stepper('table', generate, param, state))
 end
 
 function M.new_tuple_source(...)
-    check_generator('tuple', ...)
-    local step = stepper('tuple', ...)
+    local generate, param, state = generator_of('tuple', ...)
+    local step = stepper('tuple', generate, param, state)
     return new_source(function()
         local value = step()
         return value ~= nil and as_tuple(value) or nil
@@ -157,8 +156,8 @@ function M.new_tuple_source(...)
 end
 
 function M.new_buffer_source(...)
-    check_generator('buffer', ...)
-    local step = stepper('buffer', ...)
+    local generate, param, state = generator_of('buffer', ...)
+    local step = stepper('buffer', generate, param, state)
     return of_lists(function()
         return take_buffer(step())
     end)
@@ -222,28 +221,32 @@ end
 
 local MERGER = 'merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])'
 
-local function check_sources(sources)
-    for i, source in ipairs(sources) do
+-- Checks the sources of a call with `count` arguments. Errors count a source as one argument more.
+local function check_sources(sources, count)
+    for i = 1, #sources do
+        local source = sources[i]
         if type(source) ~= 'cdata' then
-            error('expected cdata as 3 argument', 3)
+            error(('expected cdata as %d argument'):format(count + 1), 3)
         elseif taker(source) == nil then
             wrong('Unknown source type at index ' .. i)
         end
     end
 end
 
-function M.new(key_def, sources, options)
-    if not is_key_def(key_def) or type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
+function M.new(...)
+    local key_def, sources, options = ...
+    local count = select('#', ...)
+    if count > 3 or not is_key_def(key_def) or type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
         error('Bad params, use: ' .. MERGER, 2)
     elseif options ~= nil and type(options.reverse) ~= 'nil' and type(options.reverse) ~= 'boolean' then
         error('Bad param "reverse", use: ' .. MERGER, 2)
     end
-    check_sources(sources)
+    check_sources(sources, count)
     local takers = {}
     for place, source in ipairs(sources) do
         takers[place] = taker(source)
     end
-    return new_source(merge(ffi.string(key_def.parts, key_def.size), takers, options ~= nil and options.reverse == true))
+    return new_source(merge(ffi.string(key_def.lunabox_parts, key_def.lunabox_size), takers, options ~= nil and options.reverse == true))
 end
 
 -- ---- methods of a source ---------------------------------------------------------------------
@@ -252,14 +255,29 @@ local methods = {}
 
 -- A step of a loop over a source. The source is the state of the loop; `fun` ends a loop when the state is box.NULL.
 local function step(_, source)
+    if type(source) ~= 'cdata' then
+        error('expected cdata as 2 argument', 2)
+    end
     local tuple = taker(source)()
     if tuple ~= nil then
         return source, tuple
     end
 end
 
-function methods.pairs(source)
-    if taker(source) == nil then
+-- Raises an error for a source that is no cdata at all.
+local function check_cdata(source)
+    if type(source) ~= 'cdata' then
+        error('expected cdata as 1 argument', 3)
+    end
+end
+
+function methods.pairs(...)
+    local source = ...
+    local is_alone = select('#', ...) == 1
+    if is_alone then
+        check_cdata(source)
+    end
+    if not is_alone or taker(source) == nil then
         error('Usage: merge_source:ipairs()', 2)
     end
     return fun.wrap(step, nil, source)
@@ -288,8 +306,13 @@ local function check_options(options)
 end
 
 -- Returns a table of tuples, or writes their MessagePack array to options.buffer.
-function methods.select(source, options)
-    local take = taker(source)
+function methods.select(...)
+    local source, options = ...
+    local count = select('#', ...)
+    if count == 1 or count == 2 then
+        check_cdata(source)
+    end
+    local take = count <= 2 and taker(source) or nil
     if take == nil or (options ~= nil and type(options) ~= 'table') then
         error('Bad params, use: ' .. SELECT, 2)
     end

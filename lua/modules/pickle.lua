@@ -4,7 +4,7 @@
 local ffi = require('ffi')
 local arguments = require('internal.arguments')
 
-local error, pcall, select, type = error, pcall, select, type
+local error, pcall, select, tonumber, type = error, pcall, select, tonumber, type
 
 -- Format -> {type, bits, whether it is big-endian}.
 local KINDS = {
@@ -33,20 +33,19 @@ local function store(cell, value)
     cell[0] = value
 end
 
--- Raises an error for a value that MessagePack does not know: pack() reads all values as if for that.
-local function check_kind(value)
-    local kind = type(value)
-    if kind == 'function' or kind == 'userdata' or kind == 'thread' then
-        error(("unsupported Lua type '%s'"):format(kind), 3)
-    end
+local UNSUPPORTED = {['function'] = true, thread = true, userdata = true}
+
+-- As in Tarantool, whatever can be encoded is a number for 'f' and 'd': zero, if it is none.
+local function as_number(value)
+    return tonumber((type(value) == 'number' or type(value) == 'string') and value or 0) or 0
 end
 
 -- Packs a number. Negative numbers are stored in two's complement; too large numbers lose their upper bits.
 local function pack_number(kind, value)
     if kind.is_float then
-        value = arguments.number(value) or 0
+        value = as_number(value)
     end
-    local ok = type(value) == 'number' or type(value) == 'cdata'
+    local ok = type(value) == 'number' or type(value) == 'cdata' and value ~= nil and tonumber(value) ~= nil
     if ok and not kind.is_float and type(value) == 'number' then
         ok = value % 1 == 0    -- neither a fraction nor NaN or infinite
     end
@@ -60,8 +59,13 @@ local function pack_number(kind, value)
     return kind.is_big and bytes:reverse() or bytes
 end
 
+-- Returns the letters of a format, which a zero byte ends.
+local function letters_of(format)
+    return format:match('^%Z*')
+end
+
 local function pack(format, ...)
-    format = check_text(format, 1)
+    format = letters_of(check_text(format, 1))
     local values, count, parts = {...}, select('#', ...), {}
     for i = 1, #format do
         local letter = format:sub(i, i)
@@ -69,9 +73,9 @@ local function pack(format, ...)
         local is_text = letter == 'a' or letter == 'A'
         if i > count then
             error('pickle.pack: argument count does not match the format', 2)
-        end
-        check_kind(values[i])
-        if is_text then
+        elseif UNSUPPORTED[type(values[i])] then
+            error(("unsupported Lua type '%s'"):format(type(values[i])), 2)
+        elseif is_text then
             parts[i] = check_text(values[i], i + 1)
         elseif kind == nil then
             error(("pickle.pack: unsupported pack format specifier '%s'"):format(letter), 2)
@@ -95,11 +99,12 @@ local function unpack_number(kind, bytes)
 end
 
 local function unpack_values(...)
-    if select('#', ...) < 2 then
-        arguments.bad(2, 'string expected, got no value', 2)
+    local given = select('#', ...)
+    if given < 2 then
+        arguments.bad(given + 1, 'string expected, got no value', 2)
     end
     local format, bytes = ...
-    format, bytes = check_text(format, 1), check_text(bytes, 2)
+    format, bytes = letters_of(check_text(format, 1)), check_text(bytes, 2)
     local result, position = {}, 1
     for i = 1, #format do
         local letter = format:sub(i, i)
@@ -118,7 +123,7 @@ local function unpack_values(...)
     end
     if position <= #bytes then
         error(("pickle.unpack('%s'): too many bytes: unpacked %d, total %d")
-            :format(format, position - 1, #bytes), 0)
+            :format(format, position - 1, #bytes), 2)
     end
     return unpack(result, 1, #format)
 end

@@ -31,15 +31,15 @@ local function flags_of(flags)
 end
 
 -- Returns the hints of an address, or nil and the number of an error.
-local function hints_of(options)
+local function hints_of(opts)
     local hints = setmetatable({
-        family = number_of(constants.DOMAIN, options.family or 0), type = number_of(constants.SO_TYPE, options.type or 0),
-        flags = flags_of(options.flags),
+        type = number_of(constants.SO_TYPE, opts.type or 0), family = number_of(constants.DOMAIN, opts.family or 0),
+        flags = flags_of(opts.flags),
     }, {__serialize = 'map'})
     if hints.family == nil or hints.type == nil or hints.flags == nil then
         return nil, errno.EINVAL
     end
-    hints.proto = protocol_number(options.protocol)
+    hints.proto = protocol_number(opts.protocol)
     if hints.proto == nil then
         return nil, errno.EPROTOTYPE
     end
@@ -66,7 +66,10 @@ local function getaddrinfo(host, port, timeout, options)
     if type(timeout) == 'table' and options == nil then
         timeout, options = nil, timeout
     end
-    local hints, wrong = hints_of(options or {})
+    if port == nil then
+        port = 0
+    end
+    local hints, wrong = hints_of(options == nil and {} or options)
     if hints == nil then
         errno(wrong)
         return nil, errno.strerror(wrong)
@@ -105,7 +108,10 @@ end
 
 local function connect_to(deadline)
     return function(self, address)
-        if methods.sysconnect(self, address.host, address.port) then
+        if not is_unix(address.host) and deadline <= fiber.clock() then
+            self._errno = errno.ETIMEDOUT
+            return false
+        elseif methods.sysconnect(self, address.host, address.port) then
             return true
         elseif self._errno ~= errno.EINPROGRESS then
             return false
@@ -120,7 +126,11 @@ end
 
 -- Returns a connected socket; nil and errno if nobody answers within `timeout` seconds.
 local function tcp_connect(host, port, timeout)
-    local deadline = fiber.clock() + (timeout or FOREVER)
+    if timeout == nil then
+        timeout = FOREVER
+    end
+    -- Nobody waits for the connection of a unix socket.
+    local deadline = is_unix(host) and 0 or fiber.clock() + timeout
     local addresses, reason = resolve(host, port, timeout)
     if addresses == nil then
         return nil, reason

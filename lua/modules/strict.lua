@@ -12,22 +12,23 @@ local function toucher()
     return info and info.what or 'C'
 end
 
-function guard.__newindex(globals, name, value)
-    if not declared[name] then
+-- Errors of Lua call the name of the global `n`, as in Tarantool.
+function guard.__newindex(globals, n, value)
+    if not declared[n] then
         local kind = toucher()
         if kind ~= 'main' and kind ~= 'C' then
-            error("assign to undeclared variable '" .. name .. "'", 2)
+            error("assign to undeclared variable '" .. n .. "'", 2)
         end
-        declared[name] = true
+        declared[n] = true
     end
-    rawset(globals, name, value)
+    rawset(globals, n, value)
 end
 
-function guard.__index(globals, name)
-    if not declared[name] and toucher() ~= 'C' then
-        error("variable '" .. name .. "' is not declared", 2)
+function guard.__index(globals, n)
+    if not declared[n] and toucher() ~= 'C' then
+        error("variable '" .. n .. "' is not declared", 2)
     end
-    return rawget(globals, name)
+    return rawget(globals, n)
 end
 
 local function set(index, newindex)

@@ -95,8 +95,9 @@ local function absolute(position, size)
 end
 
 -- Returns the number of code points in the bytes first..last, or nil and the position of the first invalid byte.
-function utf8.len(text, first, last)
-    text = check_string(text, 'utf8.len(<string>, [i, [j]])')
+function utf8.len(...)
+    local text, first, last = ...
+    text = check_string(select('#', ...) <= 3 and text, 'utf8.len(<string>, [i, [j]])')
     local size = #text
     first, last = absolute(optional(first, 2, 1), size), absolute(optional(last, 3, -1), size)
     if first < 1 or first > size + 1 or last > size then
@@ -154,6 +155,18 @@ function utf8.lower(...)
     return python.utf8_lower(text)
 end
 
+-- Returns the bytes of any number: as in Tarantool, it is converted to 32 bits, and what is no code point gives the bytes
+-- that the formula for four bytes gives.
+local function encode_any(number)
+    local code = number > -2 ^ 63 and number < 2 ^ 63 and (number - math.fmod(number, 1)) % 2 ^ 32 or 0
+    if code <= LAST_CODE then
+        return encode(code)
+    end
+    local first = bit.bor(0xF0, math.floor(code / 2 ^ 18)) % 256
+    local rest = code % 2 ^ 18
+    return string.char(first, 0x80 + math.floor(rest / 4096), 0x80 + math.floor(rest / 64) % 64, 0x80 + rest % 64)
+end
+
 function utf8.char(...)
     local count = select('#', ...)
     if count == 0 then
@@ -161,11 +174,7 @@ function utf8.char(...)
     end
     local parts = {...}
     for i = 1, count do
-        local code = check_number(parts[i], i)
-        if not (code >= 0 and code <= LAST_CODE) then
-            error('bad code point', 2)
-        end
-        parts[i] = encode(code)
+        parts[i] = encode_any(check_number(parts[i], i))
     end
     return table.concat(parts)
 end

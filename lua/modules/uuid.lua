@@ -31,7 +31,9 @@ local function swapped(bytes)
     return bytes:sub(1, 4):reverse() .. bytes:sub(5, 6):reverse() .. bytes:sub(7, 8):reverse() .. bytes:sub(9)
 end
 
-local SWAP_OF_ORDER = {l = not IS_LITTLE, b = IS_LITTLE, h = false, n = IS_LITTLE}
+local SWAP_OF_ORDER = {
+    l = not IS_LITTLE, b = IS_LITTLE, h = false, n = IS_LITTLE, host = false, network = IS_LITTLE,
+}
 
 local function check_order(order)
     local swap = SWAP_OF_ORDER[order or 'h']

@@ -1,4 +1,5 @@
 -- require('http.client'): requests to web servers. A failed request also returns a status; wrong arguments raise.
+local arguments = require('internal.arguments')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
@@ -46,6 +47,12 @@ local function check_headers(headers)
     return next(headers) and headers or nil
 end
 
+-- Returns the text of an option as C sees it: a zero byte ends it, and a value that is neither text nor number is none.
+local function c_text(value)
+    local text = arguments.text(value)
+    return text and text:match('^%Z*')
+end
+
 local function options_of(given)
     local options = {}
     for _, name in ipairs(REFUSED) do
@@ -54,7 +61,7 @@ local function options_of(given)
         end
     end
     for _, name in ipairs(TEXTS) do
-        options[name] = given[name] ~= nil and tostring(given[name]) or nil
+        options[name] = c_text(given[name])
     end
     for _, name in ipairs(NUMBERS) do
         options[name] = tonumber(given[name])
@@ -138,6 +145,13 @@ local function count(statistics, response)
     end
 end
 
+-- Raises an error unless an argument of a request is a text or a number.
+local function check_text(value, position)
+    if arguments.text(value) == nil then
+        error(("bad argument #%d to 'request' (string expected, got %s)"):format(position, type(value)), 2)
+    end
+end
+
 function methods.request(self, method, url, body, given)
     if not method or not url then
         error('request(method, url[, body, [options]])')
@@ -148,6 +162,8 @@ function methods.request(self, method, url, body, given)
     elseif type(given) ~= 'table' then
         error('fifth argument must be a table')
     end
+    check_text(method, 1)
+    check_text(url, 2)
     local packed = msgpack.encode({method = tostring(method), url = tostring(url), options = options_of(given)})
     local statistics = self._statistics
     statistics.total_requests = statistics.total_requests + 1
@@ -192,10 +208,14 @@ local client = {}
 
 -- Makes a client. `max_connections` and `max_total_connections` have no effect: each request has a connection of its
 -- own.
-function client.new(options)
+-- As in Tarantool, the defaults are written into the table of the user.
+function client.new(opts)
+    opts = opts or {}
+    opts.max_connections = opts.max_connections or -1
+    opts.max_total_connections = opts.max_total_connections or 0
     for _, name in ipairs({'max_connections', 'max_total_connections'}) do
-        local value = (options or {})[name]
-        if value ~= nil and tonumber(value) == nil then
+        local value = opts[name]
+        if arguments.number(value) == nil then
             error(("bad argument #%d to 'new' (number expected, got %s)"):format(
                 name == 'max_connections' and 1 or 2, type(value)))
         end

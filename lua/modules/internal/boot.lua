@@ -20,7 +20,8 @@ local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
     ['internal.trigger'] = 'internal.trigger', ['internal.argparse'] = 'internal.argparse', ['http.client'] = 'http.client',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
-    ['internal.socket_object'] = 'socket', ['internal.file_trees'] = 'fio', ['internal.tuple'] = 'box/tuple',
+    ['internal.socket_object'] = 'socket', ['internal.socket_input'] = 'socket', ['internal.luasocket'] = 'socket',
+    ['internal.file_trees'] = 'fio', ['internal.tuple'] = 'box/tuple',
 }
 for _, name in ipairs({'codec', 'console_client', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'

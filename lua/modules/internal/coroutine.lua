@@ -41,9 +41,14 @@ local function outcome(ok, ...)
     if ok then
         return ...
     end
-    local caller = raw_getinfo(2, 'S')
+    local caller, problem = raw_getinfo(2, 'S'), ...
     -- In the place of frames that run a request or a script Tarantool has C code, which has no position.
-    error((...), caller ~= nil and caller.short_src:find('^builtin/internal/') and 0 or 2)
+    if caller ~= nil and caller.short_src:find('^builtin/internal/') then
+        error(problem, 0)
+    elseif type(problem) == 'string' then
+        problem = problem:match('^%Z*')    -- a zero byte ends the text, to which C adds the position
+    end
+    error(problem, 2)
 end
 
 local function wrap(...)

@@ -7,6 +7,8 @@
 --
 -- Hooks of users are only called for code of users. In our own modules a hook that raises or waits could leave the
 -- scheduler of the fibers in an inconsistent state.
+local arguments = require('internal.arguments')
+
 local getinfo, setmetatable = debug.getinfo, setmetatable
 local raw_sethook, raw_gethook = debug.sethook, debug.gethook
 local select, type = select, type
@@ -17,8 +19,7 @@ local function file_of(info)
     return info ~= nil and info.source:match('^@(.*)$') or nil
 end
 
-local function directory_of(info)
-    local file = file_of(info)
+local function directory_of(file)
     return file ~= nil and file:match('^(.*)/') or '.'
 end
 
@@ -28,8 +29,9 @@ function debug.sourcefile(level)
 end
 
 function debug.sourcedir(level)
-    local directory = directory_of(getinfo(level or READER, 'S'))
-    return directory
+    -- One level more, because this function calls the other one.
+    local file = debug.sourcefile(level and level + 1 or READER + 1)
+    return directory_of(file)
 end
 
 local OURS = '^@builtin/'
@@ -60,9 +62,13 @@ end
 function debug.sethook(...)
     local position = type((...)) == 'thread' and 2 or 1
     local hook = select(position, ...)
-    if type(hook) ~= 'function' then
+    if hook == nil then
         raw_sethook(...)
         hook_of_user = nil
+    elseif arguments.text((select(position + 1, ...))) == nil then
+        arguments.bad(position + 1, arguments.expected('string', (select(position + 1, ...))), 2)
+    elseif type(hook) ~= 'function' then
+        arguments.bad(position, arguments.expected('function', hook), 2)
     elseif position == 2 then
         raw_sethook((...), pass_on, select(3, ...))
         hook_of_user = hook
@@ -87,7 +93,7 @@ setmetatable(debug, {__index = function(_, name)
     if name == '__file__' then
         return file_of(getinfo(READER, 'S'))
     elseif name == '__dir__' then
-        return directory_of(getinfo(READER, 'S'))
+        return directory_of(file_of(getinfo(READER, 'S')))
     end
 end})
 

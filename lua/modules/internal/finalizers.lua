@@ -5,6 +5,7 @@
 -- Finalizers also run wherever compiled code is left, even between two stores: one that interrupts the scheduler waits
 -- for the tick. Our own modules, whose finalizers neither raise nor wait, use `raw_gc`.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local cells = require('internal.cells')
 local call_aside = require('internal.msgpack_encode').call_aside
 local python = require('internal.python')
@@ -107,6 +108,10 @@ local proxy_mt = {__newindex = function(metatable, key, value)
 end}
 
 function _G.newproxy(...)
+    local kind = type((...))
+    if kind ~= 'nil' and kind ~= 'boolean' and not (kind == 'userdata' and get_metatable((...)) ~= nil) then
+        arguments.bad(1, 'boolean or proxy expected', 2)
+    end
     local proxy = raw_newproxy(...)
     if (...) == true then
         setmetatable(get_metatable(proxy), proxy_mt)

@@ -1,35 +1,35 @@
--- Methods of iterators that consume them at once: for a single result, or for an effect of each value.
+-- Functions of require('fun') that consume an iterator at once: for a single result, or for an effect of each value.
+-- Their last arguments are step, parameter and state.
 local iterator = require('internal.fun_iterator')
 
 local M = {}
 local applied = iterator.applied
 
-function M.unwrap(self)
-    return self.gen, self.param, self.state
-end
-
-function M.each(self, visit)
-    local gen, param, state = M.unwrap(self)
+function M.each(fun, gen, param, state)
     repeat
-        state = applied(visit, gen(param, state))
+        state = applied(fun, gen(param, state))
     until state == nil
 end
 
 -- ---- collections -----------------------------------------------------------------------------
 
-function M.totable(self)
-    local list, size = {}, 0
-    for _, value in M.unwrap(self) do
-        size = size + 1
-        list[size] = value
+-- Returns a list of the first values of all steps. As in Tarantool, the value after a nil takes its place.
+function M.totable(gen_x, param, state)
+    local list, value = {}, nil
+    state, value = gen_x(param, state)
+    while state ~= nil do
+        list[#list + 1] = value
+        state, value = gen_x(param, state)
     end
     return list
 end
 
-function M.tomap(self)
-    local map = {}
-    for _, key, value in M.unwrap(self) do
+function M.tomap(gen_x, param, state)
+    local map, key, value = {}, nil, nil
+    state, key, value = gen_x(param, state)
+    while state ~= nil do
         map[key] = value
+        state, key, value = gen_x(param, state)
     end
     return map
 end
@@ -43,52 +43,52 @@ local function folded(fun, result, state, ...)
     return state, fun(result, ...)
 end
 
-function M.foldl(self, combine, result)
-    local gen, param, state = M.unwrap(self)
+function M.foldl(combine, result, gen_x, param, state)
     repeat
-        state, result = folded(combine, result, gen(param, state))
+        state, result = folded(combine, result, gen_x(param, state))
     until state == nil
     return result
 end
 
 -- Returns the sum of all values. Errors name the value as Tarantool's do: `r`.
-function M.sum(self)
-    local total = 0
-    for _, r in M.unwrap(self) do
+function M.sum(gen, param, state)
+    local total, r = 0, 0
+    repeat
         total = total + r
-    end
+        state, r = gen(param, state)
+    until state == nil
     return total
 end
 
-function M.product(self)
-    local total = 1
-    for _, r in M.unwrap(self) do
+function M.product(gen, param, state)
+    local total, r = 1, 1
+    repeat
         total = total * r
-    end
+        state, r = gen(param, state)
+    until state == nil
     return total
 end
 
--- Returns the number of values. A list and a text know their length, holes included.
-function M.length(self)
-    local count, gen = 0, self.gen
+-- Returns the number of values. As in Tarantool, a list and a text count all that they have, holes and values before the
+-- state included.
+function M.length(gen, param, state)
     if gen == iterator.list_step or gen == iterator.text_step then
-        return math.max(0, #self.param - self.state)
+        return #param
     end
-    for _ in M.unwrap(self) do
+    local count = -1
+    repeat
         count = count + 1
-    end
+        state = gen(param, state)
+    until state == nil
     return count
 end
 
--- Returns the value that remains if `cmp(best so far, value)` chooses one of two again and again. If the first value is
--- a number, `cmp_numbers` is used instead, if it is given.
-local function chosen(self, name, cmp, cmp_numbers)
-    local gen, param, state = M.unwrap(self)
-    local following, best = gen(param, state)
+-- Returns the value that remains if `cmp(best so far, value)` chooses one of two again and again, beginning with the
+-- values of the first step.
+local function chosen(name, cmp, gen, param, following, best)
     if following == nil then
         error(name .. ': iterator is empty')
     end
-    cmp = type(best) == 'number' and cmp_numbers or cmp
     for _, value in gen, param, following do
         best = cmp(best, value)
     end
@@ -96,63 +96,73 @@ local function chosen(self, name, cmp, cmp_numbers)
 end
 
 local function lesser(best, value)
+    if type(best) == 'number' then
+        return math.min(best, value)
+    end
     return value < best and value or best
 end
 
 local function greater(best, value)
-    return best < value and value or best
+    if type(best) == 'number' then
+        return math.max(best, value)
+    end
+    return value > best and value or best
 end
 
-function M.min(self)
-    return chosen(self, 'min', lesser, math.min)
+function M.min(gen, param, state)
+    return chosen('min', lesser, gen, param, gen(param, state))
 end
 
-function M.max(self)
-    return chosen(self, 'max', greater, math.max)
+function M.max(gen_x, param, state)
+    return chosen('max', greater, gen_x, param, gen_x(param, state))
 end
 
-function M.min_by(self, cmp)
-    return chosen(self, 'min', cmp)
+function M.min_by(cmp, gen_x, param, state)
+    return chosen('min', cmp, gen_x, param, gen_x(param, state))
 end
 
-function M.max_by(self, cmp)
-    return chosen(self, 'max', cmp)
+function M.max_by(cmp, gen_x, param, state)
+    return chosen('max', cmp, gen_x, param, gen_x(param, state))
 end
 
 -- ---- questions -------------------------------------------------------------------------------
 
-function M.any(self, predicate)
-    local gen, param, state = M.unwrap(self)
+function M.any(fun, gen_x, param, state)
     local is_found
     repeat
-        state, is_found = applied(predicate, gen(param, state))
+        state, is_found = applied(fun, gen_x(param, state))
     until state == nil or is_found
     return is_found and true or false
 end
 
-function M.all(self, predicate)
-    local gen, param, state = M.unwrap(self)
+function M.all(fun, gen_x, param, state)
     local does_hold
     repeat
-        state, does_hold = applied(predicate, gen(param, state))
+        state, does_hold = applied(fun, gen_x(param, state))
     until state == nil or not does_hold
     return state == nil
 end
 
-function M.is_null(self)
-    return self.gen(self.param, self.state) == nil
+function M.is_null(gen, param, state)
+    return gen(param, state) == nil
 end
 
-function M.is_prefix_of(self, other)
-    local gen, param, state = iterator.open(other)
-    for _, value in M.unwrap(self) do
-        local counterpart
-        state, counterpart = gen(param, state)
-        if state == nil or counterpart ~= value then
+-- How many values `is_prefix_of` compares; as in Tarantool, there is no answer if both have more.
+local COMPARED = 10
+
+function M.is_prefix_of(one, other)
+    local gen_x, param_x, state_x = iterator.open(one)
+    local gen_y, param_y, state_y = iterator.open(other)
+    for _ = 1, COMPARED do
+        local value, counterpart
+        state_x, value = gen_x(param_x, state_x)
+        state_y, counterpart = gen_y(param_y, state_y)
+        if state_x == nil then
+            return true
+        elseif state_y == nil or value ~= counterpart then
             return false
         end
     end
-    return true
 end
 
 -- ---- single steps ----------------------------------------------------------------------------
@@ -165,21 +175,21 @@ local function values_or_nil(state, ...)
     return ...
 end
 
--- Returns the value at place `n`. The fraction of a place is ignored, except that a list and a text have values only at
--- whole numbers.
-function M.nth(self, n)
+-- Returns the value at place `n`. As in Tarantool, a list and a text count from their beginning, not from the state.
+function M.nth(n, gen_x, param, state)
     assert(n > 0, 'invalid first argument to nth')
-    local gen, param, state = M.unwrap(self)
-    if n % 1 ~= 0 and (gen == iterator.list_step or gen == iterator.text_step) then
-        return nil
+    if gen_x == iterator.list_step then
+        return param[n]
+    elseif gen_x == iterator.text_step then
+        return n <= #param and param:sub(n, n) or nil
     end
-    for _ = 2, n do
-        state = gen(param, state)
+    for _ = 1, n - 1 do
+        state = gen_x(param, state)
         if state == nil then
             return nil
         end
     end
-    return values_or_nil(gen(param, state))
+    return values_or_nil(gen_x(param, state))
 end
 
 local function values_of_step(state, ...)
@@ -190,13 +200,13 @@ local function values_of_step(state, ...)
 end
 
 -- Returns the values of the first step. It calls the generator only once, because a generator may be unable to go back.
-function M.head(self)
-    return values_of_step(self.gen(self.param, self.state))
+function M.head(gen, param, state)
+    return values_of_step(gen(param, state))
 end
 
-function M.index(self, wanted)
+function M.index(wanted, gen, param, state)
     local number = 0
-    for _, value in M.unwrap(self) do
+    for _, value in gen, param, state do
         number = number + 1
         if value == wanted then
             return number

@@ -4,6 +4,9 @@
 -- it, or nil at the end. The state is never changed in place, so an iteration may start again from any earlier state.
 -- An object holds the three as `gen`, `param` and `state`. Functions that make an object also return the parameter and
 -- the state, as a `for` loop expects.
+--
+-- Errors of Lua name local variables. Those that hold a step are therefore called `gen` or `gen_x`, and those that hold
+-- a function of the user `fun`, where Tarantool's errors say so.
 local M = {methods = {}}
 
 local class = {
@@ -17,7 +20,7 @@ function M.new(gen, param, state)
 end
 
 function M.is_iterator(value)
-    return getmetatable(value) == class
+    return type(value) == 'table' and getmetatable(value) == class
 end
 
 local function no_step()
@@ -40,7 +43,7 @@ end
 
 M.list_step, M.text_step = list_step, text_step
 
--- For each type: step, parameter and first state.
+-- For each type that can be iterated: a function that returns step, parameter and first state.
 local source_of = {}
 
 source_of['function'] = function(gen, param, state)
@@ -48,6 +51,9 @@ source_of['function'] = function(gen, param, state)
 end
 
 source_of.string = function(text)
+    if #text == 0 then
+        return no_step
+    end
     return text_step, text, 0
 end
 
@@ -55,9 +61,8 @@ source_of.table = function(object)
     local metatable = getmetatable(object)
     if metatable == class then
         return object.gen, object.param, object.state
-    elseif metatable ~= nil and metatable.__pairs ~= nil then
-        local gen, param, state = metatable.__pairs(object)
-        return M.is_iterator(gen) and gen.gen or gen, param, state
+    elseif metatable ~= nil and (metatable.__ipairs or metatable.__pairs) ~= nil then
+        return (metatable.__ipairs or metatable.__pairs)(object)
     elseif #object == 0 then
         return map_step, object
     end
@@ -68,14 +73,10 @@ end
 function M.open(object, param, state)
     assert(object ~= nil, 'invalid iterator')
     local open = source_of[type(object)]
-    local gen, its_param, its_state
-    if open ~= nil then
-        gen, its_param, its_state = open(object, param, state)
-    end
-    if gen == nil then
+    if open == nil then
         error(('object %s of type "%s" is not iterable'):format(tostring(object), type(object)))
     end
-    return gen, its_param, its_state
+    return open(object, param, state)
 end
 
 function M.iter(object, param, state)
@@ -89,25 +90,20 @@ end
 -- The step of an empty iterator.
 M.no_step = no_step
 
--- Makes iterator objects of all arguments. The last one may be followed by its parameter and state, as functions return
--- them.
-function M.all_of(...)
+-- Returns how many of the arguments are iterables. The last one may be followed by its parameter and state, as
+-- functions return them.
+function M.count(...)
     local count = select('#', ...)
     if count >= 3 then
         local object, param, state = select(count - 2, ...)
         if M.is_iterator(object) and object.param == param and object.state == state then
-            count = count - 2
+            return count - 2
         end
     end
-    local result = {}
-    for i = 1, count do
-        result[i] = M.iter((select(i, ...)))
-    end
-    return result
+    return count
 end
 
--- Returns the state of a step, and the result of `fun` for its values. Errors name the function as Tarantool's do:
--- `fun`.
+-- Returns the state of a step, and the result of `fun` for its values.
 function M.applied(fun, state, ...)
     if state ~= nil then
         return state, fun(...)

@@ -1,4 +1,5 @@
--- Methods of iterators that return iterators. They take values from their source only when a value is taken from them.
+-- Functions of require('fun') that give iterators. They take values from their source only when a value is taken from
+-- them. Their last arguments are step, parameter and state of the source.
 --
 -- Each keeps what it works with in its parameter and nothing in closures, so that a program that shows an iterator sees
 -- in it what Tarantool's iterators hold. A state that is a pair has a count first and the source's state behind it.
@@ -21,11 +22,12 @@ end
 -- ---- every value, changed or among others ----------------------------------------------------
 
 local function map_step(param, state)
-    return applied(param[3], param[1](param[2], state))
+    local gen_x = param[1]
+    return applied(param[3], gen_x(param[2], state))
 end
 
-function M.map(self, transform)
-    return new(map_step, {self.gen, self.param, transform}, self.state)
+function M.map(transform, gen, param, state)
+    return new(map_step, {gen, param, transform}, state)
 end
 
 local function numbered(number, state, ...)
@@ -35,83 +37,106 @@ local function numbered(number, state, ...)
 end
 
 local function enumerate_step(param, state)
-    return numbered(state[1], param[1](param[2], state[2]))
+    local gen_x = param[1]
+    return numbered(state[1], gen_x(param[2], state[2]))
 end
 
-function M.enumerate(self)
-    return new(enumerate_step, {self.gen, self.param}, {1, self.state})
+function M.enumerate(gen, param, state)
+    return new(enumerate_step, {gen, param}, {1, state})
 end
 
 -- The step of `intersperse`. An odd count means that `between` comes next.
 local function intersperse_step(param, state)
-    local count = state[1] + 1
+    local count, gen_x = state[1] + 1, param[2]
     if count % 2 == 0 then
         return {count, state[2]}, param[1]
     end
-    return counted(count, param[2](param[3], state[2]))
+    return counted(count, gen_x(param[3], state[2]))
 end
 
 -- Returns an iterator with `between` after every value.
-function M.intersperse(self, between)
-    return new(intersperse_step, {between, self.gen, self.param}, {0, self.state})
+function M.intersperse(between, gen, param, state)
+    return new(intersperse_step, {between, gen, param}, {0, state})
 end
 
 -- ---- some of the values ----------------------------------------------------------------------
 
--- Returns the first step that `fun` accepts, out of the given step and those after it.
-local function first_fit(fun, gen, param, state, ...)
-    if state == nil or fun(...) then
+-- Returns the first step with a value that `fun` accepts, out of the given one and those after it.
+local function first_fit(fun, gen_x, param, state, value)
+    while state ~= nil and not fun(value) do
+        state, value = gen_x(param, state)
+    end
+    return state, value
+end
+
+-- Does the same for steps with several values.
+local function first_fit_of_many(fun, gen_x, param, state, ...)
+    if state == nil then
+        return nil
+    elseif fun(...) then
         return state, ...
     end
-    return first_fit(fun, gen, param, gen(param, state))
+    return first_fit_of_many(fun, gen_x, param, gen_x(param, state))
+end
+
+-- The number of values of the first step decides whether there is one value or several, as in Tarantool.
+local function fit(fun, gen_x, param, state, ...)
+    if select('#', ...) < 2 then
+        return first_fit(fun, gen_x, param, state, ...)
+    end
+    return first_fit_of_many(fun, gen_x, param, state, ...)
 end
 
 local function filter_step(param, state)
-    local gen, source = param[2], param[3]
-    return first_fit(param[1], gen, source, gen(source, state))
+    local gen_x, source = param[2], param[3]
+    return fit(param[1], gen_x, source, gen_x(source, state))
 end
 
-function M.filter(self, predicate)
-    return new(filter_step, {predicate, self.gen, self.param}, self.state)
+function M.filter(predicate, gen, param, state)
+    return new(filter_step, {predicate, gen, param}, state)
 end
 
-function M.partition(self, predicate)
-    return (M.filter(self, predicate)), M.filter(self, function(...) return not predicate(...) end)
+function M.partition(fun, gen, param, state)
+    return (M.filter(fun, gen, param, state)), M.filter(function(...) return not fun(...) end, gen, param, state)
 end
 
--- Returns an iterator over the texts in which a pattern is found; with a function it is `filter`.
-function M.grep(self, what)
-    return M.filter(self, type(what) ~= 'string' and what or function(text) return string.find(text, what) ~= nil end)
+-- Returns an iterator over the texts in which a pattern is found; with anything else than a pattern it is `filter`.
+function M.grep(what, gen, param, state)
+    if type(what) ~= 'string' then
+        return M.filter(what, gen, param, state)
+    end
+    return M.filter(function(text) return string.find(text, what) ~= nil end, gen, param, state)
 end
 
 local function indexes_step(param, state)
-    local wanted, gen, source = param[1], param[2], param[3]
+    local wanted, gen_x, source = param[1], param[2], param[3]
     local count, value = state[1], nil
     state = state[2]
     repeat
         count = count + 1
-        state, value = gen(source, state)
+        state, value = gen_x(source, state)
         if state ~= nil and value == wanted then
             return {count, state}, count
         end
     until state == nil
 end
 
-function M.indexes(self, wanted)
-    return new(indexes_step, {wanted, self.gen, self.param}, {0, self.state})
+function M.indexes(wanted, gen, param, state)
+    return new(indexes_step, {wanted, gen, param}, {0, state})
 end
 
 -- ---- the beginning and the rest --------------------------------------------------------------
 
 local function take_n_step(param, state)
+    local gen_x = param[2]
     if state[1] < param[1] then
-        return counted(state[1] + 1, param[2](param[3], state[2]))
+        return counted(state[1] + 1, gen_x(param[3], state[2]))
     end
 end
 
-function M.take_n(self, count)
+function M.take_n(count, gen, param, state)
     assert(count >= 0, 'invalid first argument to take_n')
-    return new(take_n_step, {count, self.gen, self.param}, {0, self.state})
+    return new(take_n_step, {count, gen, param}, {0, state})
 end
 
 local function while_fit(fun, state, ...)
@@ -121,17 +146,17 @@ local function while_fit(fun, state, ...)
 end
 
 local function take_while_step(param, state)
-    return while_fit(param[1], param[2](param[3], state))
+    local gen_x = param[2]
+    return while_fit(param[1], gen_x(param[3], state))
 end
 
-function M.take_while(self, predicate)
+function M.take_while(predicate, gen, param, state)
     is_function(predicate, 'take_while')
-    return new(take_while_step, {predicate, self.gen, self.param}, self.state)
+    return new(take_while_step, {predicate, gen, param}, state)
 end
 
-function M.drop_n(self, count)
+function M.drop_n(count, gen, param, state)
     assert(count >= 0, 'invalid first argument to drop_n')
-    local gen, param, state = self.gen, self.param, self.state
     for _ = 1, count do
         state = gen(param, state)
         if state == nil then
@@ -141,81 +166,101 @@ function M.drop_n(self, count)
     return new(gen, param, state)
 end
 
-function M.tail(self)
-    local state = self.gen(self.param, self.state)
+function M.tail(gen, param, state)
+    state = gen(param, state)
     if state == nil then
         return none()
     end
-    return new(self.gen, self.param, state)
+    return new(gen, param, state)
 end
 
-function M.drop_while(self, predicate)
+function M.drop_while(predicate, gen_x, param, before)
     is_function(predicate, 'drop_while')
-    local gen, param, before = self.gen, self.param, self.state
-    local state, is_dropped = applied(predicate, gen(param, before))
+    local state, is_dropped = applied(predicate, gen_x(param, before))
     while is_dropped do
         before = state
-        state, is_dropped = applied(predicate, gen(param, before))
+        state, is_dropped = applied(predicate, gen_x(param, before))
     end
     if state == nil then
         return none()
     end
-    return new(gen, param, before)
+    return new(gen_x, param, before)
 end
 
-function M.take(self, what)
-    return M[type(what) == 'number' and 'take_n' or 'take_while'](self, what)
+function M.take(what, gen, param, state)
+    return M[type(what) == 'number' and 'take_n' or 'take_while'](what, gen, param, state)
 end
 
-function M.drop(self, what)
-    return M[type(what) == 'number' and 'drop_n' or 'drop_while'](self, what)
+function M.drop(what, gen, param, state)
+    return M[type(what) == 'number' and 'drop_n' or 'drop_while'](what, gen, param, state)
 end
 
-function M.span(self, what)
-    return (M.take(self, what)), M.drop(self, what)
+function M.span(what, gen, param, state)
+    return (M.take(what, gen, param, state)), M.drop(what, gen, param, state)
 end
 
 -- ---- several iterators -----------------------------------------------------------------------
 
-local function again(gen, param, first, state, ...)
+-- Returns a copy of a state and of what is in it, so that steps that change their state in place may begin again. Objects
+-- are no such states: a copy would lack their metatable.
+local function copy_of(state)
+    if type(state) ~= 'table' or getmetatable(state) ~= nil then
+        return state
+    end
+    local copy = {}
+    for key, value in next, state do
+        copy[copy_of(key)] = copy_of(value)
+    end
+    return copy
+end
+
+local function again(gen_x, param, first, state, ...)
     if state == nil then
-        return gen(param, first)
+        return gen_x(param, copy_of(first))
     end
     return state, ...
 end
 
 local function cycle_step(param, state)
-    local gen, source = param[1], param[2]
-    return again(gen, source, param[3], gen(source, state))
+    local gen_x, source = param[1], param[2]
+    return again(gen_x, source, param[3], gen_x(source, state))
 end
 
-function M.cycle(self)
-    return new(cycle_step, {self.gen, self.param, self.state}, self.state)
+function M.cycle(gen, param, state)
+    return new(cycle_step, {gen, param, state}, copy_of(state))
 end
 
--- The step of `zip`. The last iterator comes first, both in the parameter and in the states.
+-- The step of `zip`. The last iterator comes first, both in the parameter and in the states. As in Tarantool, the length
+-- of the parameter says how many there are.
 local function zip_step(param, states)
     local following, values, width = {}, {}, #param / 2
-    for i = width, 1, -1 do
-        local place = width + 1 - i
-        following[i], values[place] = param[2 * i - 1](param[2 * i], states[i])
-        if following[i] == nil then
+    local count = 0
+    while count ~= width do
+        count = count + 1
+        local gen_x = param[2 * count - 1]
+        local state, value = gen_x(param[2 * count], states[count])
+        if state == nil then
             return nil
         end
+        following[count], values[count] = state, value
     end
-    return following, unpack(values, 1, width)
+    local ordered = {}
+    for i = 1, count do
+        ordered[i] = values[count + 1 - i]
+    end
+    return following, unpack(ordered, 1, count)
 end
 
 -- Returns an iterator over the first values of all iterators, then the second ones, and so on, while each has one.
 function M.zip(...)
-    local all = iterator.all_of(...)
-    local param, states = {}, {}
-    for i = #all, 1, -1 do
-        local place = #states + 1
-        param[2 * place - 1], param[2 * place], states[place] = all[i].gen, all[i].param, all[i].state
-    end
-    if #all == 0 then
+    local count = iterator.count(...)
+    if count == 0 then
         return none()
+    end
+    -- Their last elements are set at once, because the length of a list with holes depends on its room.
+    local param, states = {[2 * count] = 0}, {[count] = 0}
+    for i = 1, count do
+        param[2 * i - 1], param[2 * i], states[i] = iterator.open((select(count + 1 - i, ...)))
     end
     return new(zip_step, param, states)
 end
@@ -225,29 +270,30 @@ local chain_step
 local function chained(param, place, state, ...)
     if state ~= nil then
         return {place, state}, ...
-    elseif param[3 * place + 1] ~= nil then
+    elseif param[3 * place + 2] ~= nil then
         return chain_step(param, {place + 1, param[3 * place + 3]})
     end
 end
 
 -- The step of `chain`. A state is the number of an iterator and its state. The parameter holds gen, param and state of
--- each.
+-- each. As in Tarantool, an iterator without a parameter ends the chain.
 function chain_step(param, state)
     local place = state[1]
-    return chained(param, place, param[3 * place - 2](param[3 * place - 1], state[2]))
+    local gen_x = param[3 * place - 2]
+    return chained(param, place, gen_x(param[3 * place - 1], state[2]))
 end
 
 -- Returns an iterator over the values of all iterators, one iterator after the other.
 function M.chain(...)
-    local all = iterator.all_of(...)
-    if #all == 0 then
+    local count = iterator.count(...)
+    if count == 0 then
         return none()
     end
     local param = {}
-    for i, one in ipairs(all) do
-        param[3 * i - 2], param[3 * i - 1], param[3 * i] = one, one.param, one.state
+    for i = 1, count do
+        param[3 * i - 2], param[3 * i - 1], param[3 * i] = iterator.iter((select(i, ...)))
     end
-    return new(chain_step, param, {1, all[1].state})
+    return new(chain_step, param, {1, param[3]})
 end
 
 return M

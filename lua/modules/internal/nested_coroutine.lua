@@ -4,7 +4,7 @@ local scheduler = require('internal.scheduler')
 
 local PARK, running, MOST_NESTED = scheduler.PARK, scheduler.running, scheduler.MOST_NESTED
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
-local setmetatable = setmetatable
+local rawequal, setmetatable = rawequal, setmetatable
 
 -- The coroutines in which a fiber waits now.
 local parked = setmetatable({}, {__mode = 'k'})
@@ -24,7 +24,7 @@ end
 
 local function pass(co, ...)
     local _, mark = ...
-    if mark ~= PARK then
+    if not rawequal(mark, PARK) then    -- `==` would call a metamethod of the user's values
         return ...
     end
     parked[co] = true

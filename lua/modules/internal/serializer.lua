@@ -11,10 +11,12 @@
 --   ARRAY          table, size, compact      (compact: YAML flow style is asked for)
 --   MAP            table, nil, compact
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local marks = require('internal.marks')
 
 local floor, format = math.floor, string.format
-local next, type, tostring, tonumber, rawget, pcall, error = next, type, tostring, tonumber, rawget, pcall, error
+local next, select, type, tostring, tonumber = next, select, type, tostring, tonumber
+local rawget, pcall, error = rawget, pcall, error
 local getmetatable = debug.getmetatable
 
 -- How often the result of __serialize may have a __serialize of its own.
@@ -88,15 +90,15 @@ local function public_cfg(cfg, extra)
         public[name] = cfg[name]
     end
     return setmetatable(public, {
-        __call = function(self, changes)
+        __call = function(self, ...)
+            local changes = ...
             if type(changes) ~= 'table' then
-                error(format("bad argument #2 to '?' (table expected, got %s)",
-                             changes == nil and 'no value' or type(changes)), 0)
+                arguments.bad(2, 'table expected, got ' .. (select('#', ...) == 0 and 'no value' or type(changes)), 2)
             end
             for name in pairs(DEFAULTS) do
                 if changes[name] ~= nil then
                     cfg[name] = coerce(name, changes[name])
-                    self[name] = cfg[name]
+                    self[name] = changes[name]
                 end
             end
             if extra ~= nil and changes[extra] ~= nil then

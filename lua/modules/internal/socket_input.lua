@@ -96,9 +96,10 @@ end
 -- `wait(self, timeout)` returns false if there is nothing to wait for.
 return function(sysread, wait, read_size)
     return function(self, limit, delimiters, timeout)
-        local deadline, longest = fiber.clock() + timeout, longest_of(delimiters)
+        local longest = longest_of(delimiters)
         local count, reads = enough(self, limit, delimiters), self._reads
         local tail = tail_of(self, longest)
+        local deadline = count == nil and fiber.clock() + timeout
         while count == nil do
             local data = sysread(self, min(limit - available(self), read_size))
             if data == '' then

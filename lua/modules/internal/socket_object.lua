@@ -1,6 +1,7 @@
 -- The objects that `socket(domain, type, protocol)` returns. Operations do not block the instance. A failed one returns
 -- nil or false; s:errno(), s:error() and errno() tell why.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local errno = require('errno')
 local fiber = require('fiber')
 local decode = require('box.finish').decode
@@ -9,14 +10,16 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
 
-local error, ipairs, setmetatable, tostring, type = error, ipairs, setmetatable, tostring, type
+local error, pairs, select, setmetatable, tostring, type = error, pairs, select, setmetatable, tostring, type
 local huge, min = math.huge, math.min
 
 local READ, WRITE = 1, 2
 local READ_SIZE, WRITE_SIZE = 16384, 1048576
 local FOREVER = 365 * 86400 * 500
 local BACKLOG = 256
-local SHUTDOWN = {R = 0, RD = 0, W = 1, WR = 1, RW = 2, RDWR = 2, [0] = 0, [1] = 1, [2] = 2}
+local SHUTDOWN = {
+    R = 0, READ = 0, receive = 0, W = 1, WRITE = 1, send = 1, RW = 2, READ_WRITE = 2, both = 2, [0] = 0, [1] = 1, [2] = 2,
+}
 local STRUCT, TEXT = 0, 2
 local IPPROTO_TCP = 6
 
@@ -60,7 +63,7 @@ end
 
 local function fd_of(self)
     if type(self) ~= 'table' or self._handle == nil then
-        error('Usage: socket:method()')
+        error('Usage: socket:method()' .. (self ~= nil and ', called with non-socket' or ''))
     elseif self._handle.fd < 0 then
         error('attempt to use closed socket')
     end
@@ -107,12 +110,11 @@ end
 
 -- ---- waiting ---------------------------------------------------------------------------------
 
-local MASKS = {[1] = READ, [2] = WRITE, [3] = READ + WRITE, r = READ, w = WRITE, rw = READ + WRITE}
 local NAMES = {[READ] = 'R', [WRITE] = 'W', [READ + WRITE] = 'RW'}
 local IOWAIT_USAGE = "Usage: iowait(fd, 1 | 'r' | 2 | 'w' | 3 | 'rw' [, timeout])"
 
 local function wait_ready(fd, mask, timeout)
-    if timeout ~= nil and type(timeout) ~= 'number' then
+    if type(timeout) ~= 'nil' and type(timeout) ~= 'number' then
         error(("bad argument #3 to 'iowait' (number expected, got %s)"):format(type(timeout)))
     elseif timeout ~= nil and timeout >= FOREVER then
         timeout = nil
@@ -122,16 +124,39 @@ local function wait_ready(fd, mask, timeout)
     return ready
 end
 
-local function iowait(fd, events, timeout)
-    if fd == nil and events == nil and timeout ~= nil then
+-- Returns the bits of events: a number, or a text of the letters R and W in any order; nil for anything else.
+local function mask_of(events)
+    if type(events) == 'number' then
+        local mask = events - math.fmod(events, 1)
+        return mask > 0 and mask <= READ + WRITE and mask or nil
+    elseif type(events) ~= 'string' or not events:find('^[rRwW]+$') then
+        return nil
+    end
+    return (events:find('[rR]') and READ or 0) + (events:find('[wW]') and WRITE or 0)
+end
+
+local function optional_number(value, position, default)
+    if type(value) == 'nil' then
+        return default
+    end
+    return arguments.number(value) or arguments.bad(position, 'number expected, got ' .. type(value), 3)
+end
+
+-- Waits for events of a descriptor. Without a descriptor and events it only sleeps.
+local function iowait(...)
+    local given, events, timeout = ...
+    if select('#', ...) < 2 then
+        error(IOWAIT_USAGE, 2)
+    end
+    local fd = optional_number(given, 1, -1)
+    timeout = optional_number(timeout, 3, FOREVER)
+    if fd < 0 and type(events) == 'nil' then
         fiber.sleep(timeout)
         return
     end
-    local mask = type(events) == 'string' and MASKS[events:lower()] or MASKS[events]
-    if type(fd) ~= 'number' then
-        error(("bad argument #1 to '?' (number expected, got %s)"):format(type(fd)), 0)
-    elseif fd < 0 or mask == nil then
-        error(IOWAIT_USAGE, 0)
+    local mask = mask_of(events)
+    if fd < 0 or mask == nil then
+        error(IOWAIT_USAGE, 2)
     end
     local ready = wait_ready(fd, mask, timeout)
     return type(events) == 'number' and ready or NAMES[ready] or ''
@@ -167,12 +192,6 @@ local function is_unix(host)
     return host == 'unix/'
 end
 
--- Returns the text of a host or a port. A value that is neither text nor number is not a port.
-local function name_of(port)
-    local kind = type(port)
-    return (kind == 'string' or kind == 'number') and port or nil
-end
-
 local function integer(value, call)
     if type(value) ~= 'number' or value - value ~= 0 then
         error(("bad argument #2 to '%s' (cannot convert '%s' to 'int')"):format(call, type(value)))
@@ -181,11 +200,11 @@ local function integer(value, call)
 end
 
 function methods.sysconnect(self, host, port)
-    return outcome(self, false, python.socket_connect(fd_of(self), tostring(host), name_of(port)))
+    return outcome(self, false, python.socket_connect(fd_of(self), tostring(host), tostring(port)))
 end
 
 function methods.bind(self, host, port)
-    return outcome(self, false, python.socket_bind(fd_of(self), tostring(host), name_of(port)))
+    return outcome(self, false, python.socket_bind(fd_of(self), tostring(host), tostring(port)))
 end
 
 function methods.listen(self, backlog)
@@ -216,46 +235,74 @@ end
 
 -- ---- data ------------------------------------------------------------------------------------
 
+-- Returns the number of one flag or of a list of flags, which are names; nil if one is unknown. As in Tarantool, a number
+-- is no flag.
 local function flag_bits(flags)
-    if type(flags) == 'number' then
-        return flags
-    end
     local result = 0
-    for _, name in ipairs(type(flags) == 'table' and flags or {flags}) do
-        result = bit.bor(result, constants.SEND_FLAGS[name] or error('Unknown flag: ' .. tostring(name), 3))
+    for _, name in pairs(type(flags) == 'table' and flags or {flags}) do
+        local flag = constants.SEND_FLAGS[name]
+        if flag == nil then
+            return nil
+        end
+        result = bit.bor(result, flag)
     end
     return result
 end
 
 function methods.sysread(self, size)
-    return outcome(self, nil, python.socket_read(fd_of(self), integer(size or READ_SIZE, 'read'), 0))
+    size = size or READ_SIZE
+    if size < 0 then
+        error('socket:sysread(): size can not be negative')
+    end
+    return outcome(self, nil, python.socket_read(fd_of(self), integer(size, 'read'), 0))
 end
 
-function methods.syswrite(self, data)
-    local fd = fd_of(self)
-    string.len(data)
-    return outcome(self, nil, python.socket_write(fd, tostring(data), 0))
+-- Writes a text, or the first `size` bytes of a pointer.
+function methods.syswrite(self, data, size)
+    if type(data) == 'cdata' and size ~= nil then
+        data = ffi.string(data, size)
+    elseif type(data) ~= 'string' then
+        error('Usage: socket:syswrite(data) or socket:syswrite(const char *, size)')
+    end
+    return outcome(self, nil, python.socket_write(fd_of(self), data, 0))
 end
 
 function methods.send(self, data, flags)
+    local fd, number = fd_of(self), flag_bits(flags)
     string.len(data)
-    return outcome(self, nil, python.socket_write(fd_of(self), tostring(data), flag_bits(flags)))
+    if type(data) == 'number' then
+        error("bad argument #2 to 'send' (cannot convert 'number' to 'const void *')")
+    elseif number == nil then
+        error("bad argument #4 to 'send' (cannot convert 'nil' to 'int')")
+    end
+    return outcome(self, nil, python.socket_write(fd, data, number))
 end
 
 function methods.recv(self, size, flags)
-    return outcome(self, nil, python.socket_read(fd_of(self), integer(size or READ_SIZE, 'recv'), flag_bits(flags)))
+    local fd, number = fd_of(self), flag_bits(flags)
+    if number == nil then
+        return outcome(self, nil, nil, errno.EINVAL)
+    end
+    return outcome(self, nil, python.socket_read(fd, integer(size or READ_SIZE, 'recv'), number))
 end
 
 function methods.sendto(self, host, port, data, flags)
-    if data == nil or data == '' then
+    local fd, number = fd_of(self), flag_bits(flags)
+    if number == nil then
+        return outcome(self, nil, nil, errno.EINVAL)
+    elseif data == nil or data == '' then
+        self._errno = nil
         return true
     end
-    return outcome(
-        self, nil, python.socket_sendto(fd_of(self), tostring(host), port, tostring(data), flag_bits(flags)))
+    return outcome(self, nil, python.socket_sendto(fd, tostring(host), tostring(port), tostring(data), number))
 end
 
 function methods.recvfrom(self, size, flags)
-    local data, from = python.socket_recvfrom(fd_of(self), integer(size or READ_SIZE, 'recvfrom'), flag_bits(flags))
+    local fd, number = fd_of(self), flag_bits(flags)
+    if number == nil then
+        return outcome(self, nil, nil, errno.EINVAL)
+    end
+    local data, from = python.socket_recvfrom(fd, integer(size or READ_SIZE, 'recvfrom'), number)
     if data == nil then
         return outcome(self, nil, nil, from)
     end
@@ -286,7 +333,9 @@ function methods.read(self, options, timeout)
     else
         error(READ_USAGE)
     end
-    if limit < 0 then
+    if type(delimiter) ~= 'nil' and type(delimiter) ~= 'string' and type(delimiter) ~= 'table' then
+        error(READ_USAGE)
+    elseif limit < 0 then
         error('socket:read(): limit can not be negative')
     end
     return read_until(self, limit, type(delimiter) == 'table' and delimiter or {delimiter}, timeout or FOREVER)
@@ -294,11 +343,19 @@ end
 
 -- Writes all bytes. Returns their number; nil after the timeout or a failure.
 function methods.write(self, octets, timeout)
-    local kind, deadline = type(octets), fiber.clock() + (timeout or FOREVER)
+    fd_of(self)
+    local kind = type(octets)
     if kind == 'table' or kind == 'boolean' then
         error(("cannot convert '%s' to 'const char *'"):format(kind == 'boolean' and 'bool' or kind))
     end
     local written, size = 0, #octets
+    if size == 0 then
+        return 0
+    end
+    if timeout == nil then
+        timeout = FOREVER
+    end
+    local deadline = fiber.clock() + timeout
     while written < size do
         local count = methods.syswrite(self, octets:sub(written + 1, written + WRITE_SIZE))
         if count ~= nil then
@@ -380,14 +437,25 @@ function methods.getsockopt(self, level, name)
     return outcome(self, nil, python.socket_getopt(fd, number, option.iname, option.type == TEXT))
 end
 
+-- Returns whether a socket lingers and for how many seconds. With `active` it sets both first, and returns what it got.
 function methods.linger(self, active, seconds)
-    local is_active
-    if active ~= nil then
-        is_active = active ~= false
+    local fd = fd_of(self)
+    if active == nil then
+        local packed = outcome(self, nil, python.socket_linger(fd, nil, nil))
+        if packed ~= nil then
+            return msgpack.decode_args(packed)
+        end
+        return nil
     end
-    local packed = outcome(self, nil, python.socket_linger(fd_of(self), is_active, tonumber(seconds)))
-    if packed ~= nil then
-        return msgpack.decode_args(packed)
+    if seconds == nil then
+        seconds = 0
+    end
+    local number = type(seconds) ~= 'string' and tonumber(seconds) or type(seconds) == 'boolean' and 0
+    if not number then
+        error(("cannot convert '%s' to 'int'"):format(type(seconds)))
+    end
+    if outcome(self, nil, python.socket_linger(fd, active ~= false, number)) ~= nil then
+        return active, seconds
     end
 end
 

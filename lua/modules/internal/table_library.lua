@@ -83,31 +83,28 @@ end
 
 table.equals = equals
 
--- Raises an error unless an argument of `table.move` is a table.
-local function check_table(position, value)
-    if type(value) ~= 'table' then
-        arguments.bad(position, arguments.expected('table', value), 3)
-    end
+-- Raises an error for an argument of a wrong type; as in Tarantool, an absent one is nil.
+local function bad(position, kind, value)
+    arguments.bad(position, kind .. ' expected, got ' .. type(value), 3)
 end
 
--- Returns the whole part of a number.
-local function check_number(position, value)
-    local found = arguments.number(value)
-    if found == nil then
-        arguments.bad(position, arguments.expected('number', value), 3)
-    end
-    return found - math.fmod(found, 1)
+local function whole(number)
+    return number - math.fmod(number, 1)
 end
 
 -- Copies the elements first..last of `from` to `target` (default: `from`), at `position` and after it.
 local function move(from, first, last, position, target)
-    check_table(1, from)
-    first, last = check_number(2, first), check_number(3, last)
-    position = check_number(4, position)
-    if type(target) == 'nil' then
-        target = from
+    if type(from) ~= 'table' then
+        bad(1, 'table', from)
     end
-    check_table(5, target)
+    first = whole(arguments.number(first) or bad(2, 'number', first))
+    last = whole(arguments.number(last) or bad(3, 'number', last))
+    position = whole(arguments.number(position) or bad(4, 'number', position))
+    if target == nil then
+        target = from
+    elseif type(target) ~= 'table' then
+        bad(5, 'table', target)
+    end
     if position > first and target == from then
         for i = last - first, 0, -1 do
             target[position + i] = from[first + i]

@@ -25,11 +25,16 @@ local function maker_of(operand)
     return maker
 end
 
-local function new(elements, fields)
+local function kind_of(position, ...)
+    return select('#', ...) < position and 'no value' or type((select(position, ...)))
+end
+
+local function new(...)
+    local elements, fields = ...
     -- Converts the sizes. With a 64-bit integer the loop below would not end: doubles wrap around when they are
     -- compared with it.
-    elements = arguments.number(elements) or arguments.bad(1, 'number expected, got ' .. type(elements), 2)
-    fields = arguments.number(fields) or arguments.bad(2, 'number expected, got ' .. type(fields), 2)
+    elements = arguments.number(elements) or arguments.bad(1, 'number expected, got ' .. kind_of(1, ...), 2)
+    fields = arguments.number(fields) or arguments.bad(2, 'number expected, got ' .. kind_of(2, ...), 2)
     if fields > MOST_FIELDS then
         error('table overflow', 2)
     end

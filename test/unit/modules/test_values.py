@@ -434,13 +434,52 @@ def test_zeros_of_decimals_keep_their_sign_until_they_are_calculated_with(lua: L
 
 
 def test_separators_of_csv_are_one_byte(lua: Lua) -> None:
-    """csv uses the first byte of a separator; a number is a byte's code; output uses the whole text."""
+    """csv uses the first byte of a separator, of a number that of its text; output uses the whole text."""
     assert lua(
         """
         local csv = require('csv')
-        return csv.load('a;b\\n', {delimiter = ';b'}), csv.load('a;b\\n', {delimiter = 59}),
+        return csv.load('a;b\\n', {delimiter = ';b'}), csv.load('a5b\\n', {delimiter = 59}),
             csv.dump({1, 2}, {delimiter = 'ab'})"""
     ) == [[["a", "b"]], [["a", "b"]], "1ab2\n"]
+
+
+def test_quotes_of_csv_that_stand_alone(lua: Lua) -> None:
+    """Two quotes outside of a quoted part are one quote; a quote at the end of the text quotes nothing."""
+    assert lua(
+        """
+        local csv = require('csv')
+        return csv.load('"",a""'), csv.load('a"'), csv.load('a\\n\\rb'), csv.load(',,', {quote_char = ','}),
+            csv.dump({'a\\0b', 'c"'})"""
+    ) == [[['"', 'a"']], [["a"]], [["a"], ["b"]], [["", "", ""]], 'a,c""\n']
+
+
+def test_options_of_csv(lua: Lua) -> None:
+    """The defaults are written into the table of the user; what is no table is refused after the text."""
+    assert lua(
+        """
+        local csv, options = require('csv'), {}
+        csv.load('a', options)
+        local function problem(...) return (tostring(select(2, pcall(...))):gsub('^.-: ', '')) end
+        return options.chunk_size, options.delimiter, problem(csv.load, '', 5), problem(csv.load, {}, 5),
+            problem(csv.dump, {1}, {quote_char = ''})"""
+    ) == [
+        4096,
+        ",",
+        "attempt to index local 'opts' (a number value)",
+        "Usage: load(string or object with method read(num)returns string)",
+        "cannot convert 'nil' to 'char'",
+    ]
+
+
+def test_options_of_serializers_are_shown_as_they_were_given(lua: Lua) -> None:
+    assert lua(
+        """
+        local json = require('json').new()
+        json.cfg{decode_max_depth = true, encode_load_metatables = 20}
+        local ok, problem = pcall(function() local x = json.cfg(5) end)
+        return json.cfg.decode_max_depth, json.cfg.encode_load_metatables, json.encode(1, 'options'),
+            tostring(problem):match("bad argument.*")"""
+    ) == [True, 20, "1", "bad argument #2 to 'cfg' (table expected, got number)"]
 
 
 def test_two_slashes_in_front_stay(lua: Lua) -> None:

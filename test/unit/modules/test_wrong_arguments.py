@@ -72,7 +72,7 @@ TEXTS = {
     "pwd.getpw(true)": "builtin/pwd.lua: Bad type of uid (expected 'string'/'number')",
     "decimal.new()": HERE + "usage: decimal.new(value)",
     "decimal.new(nil)": HERE + "expected decimal, number or string as 1 argument",
-    "pickle.unpack('bb', 'abc')": "pickle.unpack('bb'): too many bytes: unpacked 2, total 3",
+    "pickle.unpack('bb', 'abc')": HERE + "pickle.unpack('bb'): too many bytes: unpacked 2, total 3",
     "utf8.char('x')": HERE + "bad argument #1 to 'char' (number expected, got string)",
     "fiber.kill('x')": HERE + "bad argument #1 to 'kill' (fiber expected, got string)",
     "fiber.new(print):name({})": HERE + "bad argument #1 to 'name' (string expected, got table)",
@@ -212,7 +212,7 @@ def test_ports_that_are_none(lua: Lua) -> None:
         local bound = s:bind('127.0.0.1', 'x')
         s:close()
         return bound, socket.tcp_connect('127.0.0.1', {}) == nil, #socket.getaddrinfo({}, 6) > 0"""
-    ) == [False, True, True]
+    ) == [True, True, True]
 
 
 def test_timeouts_of_look_ups_that_are_none(lua: Lua) -> None:
@@ -334,7 +334,7 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
             [0, 0, 0],
             "builtin/iconv.lua: attempt to index local 'data' (a nil value)",
             "msgpack.decode: offset is out of bounds",
-            "builtin/buffer.lua: Failed to allocate 18446744073709551616 bytes in ibuf",
+            "builtin/buffer.lua: Failed to allocate -1 bytes in ibuf",
         ]
     ]
 
