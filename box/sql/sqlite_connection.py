@@ -16,7 +16,7 @@ import apsw
 from box.data.collation import sort_key_function
 from box.errors import ErrorCode, client_error
 from box.sql import aggregates, builtins, index_keys, operators
-from box.sql.casts import cast, convert, converted
+from box.sql.casts import cast, cast_operand, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
 from box.sql.space_table import ScanSource, SpaceCursor, SpaceModule, SpaceTable
@@ -339,8 +339,8 @@ def _second_row() -> None:
     raise execute_error("Expression subquery returned more than 1 row")
 
 
-def _wrong_count(count: int) -> None:
-    raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, "COUNT", "0 or 1", count)
+def _wrong_count(name: str, expected: str, count: int) -> None:
+    raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
 
 
 def _limit(stored: Any, clause: str) -> int:
@@ -394,6 +394,8 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_not": operators.bit_not,
     "lb_rank": operators.sort_rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
+    "lb_cast0": lambda stored, type_name: store(cast_operand(load(stored), type_name)),
+    "lb_great": operators.great_key,
     "lb_either": operators.either,
     "lb_both": operators.both,
     "lb_like": _like,
