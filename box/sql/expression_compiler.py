@@ -110,9 +110,10 @@ class ExpressionCompiler:
             low = sql_nodes.Binary(">=", expr.operand, expr.low)
             high = sql_nodes.Binary("<=", expr.operand, expr.high)
             if leads_index(self.compile(expr.operand)):
-                first = self.condition(low)
-                # A key that is refused leaves no rows for the other one.
-                return first if "lb_refused_key(" in first else f"({first} AND {self.condition(high)})"
+                first, last = self.condition(low), self.condition(high)
+                # A key that is refused leaves no rows for the other one, which is looked at when there is a row.
+                late = last.replace("lb_refused_key(", f"lb_refused_bound({self.compile(expr.operand).sql}, ")
+                return first if "lb_refused_key(" in first else f"({first} AND {late})"
         on_key = condition_on_key(expr, self.compile)
         return truth(self.test(expr)) if on_key is None else on_key
 

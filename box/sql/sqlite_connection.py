@@ -15,7 +15,7 @@ import apsw
 
 from box.data.collation import sort_key_function
 from box.errors import ErrorCode, client_error
-from box.sql import aggregates, builtins, index_keys, operators
+from box.sql import aggregates, builtins, index_keys, join_keys, operators
 from box.sql.casts import cast, cast_operand, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
@@ -384,6 +384,9 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
     "lb_refused_key": index_keys.refused_key,
+    "lb_refused_bound": index_keys.refused_bound,
+    "lb_join_key": join_keys.join_key,
+    "lb_join_bound": join_keys.join_bound,
     "lb_refused_keys": index_keys.refused_keys,
     "lb_number_keys": index_keys.number_keys,
     "lb_scalar": index_keys.compare_scalars,
