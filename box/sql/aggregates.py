@@ -203,6 +203,15 @@ class Maximum(_Extreme):
     sign = 1
 
 
+class GreatSum(Exception):
+    """Raised where SQLite cannot add integers, because one is 2^63 or more."""
+
+
+def great_sum() -> None:
+    """Raise `GreatSum`."""
+    raise GreatSum
+
+
 class Guarded:
     """An aggregate that raises its first error at the end, because SQLite ignores errors of a step."""
 

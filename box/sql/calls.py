@@ -125,7 +125,9 @@ class CallCompiler:
         function = f"lb_{name.lower()}"
         if f"{function}_{value.kind}" in SAFE:
             function += f"_{value.kind}"
-        return f"{function}({distinct}{boxed(value)})", "num" if name == "SUM" else "real"
+        return f"{function}({distinct}{boxed(value)})", (
+            "int" if value.kind == "int" else "num"
+        ) if name == "SUM" else "real"
 
     # --- built-in functions ---
 
