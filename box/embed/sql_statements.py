@@ -30,6 +30,9 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 _MARKS: Final = (":", "@")
 _PLAIN: Final[frozenset[type]] = frozenset((bool, int, float, str, bytes, type(None)))
 """The types of values whose names no error has to tell."""
+_INT_MIN: Final = -(2**63)
+_UINT_MAX: Final = 2**64 - 1
+"""The range of integers."""
 _MANY: Final = 1000
 """So many rows are hidden from the garbage collector, whose visits would cost turns of more than ten milliseconds."""
 
@@ -200,9 +203,13 @@ def result_at_once(result: Rows) -> SqlResult:
 
 
 def _shape(result: Rows) -> tuple[list[SqlColumn], type[NamedRow]]:
-    """Return the columns of a query, and the class of its rows."""
-    columns = _columns(result.fields)
-    return columns, row_type("row", tuple(column.name for column in columns))
+    """Return the columns of a query, and the class of its rows. Its fields keep them for the next run."""
+    fields = result.fields
+    if fields.shape is None:
+        columns = _columns(fields)
+        fields.shape = columns, row_type("row", tuple(column.name for column in columns))
+    found: tuple[list[SqlColumn], type[NamedRow]] = fields.shape
+    return found
 
 
 def _columns(fields: Iterable[ResultField]) -> list[SqlColumn]:
@@ -218,6 +225,8 @@ def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
             be stored.
         TypeError: `params` is neither a sequence nor a mapping.
     """
+    if (type(params) is tuple or type(params) is list) and _are_plain(params):
+        return list(params)
     if isinstance(params, Mapping):
         given = {_marked(name, names): value for name, value in params.items()}
         if names and given.keys() <= set(names) and _PLAIN.issuperset(map(type, given.values())):
@@ -228,6 +237,21 @@ def values_of(params: Parameters, names: Sequence[str | None]) -> list[Any]:
         raise TypeError(f"parameters are a sequence or a mapping, not {type(params).__name__}: {params!r}")
     values: list[Any] = unpack(encode_values(list(params))) if params else []
     return values
+
+
+def _are_plain(params: Sequence[Any]) -> bool:
+    """Return whether the SQL engine takes all these values as they are. It may be False for others, too."""
+    for value in params:
+        kind = type(value)
+        if kind is int:
+            if not _INT_MIN <= value <= _UINT_MAX:
+                return False
+        elif kind is str:
+            if not value.isascii():
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True
 
 
 def _marked(name: str, names: Sequence[str | None]) -> str:

@@ -203,6 +203,15 @@ class Maximum(_Extreme):
     sign = 1
 
 
+class GreatSum(Exception):
+    """Raised where SQLite cannot add integers, because one is 2^63 or more."""
+
+
+def great_sum() -> None:
+    """Raise `GreatSum`."""
+    raise GreatSum
+
+
 class Guarded:
     """An aggregate that raises its first error at the end, because SQLite ignores errors of a step."""
 
@@ -245,6 +254,21 @@ SAFE: Final[dict[str, Callable[[], Any]]] = {
     "lb_last": Last,
 }
 """Aggregates whose steps cannot fail, such as SUM and AVG of values whose kind is known."""
+
+
+def aggregate_of(expr: object) -> str:
+    """Return the name of the last aggregate that an expression calls, or ''."""
+    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
+        return expr.name
+    return next(filter(None, map(aggregate_of, reversed(list(sql_nodes.children(expr))))), "")
+
+
+def counts_rows(core: sql_nodes.Core) -> bool:
+    """Return whether a query has nothing but GROUP_CONCAT() of a whole table: as in Tarantool 2.8, that counts rows."""
+    if len(core.columns) != 1 or len(core.sources) != 1 or core.where is not None or core.group_by is not None:
+        return False
+    expr = core.columns[0].expr
+    return expr == sql_nodes.FunctionCall("GROUP_CONCAT", []) and core.sources[0].select is None
 
 
 def is_aggregate(expr: object) -> bool:

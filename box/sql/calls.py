@@ -85,16 +85,19 @@ class CallCompiler:
             raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
         if inner.is_inside_aggregate or not inner.allows_aggregates:
             raise generic(f"misuse of aggregate function {name}()")
-        if not least <= count <= most and name != "COUNT":
-            raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
         if expr.is_distinct and count != 1:
             raise generic(_ONE_ARGUMENT)
-        if inner.on_aggregate is not None:
-            inner.on_aggregate()
         inner.is_inside_aggregate = True
         args = [scope.compile(arg) for arg in expr.args]
         args = list(map(exact, args))
         inner.is_inside_aggregate = False
+        owner = inner.of_aggregate(expr.args)
+        if not owner.has_aggregates:
+            raise generic(f"misuse of aggregate: {name}()")
+        if owner.on_aggregate is not None:
+            owner.on_aggregate()
+        if owner is not inner:
+            owner.inner_aggregates += 1
         distinct = "DISTINCT " if expr.is_distinct else ""
         sql, kind = self._aggregate_sql(name, args, distinct)
         collation = args[0].collation if args and name in ("MIN", "MAX") else 0
@@ -105,8 +108,10 @@ class CallCompiler:
         if distinct and args[0].kind in ("str", "any") and args[0].collation not in (0, 3):
             value = replace(args[0], sql=f"{args[0].sql} COLLATE lb_{args[0].collation}")
             args = [value, *args[1:]]
-        if name == "COUNT" and len(args) > 1:
-            return f"count(lb_wrong_count({len(args)}))", "int"  # the error comes with the first row
+        least, most, expected, _ = AGGREGATES[name]
+        if not least <= len(args) <= most:  # the error comes with the first row
+            function = "count" if name == "COUNT" else "lb_group_concat"
+            return f"{function}(lb_wrong_count('{name}', '{expected}', {len(args)}))", "any"
         if name == "COUNT":
             return f"count({distinct}{args[0].sql if args else '*'})", "int"
         value = args[0]
@@ -120,7 +125,9 @@ class CallCompiler:
         function = f"lb_{name.lower()}"
         if f"{function}_{value.kind}" in SAFE:
             function += f"_{value.kind}"
-        return f"{function}({distinct}{boxed(value)})", "num" if name == "SUM" else "real"
+        return f"{function}({distinct}{boxed(value)})", (
+            "int" if value.kind == "int" else "num"
+        ) if name == "SUM" else "real"
 
     # --- built-in functions ---
 

@@ -44,12 +44,18 @@ def text_to_double(text: str | bytes) -> float | None:
     return None if found is None else float(found[1])
 
 
+NEGATIVE_ZERO: Final = -32
+"""What Tarantool 2.8 stores and shows for an integer that is a negative zero: its encoding is that of -32."""
+
+
 def double_to_integer(value: float) -> int | None:
-    """Return the integer part of a double, or None if it is out of range."""
+    """Return the integer part of a double, or None if it is out of range. That of -0.5 is a negative zero."""
     # NaN and the infinities have no integer. The limits are no doubles, so that the integer has to be compared, too.
     if not -9.3e18 < value < 1.85e19:
         return None
     found = int(value)
+    if not found and value < 0:
+        return NEGATIVE_ZERO
     return found if INT_MIN <= found < UINT_MAX else None
 
 
@@ -175,6 +181,11 @@ def cast(value: Value, type_name: str) -> Value:
         return _EXPLICIT[type_name](value)
     except NotConvertible:
         raise mismatch(value, type_name) from None
+
+
+def cast_operand(value: Value, type_name: str) -> Value:
+    """Convert a value as CAST does, for another operator, to which a negative zero is 0. Errors as `cast`."""
+    return cast(0 if type(value) is float and -1 < value < 0 else value, type_name)
 
 
 # --- storing ---

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import re
+from typing import TYPE_CHECKING, Final, Protocol
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.kinds import collation_name
 from box.sql.parse.token_reader import generic
-from box.sql.scope import KnownColumn, QueryScope
+from box.sql.scope import KnownColumn, QueryScope, Typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,12 +59,27 @@ def _without_equals(sql: str, columns: Sequence[KnownColumn]) -> str:
     return f"SELECT {', '.join(items)} FROM ({sql}) GROUP BY {', '.join(keys)}"
 
 
-def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]:
-    """Return terms of ORDER BY that sort values as Tarantool does."""
+def order_terms(sql: str, kind: str, collation: int, is_desc: bool, *, has_index: bool = False) -> list[str]:
+    """Return terms of ORDER BY that sort values as Tarantool does. `has_index` tells that an index of numbers may have
+    them in this order already.
+    """
     suffix = " DESC" if is_desc else ""
+    if kind == "num" and not has_index:
+        return [f"lb_great({sql}){suffix}"]
     terms = [f"lb_rank({sql}){suffix}"] if kind == "any" else []
     collate = f" COLLATE {collation_name(collation)}" if collation not in (0, 3) and kind in ("str", "any") else ""
     return [*terms, f"{sql}{collate}{suffix}"]
+
+
+_INTEGER: Final = re.compile(r"[-+( ]*[0-9]+[) ]*", re.ASCII)
+
+
+def keys_of(item: Typed, collation: int = 0, is_desc: bool = False) -> list[str]:
+    """Return terms of ORDER BY or GROUP BY for an expression."""
+    # SQLite would take an integer, with any sign, for the number of a column.
+    sql = f"({item.sql} + 0)" if _INTEGER.fullmatch(item.sql) else item.sql
+    has_index = item.column is not None and item.column.leads_index
+    return order_terms(sql, item.kind, collation or item.collation, is_desc, has_index=has_index)
 
 
 def ordered_place(expr: sql_nodes.Expr, number: int, cores: Sequence[CompiledCore]) -> int:

@@ -70,15 +70,6 @@ class Definer:
             return await self._drop_constraint(ctx, statement)
         return await self._enable_check(ctx, statement)
 
-    def check(self, ctx: Context, statement: sql_nodes.Statement) -> None:
-        """Raise the errors of a definition that Tarantool finds before it has read the whole text."""
-        if isinstance(statement, sql_nodes.CreateTable):
-            rows_of(statement, self._catalogue(ctx).collation_id, self._parent)
-        elif isinstance(statement, sql_nodes.CreateView):
-            self._view_fields(ctx, statement)
-        elif isinstance(statement, sql_nodes.Drop) and statement.kind != "TRIGGER" and not statement.if_exists:
-            self._space(ctx, statement.table or statement.name)
-
     # --- rows of system spaces ---
 
     async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
@@ -345,9 +336,9 @@ class Definer:
         return self._rows(ctx, SpaceId.SPACE, [space.id])[0]
 
     async def _rename(self, ctx: Context, statement: sql_nodes.RenameTable) -> Changed:
-        space = self._altered(ctx, statement.table)
         if self._catalogue(ctx).find(statement.name) is not None:
             raise client_error(ErrorCode.SPACE_EXISTS, statement.name)
+        space = self._altered(ctx, statement.table)
         row = self._space_row(ctx, space)
         row[_NAME] = statement.name
         await self._write(ctx, SpaceId.SPACE, Request.replace(pack(row)))

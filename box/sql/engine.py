@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from box.errors import BoxError
 from box.sql import sql_nodes
 from box.sql.definer import Definer
+from box.sql.definition_checks import DefinitionChecks
 from box.sql.exact_names import with_exact_names
 from box.sql.explain import explain, explain_fields
 from box.sql.flat_calls import run_flat
@@ -77,6 +78,7 @@ class Sql:
         changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
         self._points = PointStatements(schema, dml, self._queries, changes.triggers, self._foreign_keys)
         self._definer = Definer(schema, dml, self._queries)
+        self._definition_checks = DefinitionChecks(schema, dml, self._queries)
         self._transactions = TransactionRunner(txns)
         self._pragmas = PragmaRunner(schema, dml.sql_reads)
         self.prepared = prepared
@@ -255,7 +257,6 @@ class Sql:
         elif isinstance(statement, sql_nodes.Pragma):
             pragma_columns(statement)
         else:
-            self._definer.check(ctx, statement)
             self._query_of(ctx, parsed.text, statement, values)
 
     async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
@@ -293,6 +294,10 @@ class Sql:
             return self._queries.compiled(ctx, text, lambda compiler: compiler.compile(statement), values)
         if isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
             return self._changes.check(ctx, text, statement, values)
+        if isinstance(statement, sql_nodes.Truncate):
+            self._changes.truncated(ctx, statement.table)
+        elif isinstance(statement, sql_nodes.Definition):
+            self._definition_checks.check(ctx, statement)
         return None
 
     async def _change(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Changed:

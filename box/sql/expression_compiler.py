@@ -36,13 +36,13 @@ from box.sql.scope import KnownColumn, QueryScope, Typed
 from box.sql.stored_values import UINT_MAX, Value
 
 if TYPE_CHECKING:
-    from box.sql.query import QueryCompiler
+    from box.sql.query import Query, QueryCompiler
 
 _NATIVE_SUMS: Final = frozenset("+-*")
 
 
-def _has_one_row(select: sql_nodes.Select) -> bool:
-    """Return whether a query can give only one row, judging by its text."""
+def _has_one_row(select: sql_nodes.Select, query: Query) -> bool:
+    """Return whether a query can give only one row."""
     if select.limit is not None:
         return True
     (core, *others) = select.cores
@@ -50,7 +50,7 @@ def _has_one_row(select: sql_nodes.Select) -> bool:
         return False
     if core.values is not None:
         return len(core.values) == 1
-    return not core.sources or (core.group_by is None and any(is_aggregate(item.expr) for item in core.columns))
+    return not core.sources or query.is_one_group
 
 
 def _one_row(sql: str, result: str = "min(c0)") -> str:
@@ -110,9 +110,10 @@ class ExpressionCompiler:
             low = sql_nodes.Binary(">=", expr.operand, expr.low)
             high = sql_nodes.Binary("<=", expr.operand, expr.high)
             if leads_index(self.compile(expr.operand)):
-                first = self.condition(low)
-                # A key that is refused leaves no rows for the other one.
-                return first if "lb_refused_key(" in first else f"({first} AND {self.condition(high)})"
+                first, last = self.condition(low), self.condition(high)
+                # A key that is refused leaves no rows for the other one, which is looked at when there is a row.
+                late = last.replace("lb_refused_key(", f"lb_refused_bound({self.compile(expr.operand).sql}, ")
+                return first if "lb_refused_key(" in first else f"({first} AND {late})"
         on_key = condition_on_key(expr, self.compile)
         return truth(self.test(expr)) if on_key is None else on_key
 
@@ -153,7 +154,18 @@ class ExpressionCompiler:
     def column(self, column: KnownColumn) -> Typed:
         """Return the SQL for the value of a column."""
         found = column.typed()
-        return replace(found, sql=f"lb_last({found.sql})") if self.scope.takes_last(column) else found
+        return replace(found, sql=f"lb_last({found.sql})") if self._takes_last(column) else found
+
+    def _takes_last(self, column: KnownColumn) -> bool:
+        """Return whether a column means its value in the last row of a group, of this query or of one around it."""
+        scope: QueryScope | None = self.scope
+        while scope is not None and not scope.is_inside_aggregate:
+            if scope.takes_last(column):
+                return True
+            if scope.on_aggregate is not None and not scope.allows_aggregates:
+                return False  # in WHERE SQLite computes no aggregate
+            scope = scope.outer
+        return False
 
     def _param(self, expr: sql_nodes.Param) -> Typed:
         value = self.params[expr.index] if expr.index < len(self.params) else None
@@ -243,14 +255,22 @@ class ExpressionCompiler:
         return [self.compile(expr)]
 
     def _subquery_row(self, expr: sql_nodes.Subquery) -> list[Typed]:
+        before = self.scope.inner_aggregates
         query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE")
+        found = self.scope.inner_aggregates > before
         if len(query.columns) == 1:
             column = query.columns[0]
-            sql = query.sql if _has_one_row(expr.select) else _one_row(query.named_sql())
-            return [Typed(f"({sql})", column.type, column.kind, column.collation)]
+            sql = query.sql if _has_one_row(expr.select, query) else _one_row(query.named_sql())
+            return [Typed(f"({sql})", column.type, column.kind, column.collation, has_aggregate=found)]
         sql = query.named_sql() if expr.select.limit is None else f"SELECT * FROM ({query.named_sql()})"
         return [
-            Typed(f"({_one_row(sql, f'min(c{number})')})", column.type, column.kind, column.collation)
+            Typed(
+                f"({_one_row(sql, f'min(c{number})')})",
+                column.type,
+                column.kind,
+                column.collation,
+                has_aggregate=found,
+            )
             for number, column in enumerate(query.columns)
         ]
 
@@ -402,7 +422,7 @@ class ExpressionCompiler:
 
     def _exists(self, expr: sql_nodes.Exists) -> Typed:
         query = self.queries.compile(expr.select, self.scope, limit_name="SINGLE", asks_existence=True)
-        if _has_one_row(expr.select):
+        if _has_one_row(expr.select, query):
             return Typed(f"EXISTS ({query.sql})", "boolean", "bool")
         # As in 2.8, a second row is an error here too.
         return Typed(f"({_one_row(query.named_sql(), 'count(*)')})", "boolean", "bool")

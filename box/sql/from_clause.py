@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
 from box.sql.catalogue import columns_of
+from box.sql.compound_queries import order_terms
 from box.sql.exact_names import with_exact_names
+from box.sql.kinds import kind_of
 from box.sql.merged_queries import is_merged
 from box.sql.parse import parse_statement
 from box.sql.parse.token_reader import generic, limit_exceeded
@@ -40,14 +42,14 @@ class FromCompiler:
             text, relations = self._source(source, scope)
             scope.relations += relations
             join = source.join.removeprefix("NATURAL ") or "INNER"
+            if join == "LEFT" and pieces:
+                for relation in relations:
+                    for column in relation.columns:
+                        column.is_nullable = column.may_be_missing = True
             condition = self._condition(source, before, relations, scope)
             if not pieces:
                 pieces.append(text)
                 continue
-            if join == "LEFT":
-                for relation in relations:
-                    for column in relation.columns:
-                        column.is_nullable = column.may_be_missing = True
             on = f" ON {condition}" if condition else (" ON 1" if join == "LEFT" else "")
             pieces.append(f" {join} JOIN {text}{on}")
         if len(scope.relations) > _JOINS_MAX:
@@ -251,7 +253,21 @@ def view_query(schema: Schema, space: Space) -> sql_nodes.Select:
 
 
 def _rows_of(space: Space, index: Index | None) -> str:
-    """Return SQL for the rows that a named index holds, or all rows: an index may leave out those with nil."""
-    parts = index.definition.parts if index is not None else ()
-    tests = [f"c{part.fieldno} IS NOT NULL" for part in parts if part.exclude_null and not part.path]
-    return f"(SELECT * FROM {table_name(space)} WHERE {' AND '.join(tests)})" if tests else table_name(space)
+    """Return SQL for the rows that a named index holds, in its order, or all rows: an index may leave out those with
+    nil.
+    """
+    if index is None or index.definition.type.upper() != "TREE" or index.definition.opts.get("func"):
+        return table_name(space)
+    parts = index.definition.parts
+    if any(part.path for part in parts):
+        return table_name(space)
+    tests = [f"c{part.fieldno} IS NOT NULL" for part in parts if part.exclude_null]
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    order = [
+        term
+        for part in parts
+        for term in order_terms(
+            f"c{part.fieldno}", kind_of(part.type.value), part.collation_id or 0, is_desc=False, has_index=True
+        )
+    ]
+    return f"(SELECT * FROM {table_name(space)}{where} ORDER BY {', '.join(order)})"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.errors import BoxError, ErrorCode, client_error
 from box.sql import sql_nodes
 from box.sql.casts import text_to_double
+from box.sql.join_keys import FLIPPED, condition_on_join
 from box.sql.kinds import NUMBERS, NUMERIC, boxed, truth
 from box.sql.operators import order_key
 from box.sql.stored_values import load, mismatch
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     Compile = Callable[[sql_nodes.Expr], Typed]
 
-_FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _RANKS: Final = {bool: 0, int: 1, float: 1, str: 2, bytes: 3}
 """The order in which the values of a list become keys."""
 _PLACES: Final = {"bool": 0, "str": 2, "bin": 3}
@@ -55,11 +55,14 @@ def leads_index(operand: Typed) -> bool:
 
 def condition_on_key(expr: sql_nodes.Expr, compile_one: Compile) -> str | None:
     """Return the SQL of a condition, a term of AND, on such a column. Returns None for any other condition."""
-    if isinstance(expr, sql_nodes.Binary) and expr.op in _FLIPPED:
+    on_join = condition_on_join(expr, compile_one)
+    if on_join is not None:
+        return on_join
+    if isinstance(expr, sql_nodes.Binary) and expr.op in FLIPPED:
         if isinstance(expr.left, sql_nodes.Name):
             return _compared(expr.left, expr.op, expr.right, compile_one)
         if isinstance(expr.right, sql_nodes.Name):
-            op = _FLIPPED[expr.op]
+            op = FLIPPED[expr.op]
             on_key = _compared(expr.right, op, expr.left, compile_one)
             if on_key is None and _is_constant(expr.left) and leads_index(compile_one(expr.right)):
                 return truth(compile_one(sql_nodes.Binary(op, expr.right, expr.left)))
@@ -171,6 +174,11 @@ def refused_key(operand: Any, type_name: str) -> None:
     """
     if operand is not None:
         raise mismatch(load(operand), type_name)
+
+
+def refused_bound(_: Any, operand: Any, type_name: str) -> None:
+    """Refuse a value as the end of a range, once a row of its beginning is found. Errors as `refused_key`."""
+    refused_key(operand, type_name)
 
 
 def refused_keys(type_name: str, *operands: Any) -> None:

@@ -59,10 +59,14 @@ def as_kind(expr: Typed, kind: str) -> str:
 
 
 def exact(expr: Typed) -> Typed:
-    """Return an expression as an operand of operators and functions, where a remainder -0 is 0
-    (`operators.NEGATIVE_ZERO`).
+    """Return an expression as an operand of operators and functions, where a remainder -0, or a cast of -0.5 to an
+    integer, is 0 (`casts.NEGATIVE_ZERO`).
     """
-    return replace(expr, sql=f"lb_rem0{expr.sql[6:]}") if expr.sql.startswith("lb_rem(") else expr
+    if expr.sql.startswith("lb_rem("):
+        return replace(expr, sql=f"lb_rem0{expr.sql[6:]}")
+    if expr.kind == "int" and expr.sql.startswith("lb_cast("):
+        return replace(expr, sql=f"lb_cast0{expr.sql[7:]}")
+    return expr
 
 
 def truth(expr: Typed) -> str:

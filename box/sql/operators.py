@@ -12,7 +12,7 @@ from typing import Any, Final
 from box.data.collation import sort_key_function
 from box.data.times.points import datetime_key
 from box.errors import ErrorCode, client_error
-from box.sql.casts import convert, converted, text_to_double, text_to_integer
+from box.sql.casts import NEGATIVE_ZERO, convert, converted, text_to_double, text_to_integer
 from box.sql.stored_values import (
     INT_MAX,
     INT_MIN,
@@ -117,10 +117,6 @@ def divide(left: Any, right: Any) -> Stored:
     if type(a) is int and type(b) is int:
         return _fit(_truncated(a, b))
     return _real(_double(left, a) / _double(right, b))
-
-
-NEGATIVE_ZERO: Final = -32
-"""What Tarantool 2.8 shows and compares for a remainder 0 of a negative number: it is encoded as a negative integer."""
 
 
 def remainder(left: Any, right: Any) -> Stored:
@@ -436,6 +432,14 @@ def sort_rank(operand: Any) -> Stored:
     # SQLite sorts integers before texts before BLOBs. The greatest double has 256 hexadecimal digits.
     value = load(operand)
     return "inf" if value == float("inf") else f"{int(value):0256x}"
+
+
+def great_key(number: Any) -> Stored:
+    """Return a value that sorts and groups a number as Tarantool does, also those of 2^63 and more."""
+    if type(number) is int or (type(number) is float and number < 2.0**63):
+        given: Stored = number
+        return given
+    return None if number is None else sort_rank(number)
 
 
 def order_key(value: Value, collation: int) -> tuple[Any, ...]:

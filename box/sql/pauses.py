@@ -1,8 +1,8 @@
 """The pauses of a long query, in which the loop serves others.
 
-SQLite calls `Pauses.look` after every thousand steps of its program. A query that has run for some milliseconds waits
-for the next turn of the loop. All its reads are of one moment: at its first pause the indexes of its tables are frozen
-(`box.index.frozen`), so that it finds what it would have found without a pause.
+SQLite calls `Pauses.look` after every thousand steps of its program, and while it merges what it sorts. A query that
+has run for some milliseconds waits for the next turn of the loop. All its reads are of one moment: at its first pause
+the indexes of its tables are frozen (`box.index.frozen`), so that it finds what it would have found without a pause.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.reads import Reader
 
-_TURN: Final = 0.003
+_TURN: Final = 0.002
 """The longest part of a query that runs without a pause, in seconds."""
 
 

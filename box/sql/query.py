@@ -6,7 +6,6 @@ name that a user has given. The result columns of a query that another query rea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,11 @@ from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sql import sql_nodes
-from box.sql.aggregates import AGGREGATES, is_aggregate
+from box.sql.aggregates import AGGREGATES, aggregate_of, counts_rows, is_aggregate
 from box.sql.calls import CallCompiler
 from box.sql.catalogue import Catalogue, UnknownCollation
 from box.sql.common_tables import CommonTables
-from box.sql.compound_queries import combined, is_collated, order_terms, ordered_place
+from box.sql.compound_queries import combined, is_collated, keys_of, order_terms, ordered_place
 from box.sql.expression_compiler import ExpressionCompiler
 from box.sql.from_clause import FromCompiler
 from box.sql.kinds import as_kind, collation_name, joined, truth
@@ -49,6 +48,8 @@ class Query:
     """
     boxes: list[str] | None = None
     spans: list[str] = field(default_factory=list)
+    is_one_group: bool = False
+    """True if it has aggregates of its own and no GROUP BY, so that it gives one row at most."""
     is_recursive: bool = False
     """True if this is the query of a WITH table that reads itself."""
 
@@ -269,6 +270,7 @@ class QueryCompiler:
             column.collation = _common_collation([core.rows[0][place] for core in cores], select)
         query = Query(columns, [(core.head, core.rows, core.tail) for core in cores], select.operators, prefix)
         query.spans = first.spans
+        query.is_one_group = len(cores) == 1 and first.is_one_group
         if select.order_by is not None and len(cores) > 1:
             query.order = self._compound_order(select.order_by, columns, cores)
         return query
@@ -316,6 +318,7 @@ class _Core:
         self.spans: list[str] = []
         self.results: list[sql_nodes.ResultColumn] = []
         self.scope: QueryScope | None = None
+        self.is_one_group = False
         if core.values is not None:
             self._compile_values(core.values, outer)
             return
@@ -328,17 +331,21 @@ class _Core:
         names = [self._name(result, scope, is_merged=is_merged) for result in results]
         self._is_aggregate = scope.is_grouped = core.group_by is not None
         compiler = queries.expressions(scope)
-        scope.allows_aggregates, scope.on_aggregate = True, self._found_aggregate
+        scope.allows_aggregates = scope.has_aggregates = True
+        scope.on_aggregate = self._found_aggregate
         if self._has_last_row(core, order):
             scope.grouped = list(self._grouped(core, results, scope))
             scope.is_of_last_row = True
         self.rows = [[self._result(compiler, result) for result in results]]
+        if counts_rows(core):
+            self.rows = [[Typed("count(*)", "string", "any", has_aggregate=True)]]
         is_of_last_row, scope.is_of_last_row = scope.is_of_last_row, False
         scope.results = results
         self.results = results
         self.spans = [result.span for result in results]
         self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
-        scope.allows_aggregates = False
+        # In WHERE of a query with aggregates those of a query around it may stand.
+        scope.allows_aggregates, scope.has_aggregates = self._is_aggregate, False
         tail = f" FROM {source}" if source else ""
         if core.where is not None:
             tail += f" WHERE {compiler.condition(core.where)}"
@@ -346,7 +353,7 @@ class _Core:
             raise scope.failure
         if core.group_by is not None:
             tail += self._group_by(core.group_by, compiler)
-        scope.allows_aggregates = True
+        scope.allows_aggregates = scope.has_aggregates = True
         scope.is_of_last_row = is_of_last_row
         if core.having is not None:
             tail += self._having(core, compiler)
@@ -355,6 +362,7 @@ class _Core:
             tail, is_distinct = tail + self._grouped_by_all(), False
         if order is not None:
             tail += self._order_by(order, compiler)
+        self.is_one_group = self._is_aggregate and core.group_by is None
         self.head = "SELECT DISTINCT " if is_distinct else "SELECT "
         self.tail = tail
 
@@ -404,9 +412,7 @@ class _Core:
 
     def _grouped_by_all(self) -> str:
         """Group by all result columns, and let them show the last row of a group. Returns the text of GROUP BY."""
-        keys = [
-            key for item in self.rows[0] for key in order_terms(_no_constant(item), item.kind, item.collation, False)
-        ]
+        keys = [key for item in self.rows[0] for key in keys_of(item)]
         self.rows = [[replace(item, sql=f"lb_last({item.sql})") for item in self.rows[0]]]
         return f" GROUP BY {', '.join(keys)}"
 
@@ -491,15 +497,14 @@ class _Core:
 
     def _group_by(self, terms: list[sql_nodes.Expr], compiler: ExpressionCompiler) -> str:
         parts = []
-        self._scope.allows_aggregates = True  # so that the error is that of GROUP BY
+        self._scope.allows_aggregates = self._scope.has_aggregates = True  # so that the error is that of GROUP BY
         for number, term in enumerate(terms, 1):
             place = _place_of(term, len(self.rows[0]), number, "GROUP")
             results = self._scope.results or []
             item = compiler.compile(term) if place is None else self._result(compiler, results[place])
             if item.has_aggregate:
                 raise generic("aggregate functions are not allowed in the GROUP BY clause")
-            parts += order_terms(_no_constant(item), item.kind, item.collation, False)
-        self._scope.allows_aggregates = False
+            parts += keys_of(item)
         return f" GROUP BY {', '.join(parts)}"
 
     def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
@@ -526,21 +531,14 @@ class _Core:
             has_groups = self._is_aggregate
             item = self.rows[0][place] if place is not None else compiler.compile(expr)
             if item.has_aggregate and not has_groups:
-                raise generic(f"misuse of aggregate: {_aggregate_of(expr)}()")
-            parts += order_terms(_no_constant(item), item.kind, collation or item.collation, term.is_desc)
+                raise generic(f"misuse of aggregate: {aggregate_of(expr)}()")
+            parts += keys_of(item, collation, term.is_desc)
         return f" ORDER BY {', '.join(parts)}"
 
     @property
     def _aliases(self) -> list[str | None]:
         results = self._scope.results or []
         return [result.alias for result in results]
-
-
-def _aggregate_of(expr: object) -> str:
-    """Return the name of the last aggregate that an expression calls, or ''."""
-    if isinstance(expr, sql_nodes.FunctionCall) and expr.name in AGGREGATES:
-        return expr.name
-    return next(filter(None, map(_aggregate_of, reversed(list(sql_nodes.children(expr))))), "")
 
 
 def _reads_ungrouped(expr: object) -> bool:
@@ -554,9 +552,6 @@ def _reads_ungrouped(expr: object) -> bool:
     return any(map(_reads_ungrouped, sql_nodes.children(expr)))
 
 
-_INTEGER: Final = re.compile(r"[-+( ]*[0-9]+[) ]*", re.ASCII)
-
-
 @dataclass(slots=True)
 class _StarColumn:
     """A column that `*` stands for."""
@@ -564,11 +559,6 @@ class _StarColumn:
     table: str | None
     place: int
     column: KnownColumn
-
-
-def _no_constant(item: Typed) -> str:
-    """Hide an integer in ORDER BY or GROUP BY: SQLite would take it, with any sign, for the number of a column."""
-    return f"({item.sql} + 0)" if _INTEGER.fullmatch(item.sql) else item.sql
 
 
 def _constant_place(expr: sql_nodes.Expr) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -10,9 +11,11 @@ import apsw
 
 from box.apart import run_apart
 from box.data.collation import name_of
+from box.errors import BoxError
 from box.index.untracked import untrack, untracked_list
 from box.schema.access import Privilege
 from box.sql import sql_nodes
+from box.sql.aggregates import GreatSum
 from box.sql.catalogue import Catalogue
 from box.sql.copies import Copies, CopiesWanted
 from box.sql.kinds import parameter_type
@@ -55,15 +58,22 @@ _CACHED: Final = 1000
 """The number of analysed statements that are kept."""
 
 
+_SUM: Final = re.compile(r"lb_sum_int\((s[0-9]+\.c[0-9]+)\)")
+_QUICK_SUM: Final = r"(CASE WHEN typeof(max(\1)) = 'blob' THEN lb_great_sum() ELSE sum(\1) END)"
+"""SQLite's own sum of a column of integers. It knows none of 2^63 and more, which are BLOBs, and no such sum."""
+
+
 class Compiled:
     """An analysed query."""
 
-    __slots__ = ("allows_copies", "booleans", "fields", "is_long", "scans", "sql", "tables", "used")
+    __slots__ = ("allows_copies", "booleans", "fields", "is_long", "quick_sql", "scans", "sql", "tables", "used")
 
     def __init__(
         self, sql: str, booleans: list[bool], fields: ResultFields, used: list[Space], *, allows_copies: bool
     ) -> None:
         self.sql = sql
+        self.quick_sql = _SUM.sub(_QUICK_SUM, sql)
+        """The query as it runs on copies; the other one takes its place once a sum is too great."""
         self.allows_copies = allows_copies and not any(name in sql for name in _ORDERED)
         self.booleans = booleans
         self.fields = fields
@@ -202,6 +212,13 @@ class QueryRunner:
             except CopiesWanted:
                 pass
         with copies.lend(env, spaces) as connection, _translating():
+            try:
+                return _loaded(compiled, connection.rows(env, compiled.quick_sql, stored_params(params)))
+            except (GreatSum, apsw.SQLError, BoxError) as error:
+                is_sum = isinstance(error, GreatSum) or str(error).endswith("integer overflow")
+                if compiled.quick_sql == compiled.sql or not is_sum:
+                    raise
+                compiled.quick_sql = compiled.sql
             return _loaded(compiled, connection.rows(env, compiled.sql, stored_params(params)))
 
     def _fetch_counted(self, env: Environment, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:

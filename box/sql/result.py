@@ -29,13 +29,16 @@ class ResultField:
 
 
 class ResultFields(list[ResultField]):
-    """The columns of a query. `encoded` caches their form in IPROTO replies, with and without complete metadata."""
+    """The columns of a query. `encoded` caches their form in IPROTO replies, with and without complete metadata, and
+    `shape` whatever an interface of programs makes of them.
+    """
 
-    __slots__ = ("encoded",)
+    __slots__ = ("encoded", "shape")
 
     def __init__(self, fields: Iterable[ResultField] = ()) -> None:
         super().__init__(fields)
         self.encoded: dict[bool, bytes] = {}
+        self.shape: Any = None
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
@@ -281,10 +282,9 @@ class ChangeRunner:
     ) -> Changed:
         """Run an UPDATE."""
         space = self._space(ctx, update.table)
-        names = self._updated(space, update)
-        triggers = self.triggers.of(space, "UPDATE", names)
+        triggers = self.triggers.of(space, "UPDATE", [name for names, _ in update.sets for name in names])
         self._refuse_view(space, bool(triggers))
-        places = [self._place(space, name) for name in names]
+        places = self._updated(ctx, space, update, params, special)
         is_view = space.definition.opts.view
         key_places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
         make = self._update_query(space, update, key_places, special)
@@ -319,15 +319,23 @@ class ChangeRunner:
 
         return make
 
-    @staticmethod
-    def _updated(space: Space, update: sql_nodes.Update) -> list[str]:
-        names: list[str] = []
-        for columns, _ in update.sets:
-            for name in columns:
-                if name in names:
-                    raise generic(f"set id list: duplicate column name {name}")
-                names.append(name)
-        return names
+    def _updated(
+        self, ctx: Context, space: Space, update: sql_nodes.Update, params: Sequence[Value], special: Special | None
+    ) -> list[int]:
+        """Return the numbers of the columns that are set. A wrong name is told after wrong values up to its own."""
+        places: list[int] = []
+        for number, (columns, _) in enumerate(update.sets, 1):
+            try:
+                for name in columns:
+                    place = self._place(space, name)
+                    if place in places:
+                        raise generic(f"set id list: duplicate column name {name}")
+                    places.append(place)
+            except BoxError:
+                values = replace(update, sets=update.sets[:number], where=None)
+                self._update_query(space, values, [], special)(self._queries.compiler(ctx, params))
+                raise
+        return places
 
     @staticmethod
     def _place(space: Space, name: str) -> int:
@@ -492,8 +500,7 @@ class ChangeRunner:
         if isinstance(change, sql_nodes.Insert):
             return self._analyse_rows(ctx, key, change, self._places(space, change), space, params, None)
         if isinstance(change, sql_nodes.Update):
-            for name in self._updated(space, change):
-                self._place(space, name)
+            self._updated(ctx, space, change, params, None)
             make = self._update_query(space, change, places, None)
             return self._queries.compiled(ctx, ((key, "update"), None), make, params)
         make = self._delete_query(space, change, places, None)
@@ -511,13 +518,18 @@ class ChangeRunner:
         key = space.index(0).key_def.extract_values(old)
         await self._update_row(ctx, space, key, changed, "ABORT", self.triggers.of(space, "UPDATE", names), Changed())
 
-    async def truncate(self, ctx: Context, name: str) -> Changed:
-        """Run a TRUNCATE TABLE."""
+    def truncated(self, ctx: Context, name: str) -> Space:
+        """Return the space of a TRUNCATE TABLE. Raises SQL_EXECUTE if it may not be emptied."""
         space = self._space(ctx, name)
         if space.definition.opts.view:
             raise execute_error(f"can not truncate space '{name}' because space is a view")
         if self.foreign_keys.has_children(space):
             raise execute_error(f"can not truncate space '{name}' because other objects depend on it")
+        return space
+
+    async def truncate(self, ctx: Context, name: str) -> Changed:
+        """Run a TRUNCATE TABLE."""
+        space = self.truncated(ctx, name)
         space.check_access(ctx.credentials, Privilege.W)
         schema = self._queries.schema
         before, ctx.credentials = ctx.credentials, schema.admin

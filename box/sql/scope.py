@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -92,6 +92,11 @@ class QueryScope:
     special: dict[str, list[KnownColumn]] = field(default_factory=dict)
     """The columns of NEW and OLD in a trigger."""
     allows_aggregates: bool = False
+    """True where the query may call aggregates, also those of queries around it."""
+    has_aggregates: bool = False
+    """True where the query computes aggregates, also those that queries inside of it call."""
+    inner_aggregates: int = 0
+    """The number of aggregates of this query that queries inside of it have called."""
     is_grouped: bool = False
     """True if the query has GROUP BY."""
     is_inside_aggregate: bool = False
@@ -143,6 +148,24 @@ class QueryScope:
                     return result
         return None
 
+    def of_aggregate(self, args: list[sql_nodes.Expr]) -> QueryScope:
+        """Return the scope to which an aggregate with these arguments belongs: the innermost one that has a relation
+        with a name in them, or this scope if they have no such name.
+        """
+        names = [name for arg in args for name in _names(arg)]
+        scope: QueryScope | None = self
+        while scope is not None:
+            if any(scope._knows(name) for name in names):
+                return scope
+            scope = scope.outer
+        return self
+
+    def _knows(self, name: sql_nodes.Name) -> bool:
+        relations = [relation for relation in self.relations if name.table in (None, relation.name)]
+        if any(relation.find(name.name) for relation in relations):
+            return True
+        return name.table is None and any(result.alias == name.name for result in self.results or ())
+
     def takes_last(self, column: KnownColumn) -> bool:
         """Return whether a column's value has to be that of the last row, where SQLite takes the first."""
         if not self.is_of_last_row or self.is_inside_aggregate:
@@ -159,6 +182,15 @@ class QueryScope:
                 return scope.common[name]
             scope = scope.outer
         return None
+
+
+def _names(expr: object) -> Iterator[sql_nodes.Name]:
+    """Return the names in an expression, outside of subqueries."""
+    if isinstance(expr, sql_nodes.Name):
+        yield expr
+    elif not isinstance(expr, sql_nodes.Select):
+        for child in sql_nodes.children(expr):
+            yield from _names(child)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ A running statement has a connection of its own, so that its functions and trigg
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -14,12 +15,13 @@ import apsw
 
 from box.data.collation import sort_key_function
 from box.errors import ErrorCode, client_error
-from box.sql import aggregates, builtins, index_keys, operators
-from box.sql.casts import cast, convert, converted
+from box.sql import aggregates, builtins, index_keys, join_keys, operators
+from box.sql.casts import cast, cast_operand, convert, converted
 from box.sql.pauses import Pauses
 from box.sql.printf_arguments import printf_argument, text_argument
 from box.sql.space_table import ScanSource, SpaceCursor, SpaceModule, SpaceTable
 from box.sql.stored_values import UINT_MAX, Stored, Value, execute_error, load, mismatch, store
+from box.sql.temporary_files import SIZE_MAX, TemporaryFiles
 from box.sql.trigger_texts import raise_error
 
 if TYPE_CHECKING:
@@ -37,9 +39,13 @@ _STEPS: Final = 1000
 _SETUP: Final = (
     "PRAGMA page_size = 1024; PRAGMA cache_size = -256; ATTACH ':memory:' AS spaces; PRAGMA temp_store = FILE"
 )
-"""Limits how long SQLite sorts in one step. Its sorter keeps sorted runs in a temporary file, which the VFS `memdb`
-keeps in memory. A run has as many bytes as the cache of `main`, 256 KiB, but at least 250 of its pages: that takes 2 to
-3 ms. `main` is empty; the tables are in `spaces`, whose pages have the usual size.
+"""Limits how long SQLite sorts in one step. Its sorter keeps sorted runs in a temporary file, see `temporary_files`. A
+run has as many bytes as the cache of `main`, 256 KiB, but at least 250 of its pages: that takes 2 to 3 ms. `main` is
+empty; the tables are in `spaces`, whose pages have the usual size.
+"""
+_USES_FILES: Final = re.compile(r" BY | UNION | EXCEPT | INTERSECT |WITH RECURSIVE ")
+"""Matches queries that may sort. What others keep, such as the rows that DISTINCT has seen, stays in the memory of
+SQLite, which takes two thirds of the time.
 """
 
 
@@ -97,10 +103,15 @@ class Connection:
     """A connection to an empty SQLite database; spaces are its virtual tables."""
 
     def __init__(self) -> None:
-        self.db = apsw.Connection(":memory:", statementcachesize=200, vfs="memdb")
+        self._files = TemporaryFiles(self._look)
+        self.db = apsw.Connection(":memory:", statementcachesize=200, vfs=self._files.name)
         self.db.execute(_SETUP)
         self._env: Environment | None = None
         self._pauses: Pauses | None = None
+        self._has_files = True
+        """Whether SQLite keeps what does not fit into its caches in temporary files."""
+        self._most_memory = 0
+        """Without such files, the bytes that SQLite may take until the statement fails."""
         self.looks_left: int | None = None
         """The number of progress callbacks after which the running statement raises `TooLong`; None for no limit."""
         self.end = 0.0
@@ -190,6 +201,7 @@ class Connection:
 
     def begin(self, env: Environment, spaces: list[Space], on_pause: Callable[[], None] | None = None) -> Pauses:
         """Begin a statement with pauses, which reads these spaces; `on_pause` is called before each pause."""
+        self._choose_files(True)
         self._env = env
         self._pauses = Pauses(env.ctx, env.reads, spaces, env.clock, env.has_node_ended, on_pause)
         return self._pauses
@@ -209,10 +221,19 @@ class Connection:
         # A user's function may change what is read, and reads of a transaction may conflict with writes of others.
         is_watched = env.ctx.txn is not None and env.reads.txns.storage.allows_yield
         self.may_read_ahead = not is_watched and "lb_call(" not in sql
+        self._choose_files(_USES_FILES.search(sql) is not None)
         try:
             return self.db.execute(sql, _named(params) if params else None)
         except apsw.Error as error:
             raise translated(error) from None
+
+    def _choose_files(self, has_files: bool) -> None:
+        """Let the following statement have temporary files, or keep all in memory, up to the size of such a file."""
+        if has_files is not self._has_files:
+            self._has_files = has_files
+            self.db.execute("PRAGMA temp_store = FILE" if has_files else "PRAGMA temp_store = MEMORY")
+        if not has_files:
+            self._most_memory = apsw.memory_used() + SIZE_MAX
 
     def release(self) -> None:
         """Forget the statement that has ended."""
@@ -221,7 +242,14 @@ class Connection:
             self._pauses.end()
             self._pauses = None
 
+    def _look(self) -> None:
+        """Wait for the next turn if the query may pause and this turn was long enough."""
+        if self._pauses is not None:
+            self._pauses.look()
+
     def _on_progress(self) -> bool:
+        if not self._has_files and apsw.memory_used() > self._most_memory:
+            raise apsw.FullError("database or disk is full")
         if self._pauses is not None:
             self._pauses.look()
         elif self.looks_left is not None:
@@ -311,8 +339,8 @@ def _second_row() -> None:
     raise execute_error("Expression subquery returned more than 1 row")
 
 
-def _wrong_count(count: int) -> None:
-    raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, "COUNT", "0 or 1", count)
+def _wrong_count(name: str, expected: str, count: int) -> None:
+    raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
 
 
 def _limit(stored: Any, clause: str) -> int:
@@ -356,6 +384,9 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_bool": operators.boolean,
     "lb_truth": operators.truth,
     "lb_refused_key": index_keys.refused_key,
+    "lb_refused_bound": index_keys.refused_bound,
+    "lb_join_key": join_keys.join_key,
+    "lb_join_bound": join_keys.join_bound,
     "lb_refused_keys": index_keys.refused_keys,
     "lb_number_keys": index_keys.number_keys,
     "lb_scalar": index_keys.compare_scalars,
@@ -366,6 +397,9 @@ _PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lb_not": operators.bit_not,
     "lb_rank": operators.sort_rank,
     "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
+    "lb_cast0": lambda stored, type_name: store(cast_operand(load(stored), type_name)),
+    "lb_great_sum": aggregates.great_sum,
+    "lb_great": operators.great_key,
     "lb_either": operators.either,
     "lb_both": operators.both,
     "lb_like": _like,

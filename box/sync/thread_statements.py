@@ -57,7 +57,7 @@ class ThreadStatements:
             BoxError: see `Node.execute`.
         """
         sql = self._core.sql
-        if isinstance(params, Mapping) and names is None:
+        if names is None and type(params) is not tuple and isinstance(params, Mapping):
             names = sql.parameters(text)
         values = values_of(params, names or ())
         point = sql.point(ctx, text)

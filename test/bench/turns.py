@@ -300,7 +300,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.turns", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the 2,000,000 tuples")
     parser.add_argument("--rows", type=float, default=1.0, help="factor of the 12,000 and 120,000 rows of transactions")
-    parser.add_argument("--only", choices=("own", "indexes", "join", "large"), help="measure this kind of work alone")
+    parser.add_argument(
+        "--only", choices=("own", "indexes", "sql", "join", "large"), help="measure this kind of work alone"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="how often all of it is measured")
     args = parser.parse_args()
     interpreter.tune()
@@ -318,6 +320,10 @@ def _round(args: argparse.Namespace) -> list[Phase]:
 
             (Path(directory) / "indexes").mkdir()
             phases += uvloop.run(measure_indexes(f"{directory}/indexes", count // 2))
+        if args.only in (None, "sql"):
+            from test.bench.sql_turns import measure_sql
+
+            phases += uvloop.run(measure_sql(count))
         if args.only in (None, "join"):
             phases += uvloop.run(measure_join(Path(directory), count))
         if args.only in (None, "large"):

@@ -14,6 +14,7 @@ from box.errors import BoxError
 from box.index.ordered import OrderedIndex
 from box.sql import copies, pauses, reading
 from box.sql.copies import Copies
+from box.sql.sqlite_connection import Connection
 from box.wire.change import Request
 from test.interop.sql_tables import Generator
 
@@ -426,3 +427,40 @@ def test_unique_index_of_parts_of_a_column(db: Session, watched: Watched) -> Non
     watched.is_forced = True
     assert db.sql("select a, c from m order by a") == [[number, 7] for number in range(4)]
     assert watched.uses == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_quick"),
+    [
+        ([], True),
+        (["update t set a = null where id % 3 = 0"], True),
+        (["update t set a = 9223372036854775808 where id = 7"], False),
+        (["update t set a = 9223372036854770000 where id in (7, 14)"], False),
+        (["update t set a = 9223372036854775807 where id in (7, 14, 21)"], False),
+        (["update t set a = -9223372036854775807 where id in (7, 14)"], False),
+    ],
+)
+def test_sums_of_integers(
+    db: Session, watched: Watched, monkeypatch: pytest.MonkeyPatch, changes: list[str], is_quick: bool
+) -> None:
+    """SQLite adds them itself; where one, or a sum, has more than 63 bits the query runs once more with our sums."""
+    for change in changes:
+        db.sql(change)
+    ran: list[str] = []
+    rows = Connection.rows
+
+    def noted(self: Connection, env: Any, sql: str, *args: Any) -> Any:
+        ran.append(sql)
+        return rows(self, env, sql, *args)
+
+    monkeypatch.setattr(Connection, "rows", noted)
+    for query in ("select sum(a) from t", "select s, sum(a), count(*) from t group by s having sum(a) > 5"):
+        watched.is_forced = False
+        expected = _outcome(db, query)
+        watched.is_forced = True
+        ran.clear()
+        assert _outcome(db, query) == expected
+        assert "else sum(s1.c1)" in ran[0].lower()
+        assert len(ran) == (1 if is_quick else 2)
+        assert _outcome(db, query) == expected
+        assert len(ran) == (2 if is_quick else 3)

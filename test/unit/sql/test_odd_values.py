@@ -22,6 +22,13 @@ def db(start: Start) -> Session:
         ("abs(-4 % 2)", 0),
         ("cast(-4 % 2 as text)", "0"),
         ("coalesce(-4 % 2, 1)", -32),
+        ("cast(-0.5 as integer)", -32),
+        ("cast(-0.5 as unsigned)", -32),
+        ("cast(-0.5 as integer) + 1", 1),
+        ("cast(cast(-0.5 as integer) as string)", "0"),
+        ("cast(-0.5 as integer) = 0", False),
+        ("cast(-1.0 as integer)", -1),
+        ("cast('-0' as integer)", 0),
         ("-3 % 2", -1),
         ("replace('abc', '', null)", "abc"),
         ("unicode(x'ff')", 0xFFFD),
@@ -74,3 +81,25 @@ def test_name_of_a_numbered_parameter(db: Session) -> None:
 def test_default_with_a_plus(db: Session) -> None:
     db.sql("create table t (a int primary key default +5)")
     assert db.sql("pragma table_info(t)")[0][4] == "5"
+
+
+def test_great_numbers_sort_with_doubles(start: Start) -> None:
+    """Integers of 2^63 and more stand among the doubles, and are equal to those of their size."""
+    db = start()
+    db.sql("create table t (id int primary key, n number)")
+    numbers = (
+        "(1, 9223372036854775808), (2, 1e19), (3, 18446744073709551615), (4, 9.3e18), (5, 1e20), (6, -1e19), (7, 5)"
+    )
+    db.sql(f"insert into t values {numbers}, (8, 9.223372036854775808e18), (9, null)")
+    order = [9, 6, 7, 1, 8, 4, 2, 3, 5]
+    assert [row[0] for row in db.sql("select id from t order by n, id")] == order
+    assert [row[0] for row in db.sql("select id from t order by n desc, id desc")] == order[::-1]
+    assert [row[0] for row in db.sql("select count(*) from t group by n")] == [1, 1, 1, 2, 1, 1, 1, 1]
+
+
+def test_a_negative_fraction_in_a_column_of_integers(start: Start) -> None:
+    """As with 2.8.1 it is stored as -32."""
+    db = start()
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("insert into t values (1, -0.5), (2, -1.5)")
+    assert db.sql("select * from t") == [[1, -32], [2, -1]]

@@ -1,0 +1,54 @@
+"""Checks a definition without running it: what Tarantool says of its text, before it changes a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from box.errors import BoxError, ErrorCode
+from box.schema.ids import SpaceId
+from box.sql import sql_nodes
+from box.sql.definer import Definer
+
+if TYPE_CHECKING:
+    from box.session import Context
+    from box.wire.change import Request
+
+_CREATED: Final = (sql_nodes.CreateTable, sql_nodes.CreateView)
+_AT_RUN: Final = frozenset(
+    (
+        ErrorCode.CONSTRAINT_EXISTS,
+        ErrorCode.NO_SUCH_INDEX_NAME,
+        ErrorCode.NO_SUCH_TRIGGER,
+        ErrorCode.SPACE_FIELD_IS_DUPLICATE,
+        ErrorCode.TRIGGER_EXISTS,
+    )
+)
+"""Errors that Tarantool finds only when it runs a statement."""
+
+
+class _WouldChange(Exception):
+    """Raised in place of the first change of a row."""
+
+
+class DefinitionChecks(Definer):
+    """Raises the errors of definitions that their texts have, with the dictionary as it is."""
+
+    def check(self, ctx: Context, statement: sql_nodes.Definition) -> None:
+        """Raise the errors of a definition. Errors as `Definer.run`."""
+        running = self.run(ctx, statement)
+        try:
+            running.send(None)  # it waits for nothing but changes
+        except (_WouldChange, StopIteration):
+            pass
+        except BoxError as error:
+            is_of_name = error.code == ErrorCode.SPACE_EXISTS and isinstance(statement, _CREATED)
+            if error.code not in _AT_RUN and not is_of_name:
+                raise
+        finally:
+            running.close()
+
+    async def _write(self, ctx: Context, space_id: SpaceId, request: Request) -> bytes | None:
+        raise _WouldChange
+
+    async def _next_space_id(self, ctx: Context) -> int:
+        raise _WouldChange
