@@ -94,7 +94,7 @@ end
 NO_USER = 67  # EX_NOUSER of sysexits.h
 
 _MAIN_FIBER = 103
-"""The id of the fiber of the script in Tarantool, after those that it starts itself."""
+"""The id of the fiber of the script in Tarantool, after those that it starts itself; the last of them is `on_shutdown`."""
 
 _CONSOLE_NAME = f"Lunabox {VERSION} ({PACKAGE})"
 
@@ -211,8 +211,9 @@ class Program:
             if not await self._run_main() or self._is_session:
                 return 0
         except BoxError as error:
-            return self._fail(error)
-        self._say(Level.CRIT, "entering the event loop")
+            self._fail(error)
+        if not self._stop.done():
+            self._say(Level.CRIT, "entering the event loop")
         self._log_notification(self._service.ready())
         return None
 
@@ -227,6 +228,7 @@ class Program:
         prelude = [word for pair in options.prelude for word in pair]
         rest = [os.fsencode(word) for word in (*prelude, *options.arguments)]
         runtime.number_fibers_from(_MAIN_FIBER)
+        self._instance.node.log.system_fibers["on_shutdown"] = _MAIN_FIBER - 1
         title = "interactive" if options.script is None else os.path.basename(options.script)
         (others,) = await runtime.call_raw(
             self._main, *map(os.fsencode, words), len(options.prelude), *rest, name=title
@@ -274,21 +276,26 @@ class Program:
         return self._instance.runtime.processes | ({log} if log is not None else set())
 
     def _say(self, level: Level, text: str) -> None:
-        """Write a message of no fiber to the log; before box.cfg it is a bare line on standard error, as in
+        """Write a message of no fiber to the log; before that is open it is a bare line on standard error, as in
         Tarantool.
         """
-        if self._instance.node.is_configured:
+        if self._instance.node.log.is_open:
             self._instance.node.log.say(level, text, fiber="")
         else:
             streams.complain(text)
 
-    def _fail(self, error: BoxError) -> int:
-        """Report the error of a script. Returns the exit code. As in Tarantool, no triggers run after it."""
+    def _fail(self, error: BoxError) -> NoReturn:
+        """Report the error of a script and end. As in Tarantool, nothing else happens after it: no triggers run, and no
+        new file of the log begins.
+        """
         self._service.failed(error.message)
-        self._say(Level.ERROR, _error_text(error))
+        log = self._instance.node.log
+        if log.is_open:
+            log.problem(error, fiber="")
+        else:
+            streams.complain(_error_text(error))
         self._say(Level.FATAL, "fatal error, exiting the event loop")
-        self._instance.node.on_shutdown.clear()
-        return 1
+        self._die()
 
 
 def _executable() -> str:

@@ -43,6 +43,8 @@ class Config:
 
         # As in Tarantool, the type of a later `log` is not looked at.
         if options.get("log") is not None and options["log"] != self.values["log"]:
+            if options["log"] == "":
+                raise client_error(ErrorCode.RELOAD_CFG, "log")
             raise client_error(ErrorCode.CFG, "log", "can't be set dynamically")
         prepared = prepare(options, warn)
         for name, value in prepared.items():

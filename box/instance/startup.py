@@ -80,6 +80,8 @@ class Startup:
         self._listen = listen
         self._first_uuid = first_uuid
         self._recovery: LocalRecovery | None = None
+        self.is_founding = False
+        """True while the instance makes the system spaces of a new replica set."""
         self._joining: LongWork | None = None
         self.on_standby: Callable[[], None] = _nothing
         """Called when the instance begins to follow the log of another running one."""
@@ -206,11 +208,13 @@ class Startup:
         self._log.info("initializing an empty data directory")
         wanted = self._config["replicaset_uuid"]
         replicaset_uuid = self._resources.random_uuid() if wanted is None else UUID(wanted)
+        self.is_founding = True
         for space_id, tuples in bootstrap_runs(self._state.instance_uuid, replicaset_uuid):
             for start in range(0, len(tuples), _ROWS_A_TURN):
                 await asyncio.sleep(0)
                 self._loader.add(space_id, tuples[start : start + _ROWS_A_TURN])
         await self._loader.finish()
+        self.is_founding = False
         self._log.info(f"cluster uuid {self._state.replicaset_uuid}")
         self._finish(is_new=True)
         await self._checkpoints.make()

@@ -289,7 +289,7 @@ class Applier:
         log = self._host.log
         if self.state in _WHILE:
             log.info(_WHILE[self.state])
-        log.error(error.log_text)
+        log.problem(error)
         if tries_again:
             log.info(f"will retry every {self._host.options.timeout:.2f} second")
 

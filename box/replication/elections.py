@@ -194,7 +194,7 @@ class Elections:
 
     def start(self) -> None:
         """Begin to write and send what the machine asks for, after the instance has started."""
-        self._spawn(self._record_and_tell(), "raft")
+        self._spawn(self._record_and_tell(), "raft_worker")
 
     async def stop(self) -> None:
         """Stop all tasks and timers; nothing is written or sent after that."""
@@ -283,7 +283,7 @@ class Elections:
             try:
                 await self._synchro.learn_leader(standing)
             except BoxError as error:
-                self._log.error(error.log_text)
+                self._log.problem(error)
                 await asyncio.sleep(RETRY_DELAY)
             else:
                 return
@@ -492,6 +492,6 @@ class Elections:
                 await self._take_over()
                 return
             except BoxError as error:
-                self._log.error(error.log_text)
+                self._log.problem(error)
                 # `sleep(0)` lets other tasks run even if the wait for a quorum ends at once.
                 await asyncio.sleep(0 if error.code == ErrorCode.QUORUM_WAIT else RETRY_DELAY)

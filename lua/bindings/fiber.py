@@ -88,10 +88,8 @@ class FiberBinding:
         self._runtime.log(level.decode(), text.decode("utf-8", "replace"))
 
     def _log_error(self, error: bytes) -> None:
-        """Log an error that nobody caught, with the place where it was raised."""
-        caught = decode_error(error)
-        where = f"{os.path.basename(caught.file)}:{caught.line}" if caught.file else ""
-        self._runtime.log("error", caught.log_text, where)
+        """Log an error that nobody caught."""
+        self._runtime.log_problem(decode_error(error))
 
     def _unexpected(self, raised: object) -> bytes | None:
         """Return the text of an exception that a bound function raised against the rules, or None."""
